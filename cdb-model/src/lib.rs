@@ -1,1 +1,32 @@
-//! (being built)
+//! Documents of Azure Cosmos DB as annotated structs.
+
+mod codec;
+mod container;
+mod document;
+mod etag;
+mod id;
+pub mod limits;
+mod partition_key;
+mod path;
+mod policy;
+mod query;
+mod shape;
+mod timestamp;
+
+pub use codec::{DecodeError, EncodeError, Encoded, decode, decode_any, encode};
+pub use container::{
+    Container, ContainerDefinition, DefaultTtl, Extends, MemberOf, PartitionKeyDefinition,
+    PartitionKeyKind, UniqueKey, UniqueKeyPolicy,
+};
+pub use document::{Document, DocumentKey, LocatedKey, Stored};
+pub use etag::ETag;
+pub use id::{IdError, IdPart, ItemId, SEPARATORS};
+pub use partition_key::{PartitionKey, PartitionKeyPart, PartitionKeyValue};
+pub use path::{Fixed, Indexed, Patchable, Path, Unindexed};
+pub use policy::{CompositeIndexPath, ExcludedPath, IncludedPath, IndexingMode, IndexingPolicy};
+pub use query::{Fetch, Parameter, RowForm, Scope, SortKey, Statement};
+pub use shape::{
+    CompositePath, CompositeShape, CompositeTarget, Direction, DocumentShape, FieldIndexing,
+    FieldShape, IdSegment,
+};
+pub use timestamp::Timestamp;

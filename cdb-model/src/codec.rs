@@ -1,0 +1,245 @@
+//! Documents to stored JSON and back.
+//!
+//! Stored form: `id`, the discriminator, and the document's own fields, nothing else. The document is serialized once
+//! and the two properties are put in front of it as text: serde's `flatten` would buffer every value and lose
+//! `RawValue`s, and a `serde_json::Value` in between would cost a tree per document.
+
+use std::fmt;
+
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::container::{Container, MemberOf};
+use crate::document::{Document, DocumentKey, Stored};
+use crate::etag::ETag;
+use crate::id::{IdError, ItemId};
+use crate::limits::MAX_DOCUMENT_BYTES;
+use crate::timestamp::Timestamp;
+
+/// A document in its stored form, ready to be sent.
+#[derive(Clone, Debug)]
+pub struct Encoded {
+    /// The id inside `json`.
+    pub id: ItemId,
+    /// The whole document.
+    pub json: Box<RawValue>,
+}
+
+/// Why a document cannot be stored.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// Its key has no id.
+    #[error(transparent)]
+    Id(#[from] IdError),
+    /// Its `Serialize` failed, or did not write a JSON object.
+    #[error("`{document}` cannot be written as a JSON object: {reason}")]
+    Serialize {
+        /// The document type.
+        document: &'static str,
+        /// What went wrong.
+        reason: String,
+    },
+    /// It is larger than the service takes.
+    #[error(
+        "`{document}` with id `{id}` takes {length} bytes, the service takes {MAX_DOCUMENT_BYTES} per document"
+    )]
+    TooLarge {
+        /// The document type.
+        document: &'static str,
+        /// Its id.
+        id: ItemId,
+        /// Bytes of its JSON.
+        length: usize,
+    },
+}
+
+/// Why stored JSON is not the document that was asked for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// The discriminator belongs to no type of the container.
+    #[error("container `{container}` has no document type `{discriminator}`")]
+    UnknownType {
+        /// The container's Rust type.
+        container: &'static str,
+        /// The stored discriminator, empty when there is none.
+        discriminator: String,
+    },
+    /// The document is of another type than the one that was asked for.
+    #[error("expected a `{expected}`, item `{id}` is a `{found}`")]
+    WrongType {
+        /// The discriminator that was asked for.
+        expected: &'static str,
+        /// The one that is stored, empty when there is none.
+        found: String,
+        /// Its id.
+        id: String,
+    },
+    /// The JSON does not fit the Rust type.
+    #[error("item `{id}` does not fit `{document}`")]
+    Malformed {
+        /// The Rust type.
+        document: &'static str,
+        /// Its id, empty when that could not be read.
+        id: String,
+        /// What serde says.
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+/// Writes `document` the way container `C` stores it.
+///
+/// # Errors
+/// When the id or the document breaks a limit of the service, see [`EncodeError`].
+pub fn encode<C: Container, D: MemberOf<C>>(document: &D) -> Result<Encoded, EncodeError> {
+    let id = document.key().to_id()?;
+    encode_as(id, document, C::DISCRIMINATOR, D::SHAPE)
+}
+
+fn encode_as<D: Document>(
+    id: ItemId,
+    document: &D,
+    property: &str,
+    shape: &'static crate::shape::DocumentShape,
+) -> Result<Encoded, EncodeError> {
+    let failed = |reason: String| EncodeError::Serialize {
+        document: shape.name,
+        reason,
+    };
+    let own = serde_json::to_string(document).map_err(|error| failed(error.to_string()))?;
+    let fields = own
+        .strip_prefix('{')
+        .ok_or_else(|| failed("its Serialize writes something else".to_owned()))?;
+    let mut json = String::with_capacity(own.len() + id.as_str().len() + 48);
+    json.push('{');
+    push_property(&mut json, "id", id.as_str()).map_err(|error| failed(error.to_string()))?;
+    json.push(',');
+    push_property(&mut json, property, shape.discriminator)
+        .map_err(|error| failed(error.to_string()))?;
+    if fields != "}" {
+        json.push(',');
+    }
+    json.push_str(fields);
+    if json.len() > MAX_DOCUMENT_BYTES {
+        return Err(EncodeError::TooLarge {
+            document: shape.name,
+            id,
+            length: json.len(),
+        });
+    }
+    let json = RawValue::from_string(json).map_err(|error| failed(error.to_string()))?;
+    Ok(Encoded { id, json })
+}
+
+fn push_property(json: &mut String, name: &str, value: &str) -> serde_json::Result<()> {
+    json.push_str(&serde_json::to_string(name)?);
+    json.push(':');
+    json.push_str(&serde_json::to_string(value)?);
+    Ok(())
+}
+
+/// Reads a stored document of type `D` from container `C`.
+///
+/// # Errors
+/// [`DecodeError::WrongType`] when it is another type, [`DecodeError::Malformed`] when it does not fit.
+pub fn decode<C: Container, D: MemberOf<C>>(json: &str) -> Result<Stored<D>, DecodeError> {
+    let system = SystemProperties::read(json, C::DISCRIMINATOR, D::SHAPE.name)?;
+    if system.discriminator != D::SHAPE.discriminator {
+        return Err(DecodeError::WrongType {
+            expected: D::SHAPE.discriminator,
+            found: system.discriminator,
+            id: system.id,
+        });
+    }
+    let document = decode_fields(D::SHAPE.name, json)?;
+    Ok(system.around(document))
+}
+
+/// Reads a stored document of any type of container `C`.
+///
+/// # Errors
+/// [`DecodeError::UnknownType`] for a foreign document, [`DecodeError::Malformed`] when it does not fit.
+pub fn decode_any<C: Container>(json: &str) -> Result<Stored<C>, DecodeError> {
+    let system = SystemProperties::read(json, C::DISCRIMINATOR, C::NAME)?;
+    let document = C::decode(&system.discriminator, json)?;
+    Ok(system.around(document))
+}
+
+/// Reads the document's own fields and ignores what the service added. Generated code uses it.
+///
+/// # Errors
+/// [`DecodeError::Malformed`] when they do not fit `D`.
+pub fn decode_fields<D: serde::de::DeserializeOwned>(
+    document: &'static str,
+    json: &str,
+) -> Result<D, DecodeError> {
+    serde_json::from_str(json).map_err(|source| DecodeError::Malformed {
+        document,
+        id: String::new(),
+        source,
+    })
+}
+
+struct SystemProperties {
+    id: String,
+    etag: String,
+    timestamp: u64,
+    discriminator: String,
+}
+
+impl SystemProperties {
+    fn read(json: &str, property: &str, document: &'static str) -> Result<Self, DecodeError> {
+        let mut deserializer = serde_json::Deserializer::from_str(json);
+        deserializer
+            .deserialize_map(SystemVisitor { property })
+            .map_err(|source| DecodeError::Malformed {
+                document,
+                id: String::new(),
+                source,
+            })
+    }
+
+    fn around<T>(self, document: T) -> Stored<T> {
+        Stored {
+            id: ItemId::from_stored(self.id),
+            document,
+            etag: ETag::new(self.etag),
+            timestamp: Timestamp::from_secs(self.timestamp),
+        }
+    }
+}
+
+struct SystemVisitor<'a> {
+    property: &'a str,
+}
+
+impl<'de> Visitor<'de> for SystemVisitor<'_> {
+    type Value = SystemProperties;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a stored document")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut found = SystemProperties {
+            id: String::new(),
+            etag: String::new(),
+            timestamp: 0,
+            discriminator: String::new(),
+        };
+        while let Some(name) = map.next_key::<std::borrow::Cow<'de, str>>()? {
+            match &*name {
+                "id" => found.id = map.next_value()?,
+                "_etag" => found.etag = map.next_value()?,
+                "_ts" => found.timestamp = map.next_value()?,
+                name if name == self.property => found.discriminator = map.next_value()?,
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(found)
+    }
+}

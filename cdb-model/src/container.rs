@@ -1,0 +1,170 @@
+//! The traits behind `#[derive(Container)]`: which document types share a container, and its definition.
+
+use serde::{Deserialize, Serialize};
+
+use crate::codec::DecodeError;
+use crate::document::Document;
+use crate::policy::IndexingPolicy;
+use crate::shape::DocumentShape;
+
+/// The document types of one container, as an enum over them. Implemented by `#[derive(Container)]`.
+pub trait Container: Sized + Send + Sync + 'static {
+    /// Name of the Rust type.
+    const NAME: &'static str;
+    /// The property that says which type a document is, `type` unless renamed.
+    const DISCRIMINATOR: &'static str;
+    /// Paths of the partition key, outermost level first.
+    const PARTITION_KEY: &'static [&'static str];
+    /// All document types, those of extended containers included.
+    const DOCUMENTS: &'static [&'static DocumentShape];
+    /// The container's time to live; see [`DefaultTtl`].
+    const DEFAULT_TTL: DefaultTtl;
+
+    /// Reads a document whose discriminator is `discriminator`.
+    ///
+    /// # Errors
+    /// [`DecodeError::UnknownType`] when no type of this container has that discriminator.
+    fn decode(discriminator: &str, json: &str) -> Result<Self, DecodeError>;
+
+    /// What the service must be told to create this container.
+    fn definition() -> ContainerDefinition {
+        ContainerDefinition::of::<Self>()
+    }
+}
+
+/// `Self` is one of the document types of container `C`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a document type of container `{C}`",
+    note = "add a variant for it to the container's enum"
+)]
+pub trait MemberOf<C: Container>: Document {}
+
+/// Every document of `Base` is also a document of this container, stored the same way.
+#[diagnostic::on_unimplemented(
+    message = "container `{Self}` does not extend `{Base}`",
+    note = "add a variant `#[container(extends)] Base({Base})` to it"
+)]
+pub trait Extends<Base: Container>: Container {}
+
+/// Whether documents of a container expire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DefaultTtl {
+    /// Nothing expires, not even documents with a `ttl` of their own.
+    Off,
+    /// Only documents with a `ttl` of their own expire.
+    PerDocument,
+    /// Every document expires this many seconds after its last write, unless it has a `ttl` of its own.
+    Seconds(u32),
+}
+
+/// A container as the service describes it, without its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerDefinition {
+    /// Which paths make the partition key.
+    pub partition_key: PartitionKeyDefinition,
+    /// Which paths are indexed.
+    pub indexing_policy: IndexingPolicy,
+    /// Seconds after the last write; -1 leaves it to the documents; absent turns expiry off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_ttl: Option<i64>,
+    /// What must be unique within a logical partition. Cannot be changed after creation.
+    #[serde(default, skip_serializing_if = "UniqueKeyPolicy::is_empty")]
+    pub unique_key_policy: UniqueKeyPolicy,
+}
+
+impl ContainerDefinition {
+    fn of<C: Container>() -> Self {
+        Self {
+            partition_key: PartitionKeyDefinition::new(C::PARTITION_KEY),
+            indexing_policy: IndexingPolicy::of::<C>(),
+            default_ttl: match C::DEFAULT_TTL {
+                DefaultTtl::Off => None,
+                DefaultTtl::PerDocument => Some(-1),
+                DefaultTtl::Seconds(seconds) => Some(i64::from(seconds)),
+            },
+            unique_key_policy: UniqueKeyPolicy::of(C::DOCUMENTS),
+        }
+    }
+
+    /// The indexing policy.
+    pub fn indexing_policy(&self) -> &IndexingPolicy {
+        &self.indexing_policy
+    }
+}
+
+/// The partition key part of a container's definition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionKeyDefinition {
+    /// Paths, outermost level first.
+    pub paths: Vec<String>,
+    /// One path is hashed as `Hash`, several as `MultiHash`.
+    pub kind: PartitionKeyKind,
+    /// 2: values up to 2048 bytes take part in the hash.
+    #[serde(default = "first_version")]
+    pub version: u8,
+}
+
+fn first_version() -> u8 {
+    1
+}
+
+impl PartitionKeyDefinition {
+    fn new(paths: &[&str]) -> Self {
+        Self {
+            paths: paths.iter().map(|&path| path.to_owned()).collect(),
+            kind: if paths.len() > 1 {
+                PartitionKeyKind::MultiHash
+            } else {
+                PartitionKeyKind::Hash
+            },
+            version: 2,
+        }
+    }
+}
+
+/// How partition key values are spread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PartitionKeyKind {
+    /// One level.
+    Hash,
+    /// Two or three levels.
+    MultiHash,
+    /// A legacy kind that containers of today no longer use.
+    Range,
+}
+
+/// The unique keys of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UniqueKeyPolicy {
+    /// One entry per unique key.
+    #[serde(default)]
+    pub unique_keys: Vec<UniqueKey>,
+}
+
+/// One unique key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct UniqueKey {
+    /// The paths whose values together must be unique within a logical partition.
+    pub paths: Vec<String>,
+}
+
+impl UniqueKeyPolicy {
+    fn of(documents: &[&DocumentShape]) -> Self {
+        let mut unique_keys: Vec<UniqueKey> = documents
+            .iter()
+            .flat_map(|shape| shape.unique_keys)
+            .map(|paths| UniqueKey {
+                paths: paths.iter().map(|&path| path.to_owned()).collect(),
+            })
+            .collect();
+        unique_keys.sort();
+        unique_keys.dedup();
+        Self { unique_keys }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.unique_keys.is_empty()
+    }
+}

@@ -1,0 +1,32 @@
+//! The service's figures, each once, each with its source.
+//!
+//! Source of all of them unless said otherwise: "Azure Cosmos DB service quotas" (concepts-limits).
+
+/// Longest item id, in bytes of UTF-8.
+pub const MAX_ID_BYTES: usize = 1023;
+/// Longest partition key value, in bytes of UTF-8 (large partition keys, version 2).
+pub const MAX_PARTITION_KEY_BYTES: usize = 2048;
+/// Most levels of a hierarchical partition key.
+pub const MAX_PARTITION_KEY_LEVELS: usize = 3;
+/// Largest document, in bytes of its UTF-8 JSON.
+pub const MAX_DOCUMENT_BYTES: usize = 2 * 1024 * 1024;
+/// Largest request, and so the largest batch, in bytes.
+pub const MAX_REQUEST_BYTES: usize = 2 * 1024 * 1024;
+/// Most operations of one transactional batch.
+pub const MAX_BATCH_OPERATIONS: usize = 100;
+/// Most operations of one patch.
+pub const MAX_PATCH_OPERATIONS: usize = 10;
+/// Most included paths, and most excluded paths, of an indexing policy.
+pub const MAX_POLICY_PATHS: usize = 1500;
+/// Most paths of one composite index.
+pub const MAX_COMPOSITE_PATHS: usize = 8;
+/// Most composite indexes of one container.
+pub const MAX_COMPOSITES: usize = 100;
+/// Most unique keys of one container.
+pub const MAX_UNIQUE_KEYS: usize = 10;
+/// Most paths of one unique key.
+pub const MAX_UNIQUE_KEY_PATHS: usize = 16;
+/// Longest SQL text of a query, in bytes.
+pub const MAX_QUERY_BYTES: usize = 512 * 1024;
+/// Largest integer that a JSON number keeps exactly: the service stores IEEE 754 doubles.
+pub const MAX_EXACT_INTEGER: u64 = (1 << 53) - 1;

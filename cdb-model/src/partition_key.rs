@@ -1,0 +1,178 @@
+//! Values of a partition key, one to three levels, and their form in the request header.
+//!
+//! The header is ASCII only, so everything else is escaped as JSON allows (UTF-16 code units); a plain
+//! `serde_json::to_string` would be refused or mangled on the way.
+
+use std::fmt::{self, Write as _};
+
+use crate::limits::{MAX_EXACT_INTEGER, MAX_PARTITION_KEY_LEVELS};
+
+/// The value of one level.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum PartitionKeyValue {
+    /// A string of at most 2048 bytes.
+    String(String),
+    /// An integer that a JSON number keeps exactly.
+    Integer(i64),
+    /// A truth value.
+    Bool(bool),
+}
+
+/// What a partition key level can be made from.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a partition key",
+    label = "this field is marked `#[document(partition_key)]`",
+    note = "use a string, a bool, or an integer of at most 32 bits; larger integers lose precision in JSON numbers"
+)]
+pub trait PartitionKeyPart {
+    /// The value of this level.
+    fn to_partition_key_value(&self) -> PartitionKeyValue;
+}
+
+impl PartitionKeyPart for String {
+    fn to_partition_key_value(&self) -> PartitionKeyValue {
+        PartitionKeyValue::String(self.clone())
+    }
+}
+
+impl PartitionKeyPart for str {
+    fn to_partition_key_value(&self) -> PartitionKeyValue {
+        PartitionKeyValue::String(self.to_owned())
+    }
+}
+
+impl PartitionKeyPart for bool {
+    fn to_partition_key_value(&self) -> PartitionKeyValue {
+        PartitionKeyValue::Bool(*self)
+    }
+}
+
+impl<T: PartitionKeyPart + ?Sized> PartitionKeyPart for &T {
+    fn to_partition_key_value(&self) -> PartitionKeyValue {
+        (**self).to_partition_key_value()
+    }
+}
+
+macro_rules! integer_parts {
+    ($($ty:ty),*) => {$(
+        impl PartitionKeyPart for $ty {
+            fn to_partition_key_value(&self) -> PartitionKeyValue {
+                PartitionKeyValue::Integer(i64::from(*self))
+            }
+        }
+    )*};
+}
+
+integer_parts!(u8, u16, u32, i8, i16, i32);
+
+/// A full partition key value: one value per level of the container's key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PartitionKey(Vec<PartitionKeyValue>);
+
+impl PartitionKey {
+    /// From the values of all levels, outermost first. The derive guarantees one to three of them.
+    pub fn from_values(values: Vec<PartitionKeyValue>) -> Self {
+        debug_assert!((1..=MAX_PARTITION_KEY_LEVELS).contains(&values.len()));
+        Self(values)
+    }
+
+    /// The values, outermost level first.
+    pub fn values(&self) -> &[PartitionKeyValue] {
+        &self.0
+    }
+
+    /// The value of the header `x-ms-documentdb-partitionkey`: a JSON array in ASCII.
+    pub fn to_header(&self) -> String {
+        let mut out = String::from("[");
+        for (level, value) in self.0.iter().enumerate() {
+            if level > 0 {
+                out.push(',');
+            }
+            match value {
+                PartitionKeyValue::String(text) => write_ascii_json(&mut out, text),
+                PartitionKeyValue::Integer(number) => {
+                    debug_assert!(number.unsigned_abs() <= MAX_EXACT_INTEGER);
+                    out.push_str(&number.to_string());
+                }
+                PartitionKeyValue::Bool(value) => {
+                    out.push_str(if *value { "true" } else { "false" });
+                }
+            }
+        }
+        out.push(']');
+        out
+    }
+}
+
+fn write_ascii_json(out: &mut String, text: &str) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            ' '..='~' => out.push(c),
+            _ => {
+                let mut units = [0; 2];
+                for unit in c.encode_utf16(&mut units) {
+                    // Writing to a String cannot fail.
+                    let _written = write!(out, "\\u{unit:04x}");
+                }
+            }
+        }
+    }
+    out.push('"');
+}
+
+impl fmt::Display for PartitionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_header())
+    }
+}
+
+impl<A: PartitionKeyPart> From<A> for PartitionKey {
+    fn from(value: A) -> Self {
+        Self(vec![value.to_partition_key_value()])
+    }
+}
+
+impl<A: PartitionKeyPart, B: PartitionKeyPart> From<(A, B)> for PartitionKey {
+    fn from((a, b): (A, B)) -> Self {
+        Self(vec![a.to_partition_key_value(), b.to_partition_key_value()])
+    }
+}
+
+impl<A: PartitionKeyPart, B: PartitionKeyPart, C: PartitionKeyPart> From<(A, B, C)>
+    for PartitionKey
+{
+    fn from((a, b, c): (A, B, C)) -> Self {
+        Self(vec![
+            a.to_partition_key_value(),
+            b.to_partition_key_value(),
+            c.to_partition_key_value(),
+        ])
+    }
+}
+
+impl From<&PartitionKey> for PartitionKey {
+    fn from(key: &PartitionKey) -> Self {
+        key.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_is_ascii_json() {
+        let key = PartitionKey::from(("tenant \"a\\b\"", "größe\n😀", 7));
+        let header = key.to_header();
+        assert_eq!(
+            header,
+            r#"["tenant \"a\\b\"","gr\u00f6\u00dfe\u000a\ud83d\ude00",7]"#
+        );
+        let back: (String, String, i64) = serde_json::from_str(&header).unwrap();
+        assert_eq!(back.1, "größe\n😀");
+    }
+}

@@ -1,0 +1,57 @@
+//! Typed paths: which document, which value, indexed or not, patchable or not, all in the type.
+//!
+//! A filter or sort on a path that no index serves, and a patch of a key, do not compile.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+/// Marker: the indexing policy includes this path.
+#[derive(Clone, Copy, Debug)]
+pub enum Indexed {}
+/// Marker: no index serves this path.
+#[derive(Clone, Copy, Debug)]
+pub enum Unindexed {}
+/// Marker: a patch may change this path.
+#[derive(Clone, Copy, Debug)]
+pub enum Patchable {}
+/// Marker: part of the id or of the partition key, so it never changes.
+#[derive(Clone, Copy, Debug)]
+pub enum Fixed {}
+
+/// A stored path of document type `D` that holds a `V`.
+///
+/// `I` is [`Indexed`] or [`Unindexed`], `M` is [`Patchable`] or [`Fixed`].
+pub struct Path<D, V, I, M> {
+    pointer: &'static str,
+    marker: PhantomData<fn() -> (D, V, I, M)>,
+}
+
+impl<D, V, I, M> Path<D, V, I, M> {
+    /// For generated code: `pointer` is the stored path, `/address/city`.
+    #[doc(hidden)]
+    pub const fn new(pointer: &'static str) -> Self {
+        Self {
+            pointer,
+            marker: PhantomData,
+        }
+    }
+
+    /// The stored path as a JSON pointer.
+    pub const fn pointer(self) -> &'static str {
+        self.pointer
+    }
+}
+
+impl<D, V, I, M> Clone for Path<D, V, I, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D, V, I, M> Copy for Path<D, V, I, M> {}
+
+impl<D, V, I, M> fmt::Debug for Path<D, V, I, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.pointer)
+    }
+}

@@ -1,0 +1,69 @@
+//! The policy as the service writes and reads it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::shape::Direction;
+
+/// An indexing policy in the service's form.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct IndexingPolicy {
+    /// `consistent`, or `none` for pure key-value containers.
+    pub indexing_mode: IndexingMode,
+    /// Whether documents are indexed without being told to.
+    #[serde(default = "yes")]
+    pub automatic: bool,
+    /// What is indexed.
+    #[serde(default)]
+    pub included_paths: Vec<IncludedPath>,
+    /// What is not.
+    #[serde(default)]
+    pub excluded_paths: Vec<ExcludedPath>,
+    /// Indexes over several paths.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub composite_indexes: Vec<Vec<CompositeIndexPath>>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// When documents are indexed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IndexingMode {
+    /// With the write.
+    Consistent,
+    /// In the background; no longer offered for new containers.
+    Lazy,
+    /// Never.
+    None,
+}
+
+/// A path that is indexed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct IncludedPath {
+    /// In the service's grammar: `/a/b/?`, `/a/*`, `/tags/[]/?`.
+    pub path: String,
+}
+
+/// A path that is not indexed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ExcludedPath {
+    /// In the service's grammar.
+    pub path: String,
+}
+
+/// One path of a composite index.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompositeIndexPath {
+    /// Without the `/?` that the service implies.
+    pub path: String,
+    /// Ascending when the service leaves it out.
+    #[serde(default = "ascending")]
+    pub order: Direction,
+}
+
+fn ascending() -> Direction {
+    Direction::Ascending
+}

@@ -1,0 +1,6 @@
+//! The indexing policy that a container's document types add up to.
+
+mod json;
+mod merge;
+
+pub use json::{CompositeIndexPath, IncludedPath, IndexingMode, IndexingPolicy, ExcludedPath};

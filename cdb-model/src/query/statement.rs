@@ -1,0 +1,80 @@
+//! The finished question: SQL text with parameters, and what a client must know to ask it.
+//!
+//! The client sends statements and reads rows; it never looks into the SQL.
+
+use serde::Serialize;
+
+use crate::codec::DecodeError;
+use crate::container::Container;
+use crate::partition_key::PartitionKey;
+use crate::shape::Direction;
+
+/// Where a query is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// One logical partition: every feature of SQL runs on the service.
+    Partition(PartitionKey),
+    /// Every physical partition; the client asks each and merges.
+    AllPartitions,
+}
+
+/// A query parameter as the service takes it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Parameter {
+    /// `@p0`, `@p1`, …
+    pub name: String,
+    /// The value. Never part of the SQL text.
+    pub value: serde_json::Value,
+}
+
+/// One key of a merge across physical partitions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SortKey {
+    /// Stored path of the key as a JSON pointer.
+    pub pointer: String,
+    /// Its direction.
+    pub direction: Direction,
+}
+
+/// What a row of the answer looks like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RowForm {
+    /// A whole document. Sort keys are read from it by their pointers.
+    Document,
+    /// `{"value": …, "keys": […]}`: a value and the sort keys of its document, in the order of [`Statement::order`].
+    ValueWithKeys,
+    /// A bare number per physical partition, to be added up.
+    Count,
+}
+
+/// A query ready to be sent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Statement {
+    /// SQL text; made from the model alone, never from data.
+    pub sql: String,
+    /// The values.
+    pub parameters: Vec<Parameter>,
+    /// Where to ask.
+    pub scope: Scope,
+    /// How to merge the answers of several physical partitions; empty when any order will do.
+    pub order: Vec<SortKey>,
+    /// At most this many rows in total. The SQL asks each physical partition for as many.
+    pub top: Option<u32>,
+    /// What each row looks like.
+    pub form: RowForm,
+}
+
+/// A query of container `C` that knows how to read its rows.
+pub trait Fetch<C: Container>: Send + Sync {
+    /// What one row becomes.
+    type Row: Send;
+
+    /// The question.
+    fn statement(&self) -> Statement;
+
+    /// Reads one row; `json` is the document, the bare value (of [`RowForm::ValueWithKeys`], only its `value`), or the count.
+    ///
+    /// # Errors
+    /// When a stored document does not fit its Rust type.
+    fn read_row(&self, json: &str) -> Result<Self::Row, DecodeError>;
+}
