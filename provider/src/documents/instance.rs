@@ -1,0 +1,174 @@
+//! An orchestration instance: its current execution, its lock, and the proof of its last commit.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use cdb_model::{Document, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// One document per instance. Every change of ownership and every commit goes through its ETag.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "instance", id = "{instance_id}:instance")]
+#[document(composite(BY_CREATED = r#type, created_at))]
+pub struct Instance {
+    /// The instance's id, chosen by whoever started it.
+    #[document(partition_key)]
+    pub instance_id: String,
+    /// Name of the orchestration; empty until its first turn is committed.
+    pub orchestration_name: String,
+    /// Its version, once the runtime has resolved it.
+    #[serde(default)]
+    pub orchestration_version: Option<String>,
+    /// The newest execution.
+    pub current_execution_id: u64,
+    /// State of the newest execution.
+    #[document(index)]
+    pub status: Status,
+    /// What the newest execution ended with.
+    #[document(unindexed)]
+    #[serde(default)]
+    pub output: Option<String>,
+    /// The instance that started this one as a sub-orchestration.
+    #[document(index)]
+    #[serde(default)]
+    pub parent_instance_id: Option<String>,
+    /// The duroxide version that the newest execution is pinned to, as `major * 1_000_000 + minor * 1_000 + patch`.
+    #[serde(default)]
+    pub pinned_duroxide_version_packed: Option<u64>,
+    /// Custom status set by the orchestration.
+    #[document(unindexed)]
+    #[serde(default)]
+    pub custom_status: Option<String>,
+    /// How often the custom status was set or cleared.
+    #[serde(default)]
+    pub custom_status_version: u64,
+    /// Who works on the instance.
+    #[serde(default)]
+    pub lock_token: Option<String>,
+    /// Until when, by the service's clock.
+    #[serde(default)]
+    pub locked_until: Option<Timestamp>,
+    /// The lock token of the last committed turn: after a lost answer it tells whether the commit took place.
+    #[serde(default)]
+    pub commit_token: Option<String>,
+    /// How often messages that are still queued were fetched, by item id. Kept here so that a fetch writes one
+    /// document, not one per message.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub attempts: BTreeMap<String, u32>,
+    /// How many history documents the newest execution has; a load that finds another number is stale.
+    /// Absent on instances written by `duroxide-cdb`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history_documents: Option<u64>,
+    /// When the instance was created.
+    #[document(index)]
+    pub created_at: Timestamp,
+    /// When it was last written.
+    pub updated_at: Timestamp,
+    /// When the newest execution started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    /// When the newest execution ended.
+    #[document(index)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<Timestamp>,
+}
+
+impl Instance {
+    /// An instance that exists only to be locked for its first turn.
+    pub fn pending(instance_id: &str, now: Timestamp) -> Self {
+        Self {
+            instance_id: instance_id.to_owned(),
+            orchestration_name: String::new(),
+            orchestration_version: None,
+            current_execution_id: 1,
+            status: Status::Pending,
+            output: None,
+            parent_instance_id: None,
+            pinned_duroxide_version_packed: None,
+            custom_status: None,
+            custom_status_version: 0,
+            lock_token: None,
+            locked_until: None,
+            commit_token: None,
+            attempts: BTreeMap::new(),
+            history_documents: Some(0),
+            created_at: now,
+            updated_at: now,
+            started_at: None,
+            completed_at: None,
+        }
+    }
+
+    /// Whether a turn of it was ever committed. Before that, only its lock exists.
+    pub fn is_created(&self) -> bool {
+        !self.orchestration_name.is_empty()
+    }
+
+    /// Whether somebody holds the lock at `now`.
+    pub fn is_locked(&self, now: Timestamp) -> bool {
+        self.lock_token.is_some() && self.locked_until.is_some_and(|until| until > now)
+    }
+}
+
+/// State of an execution, in duroxide's words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum Status {
+    /// Locked for a first turn that is not committed yet; not an instance to anyone outside.
+    Pending,
+    /// Has more to do.
+    Running,
+    /// Ended with a result.
+    Completed,
+    /// Ended with an error.
+    Failed,
+    /// Replaced by a newer execution.
+    ContinuedAsNew,
+    /// A state that this version of the provider does not know, kept as it is.
+    Other(String),
+}
+
+impl Status {
+    /// The stored text.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Running => "Running",
+            Self::Completed => "Completed",
+            Self::Failed => "Failed",
+            Self::ContinuedAsNew => "ContinuedAsNew",
+            Self::Other(text) => text,
+        }
+    }
+
+    /// Whether the execution has ended.
+    pub fn is_terminal(&self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::ContinuedAsNew)
+    }
+}
+
+impl From<String> for Status {
+    fn from(text: String) -> Self {
+        match text.as_str() {
+            "Pending" => Self::Pending,
+            "Running" => Self::Running,
+            "Completed" => Self::Completed,
+            "Failed" => Self::Failed,
+            "ContinuedAsNew" => Self::ContinuedAsNew,
+            _ => Self::Other(text),
+        }
+    }
+}
+
+impl From<Status> for String {
+    fn from(status: Status) -> Self {
+        status.as_str().to_owned()
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

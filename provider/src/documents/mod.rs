@@ -1,0 +1,63 @@
+//! The stored form of everything the provider keeps: one struct per document type, one enum for the container.
+//!
+//! Field names and discriminators are those of the container format of `duroxide-cdb`, so that a container written by
+//! it opens; what we add is optional on reading. This folder knows storage and nothing of turns, polling or time.
+
+mod history;
+mod instance;
+mod kv;
+mod outbox_intent;
+mod queue_item;
+mod session;
+
+use cdb_model::Container;
+
+pub use history::{Execution, HistorySegment, HistorySegmentKey};
+pub use instance::{Instance, InstanceKey, Status};
+pub use kv::{KeyValue, KeyValueDelta, KeyValueDeltaKey, KeyValueKey};
+pub use outbox_intent::{IntentItem, IntentQueue, OutboxIntent, OutboxIntentKey};
+pub use queue_item::{
+    OrchestratorItem, OrchestratorItemKey, WorkerItem, WorkerItemKey, dispatch_slot,
+    target_instance,
+};
+pub use session::{Session, SessionKey};
+
+/// The document types of a duroxide container. Extend it with types of your own:
+///
+/// ```
+/// use cdb_provider::documents::Durable;
+/// # use cdb_provider::model::{Container, Document};
+/// # use serde::{Deserialize, Serialize};
+/// # #[derive(Document, Serialize, Deserialize)]
+/// # #[document(crate = cdb_provider::model, type = "order", id = "order:{number}")]
+/// # struct Order { #[document(partition_key)] #[serde(rename = "instanceId")] instance_id: String, number: u64 }
+/// #[derive(Container)]
+/// # #[container(crate = cdb_provider::model)]
+/// enum Shop {
+///     #[container(extends)]
+///     Durable(Durable),
+///     Order(Order),
+/// }
+/// ```
+#[derive(Container, Clone, Debug)]
+#[container(partition_key = "/instanceId", discriminator = "type")]
+pub enum Durable {
+    /// An orchestration instance.
+    Instance(Instance),
+    /// The events of one turn.
+    History(HistorySegment),
+    /// An execution that a later one has replaced.
+    Execution(Execution),
+    /// A message for an orchestration.
+    OrchestratorItem(OrchestratorItem),
+    /// An activity to run.
+    WorkerItem(WorkerItem),
+    /// Messages on their way to another instance.
+    OutboxIntent(OutboxIntent),
+    /// Which worker a session is bound to.
+    Session(Session),
+    /// A value of the key-value store.
+    KeyValue(KeyValue),
+    /// A change to the key-value store by the running execution.
+    KeyValueDelta(KeyValueDelta),
+}

@@ -1,0 +1,55 @@
+//! Messages to other instances, committed with the turn that sends them and delivered afterwards.
+
+use cdb_model::{Document, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// All messages of one turn to one instance. Delivered means: every target document exists.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "outbox_intent", id = "{instance_id}:intent:{idempotency_key}")]
+#[document(composite(BY_CREATED = r#type, created_at))]
+pub struct OutboxIntent {
+    /// The instance that sends.
+    #[document(partition_key)]
+    pub instance_id: String,
+    /// Unique per turn and target; the ids of the target documents are derived from it.
+    pub idempotency_key: String,
+    /// The instance that receives.
+    pub target_instance_id: String,
+    /// The messages, in order.
+    #[document(unindexed)]
+    #[serde(default)]
+    pub items: Vec<IntentItem>,
+    /// A whole target document as JSON text, in intents written by `duroxide-cdb`.
+    #[document(unindexed)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<String>,
+    /// When the turn was committed. The reconciler delivers what is older than its threshold.
+    #[document(index)]
+    pub created_at: Timestamp,
+    /// How often delivery was tried.
+    #[serde(default)]
+    pub attempt_count: u32,
+}
+
+/// One message of an intent.
+#[derive(Serialize, Deserialize, Clone, Debug)]
+#[serde(rename_all = "camelCase")]
+pub struct IntentItem {
+    /// Which queue it goes to.
+    pub queue: IntentQueue,
+    /// The message, as JSON text.
+    pub work_item: String,
+    /// Not before this time.
+    pub visible_at: Timestamp,
+}
+
+/// The queue that a message goes to.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub enum IntentQueue {
+    /// The orchestrator queue.
+    Orchestrator,
+    /// The worker queue.
+    Worker,
+}

@@ -1,0 +1,219 @@
+//! The two queues. An item lives in the partition of the instance that it is for.
+//!
+//! Ids are derived from the cause of the item where there is one, so that writing it twice stores it once.
+
+use cdb_model::{Document, Timestamp};
+use duroxide::providers::WorkItem;
+use serde::{Deserialize, Serialize};
+
+/// A message for an orchestration. Which dispatcher works on it is decided by the lock of its instance.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "orch_queue", id = "{instance_id}:orch:{cause}")]
+#[document(composite(BY_DUE = r#type, visible_at))]
+pub struct OrchestratorItem {
+    /// The instance that receives it.
+    #[document(partition_key)]
+    pub instance_id: String,
+    /// What caused it, unique within the instance. Empty on items of `duroxide-cdb`, whose ids are random.
+    #[serde(default)]
+    pub cause: String,
+    /// The message, as JSON text.
+    #[document(unindexed)]
+    pub work_item: String,
+    /// Share of the load that the instance belongs to, see [`dispatch_slot`].
+    #[document(index)]
+    pub dispatch_slot: u8,
+    /// Not before this time.
+    #[document(index)]
+    pub visible_at: Timestamp,
+    /// When it was written; orders items that became visible together.
+    pub enqueued_at: Timestamp,
+    /// The execution it is for, where the message says so.
+    #[serde(default)]
+    pub execution_id: Option<u64>,
+    /// Fetches counted by `duroxide-cdb`; ours are counted in the instance.
+    #[serde(default)]
+    pub attempt_count: u32,
+}
+
+impl OrchestratorItem {
+    /// A message for the instance that it names.
+    ///
+    /// # Errors
+    /// When the message cannot be written as JSON.
+    pub fn new(
+        item: &WorkItem,
+        cause: String,
+        visible_at: Timestamp,
+        enqueued_at: Timestamp,
+    ) -> Result<Self, serde_json::Error> {
+        let instance_id = target_instance(item).to_owned();
+        Ok(Self {
+            cause,
+            work_item: serde_json::to_string(item)?,
+            dispatch_slot: dispatch_slot(&instance_id),
+            visible_at,
+            enqueued_at,
+            execution_id: execution_of(item),
+            attempt_count: 0,
+            instance_id,
+        })
+    }
+
+    /// The cause of an activity's completion: one per scheduled activity.
+    pub fn completion_cause(execution_id: u64, activity_id: u64) -> String {
+        format!("activity-{execution_id}-{activity_id}")
+    }
+}
+
+/// An activity to run.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "worker_queue", id = "{instance_id}:work:{execution_id}:{activity_id}")]
+#[document(composite(BY_DUE = r#type, visible_at))]
+pub struct WorkerItem {
+    /// The instance that scheduled it.
+    #[document(partition_key)]
+    pub instance_id: String,
+    /// The execution that scheduled it.
+    pub execution_id: u64,
+    /// The event that scheduled it.
+    pub activity_id: u64,
+    /// The activity, as JSON text.
+    #[document(unindexed)]
+    pub work_item: String,
+    /// Share of the load that the instance belongs to, see [`dispatch_slot`].
+    #[document(index)]
+    pub dispatch_slot: u8,
+    /// Not before this time. A lock moves it to the end of the lock, so that one comparison finds what is free.
+    #[document(index)]
+    pub visible_at: Timestamp,
+    /// When it was written.
+    pub enqueued_at: Timestamp,
+    /// Who runs it.
+    #[serde(default)]
+    pub lock_token: Option<String>,
+    /// Until when, by the service's clock.
+    #[serde(default)]
+    pub locked_until: Option<Timestamp>,
+    /// How often it was fetched.
+    #[serde(default)]
+    pub attempt_count: u32,
+    /// The session it is bound to.
+    #[document(index)]
+    #[serde(default)]
+    pub session_id: Option<String>,
+    /// The tag that routes it to workers.
+    #[document(index)]
+    #[serde(default)]
+    pub tag: Option<String>,
+}
+
+impl WorkerItem {
+    /// The item of an activity, or `None` when `item` is no activity.
+    ///
+    /// # Errors
+    /// When the activity cannot be written as JSON.
+    pub fn new(item: &WorkItem, now: Timestamp) -> Result<Option<Self>, serde_json::Error> {
+        let WorkItem::ActivityExecute {
+            instance,
+            execution_id,
+            id,
+            session_id,
+            tag,
+            ..
+        } = item
+        else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            instance_id: instance.clone(),
+            execution_id: *execution_id,
+            activity_id: *id,
+            work_item: serde_json::to_string(item)?,
+            dispatch_slot: dispatch_slot(instance),
+            visible_at: now,
+            enqueued_at: now,
+            lock_token: None,
+            locked_until: None,
+            attempt_count: 0,
+            session_id: session_id.clone(),
+            tag: tag.clone(),
+        }))
+    }
+
+    /// Whether nobody runs it at `now`. `duroxide-cdb` locks without moving `visible_at`.
+    pub fn is_free(&self, now: Timestamp) -> bool {
+        self.visible_at <= now && self.locked_until.is_none_or(|until| until <= now)
+    }
+}
+
+/// The instance that a work item is for.
+pub fn target_instance(item: &WorkItem) -> &str {
+    match item {
+        WorkItem::StartOrchestration { instance, .. }
+        | WorkItem::ActivityExecute { instance, .. }
+        | WorkItem::ActivityCompleted { instance, .. }
+        | WorkItem::ActivityFailed { instance, .. }
+        | WorkItem::TimerFired { instance, .. }
+        | WorkItem::ExternalRaised { instance, .. }
+        | WorkItem::CancelInstance { instance, .. }
+        | WorkItem::ContinueAsNew { instance, .. }
+        | WorkItem::QueueMessage { instance, .. } => instance,
+        WorkItem::SubOrchCompleted {
+            parent_instance, ..
+        }
+        | WorkItem::SubOrchFailed {
+            parent_instance, ..
+        } => parent_instance,
+    }
+}
+
+fn execution_of(item: &WorkItem) -> Option<u64> {
+    match item {
+        WorkItem::StartOrchestration { execution_id, .. }
+        | WorkItem::ActivityExecute { execution_id, .. }
+        | WorkItem::ActivityCompleted { execution_id, .. }
+        | WorkItem::ActivityFailed { execution_id, .. }
+        | WorkItem::TimerFired { execution_id, .. } => Some(*execution_id),
+        WorkItem::SubOrchCompleted {
+            parent_execution_id,
+            ..
+        }
+        | WorkItem::SubOrchFailed {
+            parent_execution_id,
+            ..
+        } => Some(*parent_execution_id),
+        WorkItem::ExternalRaised { .. }
+        | WorkItem::CancelInstance { .. }
+        | WorkItem::ContinueAsNew { .. }
+        | WorkItem::QueueMessage { .. } => None,
+    }
+}
+
+/// The dispatch slot of an instance, 0 to 255: FNV-1a folded to a byte.
+///
+/// It is stored, so it must be the same on every platform and compiler, which the standard library's hasher does not
+/// promise.
+pub fn dispatch_slot(instance_id: &str) -> u8 {
+    let hash = instance_id
+        .bytes()
+        .fold(0x811c_9dc5_u32, |hash, byte| {
+            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+        });
+    hash.to_be_bytes().into_iter().fold(0, |slot, byte| slot ^ byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_stored_and_so_never_change() {
+        assert_eq!(dispatch_slot(""), 0x81 ^ 0x1c ^ 0x9d ^ 0xc5);
+        // FNV-1a of "a" is 0xe40c292c, of "foobar" 0xbf9cf968: the vectors its authors publish.
+        assert_eq!(dispatch_slot("a"), 0xe4 ^ 0x0c ^ 0x29 ^ 0x2c);
+        assert_eq!(dispatch_slot("foobar"), 0xbf ^ 0x9c ^ 0xf9 ^ 0x68);
+    }
+}

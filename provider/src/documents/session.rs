@@ -1,0 +1,26 @@
+//! Sessions: which worker the activities of a session go to.
+
+use cdb_model::{Document, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// The binding of a session to a worker. A session belongs to one instance.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "session", id = "{instance_id}:session:{session_id}")]
+pub struct Session {
+    /// The instance.
+    #[document(partition_key)]
+    pub instance_id: String,
+    /// The session.
+    pub session_id: String,
+    /// The worker, or group of workers, that it is bound to.
+    #[document(index)]
+    pub owner_id: String,
+    /// Until when, by the service's clock.
+    #[document(index)]
+    pub locked_until: Timestamp,
+    /// When an activity of it was last fetched, renewed or ended.
+    pub last_activity: Timestamp,
+    /// When it was first claimed.
+    pub created_at: Timestamp,
+}
