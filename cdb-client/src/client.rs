@@ -1,0 +1,128 @@
+//! The entrance: a client of an account, its databases, and handles to their containers.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cdb_model::{Container, Timestamp};
+
+use crate::config::CosmosClientBuilder;
+use crate::container::{ContainerClient, ContainerContext};
+use crate::retry::Pipeline;
+use crate::usage::Usage;
+
+/// A client of one account. Cheap to clone; clones share connections, session tokens and clocks.
+///
+/// ```no_run
+/// # fn example(key: &str) -> Result<(), cdb_client::Error> {
+/// use cdb_client::{CosmosClient, MasterKey};
+///
+/// let client = CosmosClient::builder("https://account.documents.azure.com:443/")
+///     .credential(MasterKey::new(key)?)
+///     .build()?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct CosmosClient {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    pipeline: Arc<Pipeline>,
+    /// One context per container, whoever asks for it: session tokens and ranges are facts about the container.
+    contexts: Mutex<HashMap<(String, String), Arc<ContainerContext>>>,
+}
+
+impl CosmosClient {
+    /// Starts setting up a client of the account at `endpoint`.
+    pub fn builder(endpoint: impl Into<String>) -> CosmosClientBuilder {
+        CosmosClientBuilder::new(endpoint)
+    }
+
+    pub(crate) fn new(pipeline: Pipeline) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                pipeline: Arc::new(pipeline),
+                contexts: Mutex::new(HashMap::new()),
+            }),
+        }
+    }
+
+    /// A database of the account. Sends nothing.
+    pub fn database(&self, name: impl Into<String>) -> DatabaseClient {
+        DatabaseClient {
+            client: self.clone(),
+            name: name.into(),
+        }
+    }
+
+    /// What this client has used so far.
+    pub fn usage(&self) -> Usage {
+        self.inner.pipeline.meter.snapshot()
+    }
+
+    /// The service's time, as its answers show it; the machine's time before the first answer.
+    pub fn now(&self) -> Timestamp {
+        self.inner.pipeline.clock.now()
+    }
+
+    /// How far [`now`](Self::now) can be off. `None` before the first answer.
+    pub fn clock_uncertainty(&self) -> Option<std::time::Duration> {
+        self.inner.pipeline.clock.uncertainty()
+    }
+
+    pub(crate) fn pipeline(&self) -> &Pipeline {
+        &self.inner.pipeline
+    }
+
+    fn context(&self, database: &str, container: &str) -> Arc<ContainerContext> {
+        let mut contexts = self
+            .inner
+            .contexts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        contexts
+            .entry((database.to_owned(), container.to_owned()))
+            .or_insert_with(|| {
+                Arc::new(ContainerContext::new(
+                    self.inner.pipeline.clone(),
+                    database,
+                    container,
+                ))
+            })
+            .clone()
+    }
+
+    /// A container that was created anew under an old name has other ranges and other sessions.
+    pub(crate) fn forget(&self, database: &str, container: &str) {
+        self.inner
+            .contexts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&(database.to_owned(), container.to_owned()));
+    }
+}
+
+/// A database of an account.
+#[derive(Clone, Debug)]
+pub struct DatabaseClient {
+    client: CosmosClient,
+    name: String,
+}
+
+impl DatabaseClient {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A container whose documents are those of `C`. Sends nothing and checks nothing: that is what
+    /// [`bootstrap`](Self::bootstrap) is for.
+    pub fn container<C: Container>(&self, name: &str) -> ContainerClient<C> {
+        ContainerClient::new(self.client.context(&self.name, name))
+    }
+
+    pub(crate) fn client(&self) -> &CosmosClient {
+        &self.client
+    }
+}

@@ -1,0 +1,266 @@
+//! Setting up a client. Setters take anything; [`build`](CosmosClientBuilder::build) checks it all at once, before
+//! anything is sent.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::HeaderValue;
+use reqwest::Url;
+use url_host::is_loopback;
+
+use crate::client::CosmosClient;
+use crate::credential::Credential;
+use crate::error::{Error, Result};
+use crate::retry::{Jitter, Pipeline, PipelineParts, RetryConfig};
+use crate::transport::{Network, ServerProof, Transport};
+
+/// Collects what a [`CosmosClient`] needs.
+#[derive(Clone)]
+#[must_use]
+pub struct CosmosClientBuilder {
+    endpoint: String,
+    credential: Option<Arc<dyn Credential>>,
+    transport: Option<Arc<dyn Transport>>,
+    retry: RetryConfig,
+    application: String,
+    any_certificate_on_loopback: bool,
+}
+
+impl CosmosClientBuilder {
+    pub(crate) fn new(endpoint: impl Into<String>) -> Self {
+        Self {
+            endpoint: endpoint.into(),
+            credential: None,
+            transport: None,
+            retry: RetryConfig::default(),
+            application: String::new(),
+            any_certificate_on_loopback: false,
+        }
+    }
+
+    /// Who authorizes requests, such as a [`MasterKey`](crate::MasterKey). Required.
+    pub fn credential(mut self, credential: impl Credential) -> Self {
+        self.credential = Some(Arc::new(credential));
+        self
+    }
+
+    /// Sends through `transport` instead of the network.
+    pub fn transport(mut self, transport: impl Transport) -> Self {
+        self.transport = Some(Arc::new(transport));
+        self
+    }
+
+    /// How long calls may try.
+    pub fn retry(mut self, retry: RetryConfig) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// A name for the account's logs, put in front of the user agent.
+    pub fn application(mut self, name: impl Into<String>) -> Self {
+        self.application = name.into();
+        self
+    }
+
+    /// Accepts any certificate, for an emulator that makes its own. Works for loopback hosts only: `build` refuses it
+    /// for every other endpoint.
+    pub fn accept_invalid_certificates_on_loopback(mut self, accept: bool) -> Self {
+        self.any_certificate_on_loopback = accept;
+        self
+    }
+
+    /// The client. Opens no connection yet.
+    ///
+    /// # Errors
+    /// When the endpoint or an option cannot work; the message names it.
+    pub fn build(self) -> Result<CosmosClient> {
+        let endpoint = parse_endpoint(&self.endpoint)?;
+        let proof = server_proof(&endpoint, self.any_certificate_on_loopback)?;
+        let credential = self.credential.ok_or_else(|| {
+            Error::configuration("no credential given; pass `MasterKey::new(key)?` to `credential`")
+        })?;
+        if self.retry.deadline.is_zero() || self.retry.attempt_timeout.is_zero() {
+            return Err(Error::configuration(
+                "deadline and attempt time-out must be longer than zero",
+            ));
+        }
+        let user_agent = format!("{} cdb/{}", self.application, env!("CARGO_PKG_VERSION"));
+        let user_agent = HeaderValue::from_str(user_agent.trim()).map_err(|_| {
+            Error::configuration("application name holds characters that no header can")
+        })?;
+        let transport = match self.transport {
+            Some(transport) => transport,
+            None => Arc::new(Network::new(proof)?),
+        };
+        Ok(CosmosClient::new(Pipeline::new(PipelineParts {
+            endpoint: endpoint.as_str().trim_end_matches('/').to_owned(),
+            user_agent,
+            transport,
+            credential,
+            retry: self.retry,
+            jitter: Jitter::random(),
+        })))
+    }
+}
+
+fn parse_endpoint(text: &str) -> Result<Url> {
+    let refused = |why: &str| {
+        Error::configuration(format!(
+            "endpoint `{}` {why}; expected `https://account.documents.azure.com:443/`",
+            without_secrets(text)
+        ))
+    };
+    if text.contains("AccountKey=") {
+        return Err(refused(
+            "is a connection string; give the part after `AccountEndpoint=` alone",
+        ));
+    }
+    let url = Url::parse(text.trim()).map_err(|_| refused("is no URL"))?;
+    if !matches!(url.scheme(), "https" | "http") {
+        return Err(refused("is neither https nor http"));
+    }
+    if url.host().is_none() {
+        return Err(refused("names no host"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(refused("holds a user or password"));
+    }
+    if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
+        return Err(refused("goes on after the host"));
+    }
+    Ok(url)
+}
+
+/// A pasted connection string or URL may hold a key or a password: only what stands before it is shown.
+fn without_secrets(text: &str) -> String {
+    let end = ["AccountKey=", "@"]
+        .iter()
+        .filter_map(|mark| text.find(mark))
+        .min();
+    match end {
+        Some(end) => format!(
+            "{}…",
+            &text[..end.min(text.find("://").map_or(end, |at| at + 3))]
+        ),
+        None => text.to_owned(),
+    }
+}
+
+fn server_proof(endpoint: &Url, any_on_loopback: bool) -> Result<ServerProof> {
+    let loopback = is_loopback(endpoint);
+    if any_on_loopback && !loopback {
+        return Err(Error::configuration(format!(
+            "invalid certificates are accepted on loopback hosts only, not for `{}`",
+            endpoint.host_str().unwrap_or("")
+        )));
+    }
+    match endpoint.scheme() {
+        "https" if any_on_loopback => Ok(ServerProof::AnyCertificate),
+        "https" => Ok(ServerProof::TrustedCertificate),
+        _ => Ok(ServerProof::None),
+    }
+}
+
+mod url_host {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use reqwest::Url;
+
+    /// Whether the host can only be this machine.
+    pub(super) fn is_loopback(url: &Url) -> bool {
+        let Some(host) = url.host_str() else {
+            return false;
+        };
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        host == "localhost"
+            || bare.parse::<Ipv4Addr>().is_ok_and(|ip| ip.is_loopback())
+            || bare.parse::<Ipv6Addr>().is_ok_and(|ip| ip.is_loopback())
+    }
+}
+
+impl fmt::Debug for CosmosClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CosmosClientBuilder")
+            .field("endpoint", &without_secrets(&self.endpoint))
+            .field("credential", &self.credential)
+            .field("retry", &self.retry)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::credential::MasterKey;
+
+    const KEY: &str =
+        "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+
+    fn builder(endpoint: &str) -> CosmosClientBuilder {
+        CosmosClientBuilder::new(endpoint).credential(MasterKey::new(KEY).unwrap())
+    }
+
+    #[track_caller]
+    fn refuses(endpoint: &str, because: &str) {
+        let error = builder(endpoint).build().unwrap_err().to_string();
+        assert!(error.contains(because), "{error}");
+        assert!(!error.contains("hunter2"), "{error}");
+    }
+
+    #[test]
+    fn endpoints_that_cannot_work_are_refused_with_the_reason() {
+        refuses("my-account", "is no URL");
+        refuses("ftp://x/", "neither https nor http");
+        refuses(
+            "https://x.documents.azure.com/dbs/a",
+            "goes on after the host",
+        );
+        refuses("https://x/?key=1", "goes on after the host");
+        refuses("https://user:hunter2@x/", "holds a user or password");
+        refuses(
+            "AccountEndpoint=https://x/;AccountKey=hunter2;",
+            "is a connection string",
+        );
+    }
+
+    #[test]
+    fn a_client_without_credential_is_refused() {
+        let error = CosmosClientBuilder::new("http://localhost:8081")
+            .build()
+            .unwrap_err();
+        assert!(error.to_string().contains("no credential"), "{error}");
+    }
+
+    #[test]
+    fn certificates_go_unchecked_on_loopback_hosts_only() {
+        let with = |endpoint: &str| {
+            builder(endpoint)
+                .accept_invalid_certificates_on_loopback(true)
+                .build()
+        };
+        for loopback in [
+            "https://localhost:8081",
+            "https://127.0.0.1:8081/",
+            "https://[::1]:8081",
+        ] {
+            assert!(with(loopback).is_ok(), "{loopback}");
+        }
+        for elsewhere in [
+            "https://x.documents.azure.com",
+            "https://localhost.example.com",
+            "https://10.0.0.1",
+        ] {
+            let error = with(elsewhere).unwrap_err();
+            assert!(error.to_string().contains("loopback hosts only"), "{error}");
+        }
+    }
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let shown = format!("{:?}", builder("https://user:hunter2@x/"));
+        assert!(
+            !shown.contains("hunter2") && !shown.contains(KEY),
+            "{shown}"
+        );
+    }
+}

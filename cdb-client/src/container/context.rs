@@ -1,0 +1,129 @@
+//! What is known about one container while the process runs: its link, sessions and ranges. Untyped.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cdb_model::PartitionKey;
+use http::Method;
+use serde::Deserialize;
+
+use crate::error::Result;
+use crate::header;
+use crate::operation::OperationKind;
+use crate::ranges::{ListedRange, RangeCache, RangeMap};
+use crate::request::Request;
+use crate::resource::{Resource, check_name};
+use crate::response::Response;
+use crate::retry::Pipeline;
+use crate::session_token::{SessionScope, SessionTokens};
+
+/// One container of one account.
+#[derive(Debug)]
+pub(crate) struct ContainerContext {
+    pub pipeline: Arc<Pipeline>,
+    pub resource: Resource,
+    pub database: String,
+    pub container: String,
+    sessions: SessionTokens,
+    ranges: RangeCache,
+}
+
+/// How often a listing that was made in the middle of a split is asked for again.
+const LISTING_ATTEMPTS: u32 = 5;
+
+#[derive(Deserialize)]
+struct RangeListing {
+    #[serde(rename = "PartitionKeyRanges")]
+    ranges: Vec<ListedRange>,
+}
+
+impl ContainerContext {
+    pub(crate) fn new(pipeline: Arc<Pipeline>, database: &str, container: &str) -> Self {
+        Self {
+            pipeline,
+            resource: Resource::container(database, container),
+            database: database.to_owned(),
+            container: container.to_owned(),
+            sessions: SessionTokens::default(),
+            ranges: RangeCache::default(),
+        }
+    }
+
+    /// Sends a request about this container.
+    pub(crate) async fn send(&self, request: &Request) -> Result<Response> {
+        check_name("database", &self.database)?;
+        check_name("container", &self.container)?;
+        self.pipeline.send(request, Some(&self.sessions)).await
+    }
+
+    /// The session tokens that a read of this partition needs: those of its range where ranges are known, else all.
+    pub(crate) fn session_of(&self, key: &PartitionKey) -> SessionScope {
+        self.ranges
+            .known()
+            .and_then(|map| Some(map.locate(key)?.id.to_string()))
+            .map_or(SessionScope::Container, SessionScope::Range)
+    }
+
+    /// The physical partitions, from the cache or listed now.
+    pub(crate) async fn ranges(&self) -> Result<Arc<RangeMap>> {
+        match self.ranges.known() {
+            Some(map) => Ok(map),
+            None => self.ranges.load(None, || self.list_ranges()).await,
+        }
+    }
+
+    /// The physical partitions after `stale` turned out to be out of date.
+    pub(crate) async fn ranges_after(&self, stale: &Arc<RangeMap>) -> Result<Arc<RangeMap>> {
+        let map = self.ranges.load(Some(stale), || self.list_ranges()).await?;
+        self.sessions.follow_ranges(
+            map.iter()
+                .map(|range| (range.id.as_str(), range.parents.as_slice())),
+        );
+        Ok(map)
+    }
+
+    async fn list_ranges(&self) -> Result<RangeMap> {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            match RangeMap::from_listing(self.list_ranges_once().await?) {
+                Err(_) if attempts < LISTING_ATTEMPTS => {
+                    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+                }
+                settled => return settled,
+            }
+        }
+    }
+
+    async fn list_ranges_once(&self) -> Result<Vec<ListedRange>> {
+        let mut listed = Vec::new();
+        let mut continuation: Option<String> = None;
+        loop {
+            let mut request = Request::new(
+                OperationKind::ReadRanges,
+                Method::GET,
+                self.resource.ranges(),
+            )
+            .header(header::MAX_ITEMS, "-1");
+            if let Some(token) = &continuation {
+                request = request.header_value(header::CONTINUATION, token)?;
+            }
+            let response = self.send(&request).await?;
+            listed.extend(response.json::<RangeListing>()?.ranges);
+            continuation = response.continuation();
+            if continuation.is_none() {
+                return Ok(listed);
+            }
+        }
+    }
+
+    /// A request to the items of this container.
+    pub(crate) fn items_request(
+        &self,
+        kind: OperationKind,
+        content_type: &'static str,
+        body: Bytes,
+    ) -> Request {
+        Request::new(kind, Method::POST, self.resource.items()).body(content_type, body)
+    }
+}

@@ -1,0 +1,101 @@
+//! The typed handle to a container.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use cdb_model::{Container, Extends, Timestamp};
+
+use crate::container::context::ContainerContext;
+use crate::error::Result;
+use crate::ranges::RangeId;
+use crate::usage::Usage;
+
+/// A container whose documents are those of `C`. Cheap to clone; clones share session tokens, so whoever uses this
+/// process's handles reads what this process wrote.
+pub struct ContainerClient<C> {
+    pub(super) context: Arc<ContainerContext>,
+    pub(super) latest_committed: bool,
+    marker: PhantomData<fn() -> C>,
+}
+
+impl<C: Container> ContainerClient<C> {
+    pub(crate) fn new(context: Arc<ContainerContext>) -> Self {
+        Self {
+            context,
+            latest_committed: false,
+            marker: PhantomData,
+        }
+    }
+
+    /// The same container seen as the one that `C` extends.
+    pub fn view<B: Container>(&self) -> ContainerClient<B>
+    where
+        C: Extends<B>,
+    {
+        ContainerClient {
+            context: self.context.clone(),
+            latest_committed: self.latest_committed,
+            marker: PhantomData,
+        }
+    }
+
+    /// The same container with reads and queries that see the latest committed state, whoever wrote it, on accounts
+    /// of any consistency. They cost about twice the request units.
+    ///
+    /// Without it, and on an account of session consistency, a read sees what this process wrote, and of what others
+    /// wrote possibly not the last milliseconds.
+    pub fn latest_committed(&self) -> Self {
+        Self {
+            latest_committed: true,
+            ..self.clone()
+        }
+    }
+
+    /// Name of the database.
+    pub fn database(&self) -> &str {
+        &self.context.database
+    }
+
+    /// Name of the container.
+    pub fn name(&self) -> &str {
+        &self.context.container
+    }
+
+    /// The service's time, as its answers show it.
+    pub fn now(&self) -> Timestamp {
+        self.context.pipeline.clock.now()
+    }
+
+    /// What the whole client has used so far.
+    pub fn usage(&self) -> Usage {
+        self.context.pipeline.meter.snapshot()
+    }
+
+    /// The physical partitions as they are known; lists them the first time.
+    ///
+    /// # Errors
+    /// When they have to be listed and cannot be.
+    pub async fn ranges(&self) -> Result<Vec<RangeId>> {
+        let map = self.context.ranges().await?;
+        Ok(map.iter().map(|range| range.id.clone()).collect())
+    }
+}
+
+impl<C> Clone for ContainerClient<C> {
+    fn clone(&self) -> Self {
+        Self {
+            context: self.context.clone(),
+            latest_committed: self.latest_committed,
+            marker: PhantomData,
+        }
+    }
+}
+
+impl<C> fmt::Debug for ContainerClient<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ContainerClient")
+            .field("resource", &self.context.resource.link)
+            .finish_non_exhaustive()
+    }
+}

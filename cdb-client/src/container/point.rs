@@ -1,0 +1,273 @@
+//! One document at a time: create, upsert, replace, delete, read.
+//!
+//! Which write is repeated after an open outcome is decided here, by what it promises (see `retry/verdict.rs`).
+
+use bytes::Bytes;
+use cdb_model::{
+    Container, DocumentKey, ETag, ItemId, LocatedKey, MemberOf, PartitionKey, Stored,
+    decode, encode,
+};
+use http::Method;
+
+use crate::container::handle::ContainerClient;
+use crate::error::{Error, Result};
+use crate::header;
+use crate::operation::OperationKind;
+use crate::request::Request;
+use crate::response::Response;
+use crate::retry::Repeat;
+use crate::status::Status;
+
+pub(super) const JSON: &str = "application/json";
+
+/// A write that took effect.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Written {
+    /// The id of the item.
+    pub id: ItemId,
+    /// Its new version.
+    pub etag: ETag,
+    /// Request units charged.
+    pub charge: f64,
+}
+
+impl<C: Container> ContainerClient<C> {
+    /// Stores a document that must not exist yet.
+    ///
+    /// # Errors
+    /// [`is_conflict`](Error::is_conflict) when the id or a unique key is taken; [`is_ambiguous`](Error::is_ambiguous)
+    /// when it may have been stored: read it and compare.
+    pub async fn create<D: MemberOf<C>>(&self, document: &D) -> Result<Written> {
+        let (id, request) = self.write_request::<D>(OperationKind::Create, document)?;
+        self.write(id, &request).await
+    }
+
+    /// Stores a document, whatever was there before.
+    ///
+    /// # Errors
+    /// When the service refuses it or cannot be reached.
+    pub async fn upsert<D: MemberOf<C>>(&self, document: &D) -> Result<Written> {
+        let (id, request) = self.write_request::<D>(OperationKind::Upsert, document)?;
+        let request = request
+            .header(header::IS_UPSERT, "True")
+            .repeat(Repeat::Always);
+        self.write(id, &request).await
+    }
+
+    /// Stores a document in place of the version `etag`.
+    ///
+    /// # Errors
+    /// [`is_precondition_failed`](Error::is_precondition_failed) when it has another version by now.
+    pub async fn upsert_if_match<D: MemberOf<C>>(
+        &self,
+        document: &D,
+        etag: &ETag,
+    ) -> Result<Written> {
+        let (id, request) = self.write_request::<D>(OperationKind::Upsert, document)?;
+        let request = request.header(header::IS_UPSERT, "True").if_match(etag)?;
+        self.write(id, &request).await
+    }
+
+    /// Replaces a document that must exist, whatever its version.
+    ///
+    /// # Errors
+    /// [`is_not_found`](Error::is_not_found) when it does not exist.
+    pub async fn replace<D: MemberOf<C>>(&self, document: &D) -> Result<Written> {
+        let (id, request) = self.replace_request(document)?;
+        self.write(id, &request.repeat(Repeat::Always)).await
+    }
+
+    /// Replaces the version `etag` of a document.
+    ///
+    /// # Errors
+    /// [`is_precondition_failed`](Error::is_precondition_failed) when it has another version by now,
+    /// [`is_not_found`](Error::is_not_found) when it is gone.
+    pub async fn replace_if_match<D: MemberOf<C>>(
+        &self,
+        document: &D,
+        etag: &ETag,
+    ) -> Result<Written> {
+        let (id, request) = self.replace_request(document)?;
+        self.write(id, &request.if_match(etag)?).await
+    }
+
+    /// Deletes the document with this key, whatever its version.
+    ///
+    /// # Errors
+    /// [`is_not_found`](Error::is_not_found) when there is none.
+    pub async fn delete<K>(&self, key: &K) -> Result<()>
+    where
+        K: LocatedKey,
+        K::Document: MemberOf<C>,
+    {
+        self.delete_in(&key.partition_key(), key).await
+    }
+
+    /// [`delete`](Self::delete) for keys that do not hold their partition.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn delete_in<K>(&self, partition: &PartitionKey, key: &K) -> Result<()>
+    where
+        K: DocumentKey,
+        K::Document: MemberOf<C>,
+    {
+        let id = key.to_id().map_err(Error::encode)?;
+        let request = self.item_request(OperationKind::Delete, Method::DELETE, partition, &id)?;
+        self.delete_item(request.repeat(Repeat::Always)).await
+    }
+
+    /// Deletes the version `etag` of the document with this key.
+    ///
+    /// # Errors
+    /// [`is_precondition_failed`](Error::is_precondition_failed) when it has another version by now,
+    /// [`is_not_found`](Error::is_not_found) when it is gone.
+    pub async fn delete_if_match<K>(&self, key: &K, etag: &ETag) -> Result<()>
+    where
+        K: LocatedKey,
+        K::Document: MemberOf<C>,
+    {
+        self.delete_in_if_match(&key.partition_key(), key, etag)
+            .await
+    }
+
+    /// [`delete_if_match`](Self::delete_if_match) for keys that do not hold their partition.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn delete_in_if_match<K>(
+        &self,
+        partition: &PartitionKey,
+        key: &K,
+        etag: &ETag,
+    ) -> Result<()>
+    where
+        K: DocumentKey,
+        K::Document: MemberOf<C>,
+    {
+        let id = key.to_id().map_err(Error::encode)?;
+        let request = self.item_request(OperationKind::Delete, Method::DELETE, partition, &id)?;
+        self.delete_item(request.if_match(etag)?).await
+    }
+
+    /// Deletes exactly this stored version, by the id it is stored under.
+    ///
+    /// # Errors
+    /// The same as [`delete_if_match`](Self::delete_if_match).
+    pub async fn delete_stored<D: MemberOf<C>>(&self, stored: &Stored<D>) -> Result<()> {
+        let partition = stored.document.partition_key();
+        let request = self.item_request(
+            OperationKind::Delete,
+            Method::DELETE,
+            &partition,
+            &stored.id,
+        )?;
+        self.delete_item(request.if_match(&stored.etag)?).await
+    }
+
+    /// The document with this key, or `None`.
+    ///
+    /// # Errors
+    /// When it cannot be read; a missing container is an error, not a missing document.
+    pub async fn read<K>(&self, key: &K) -> Result<Option<Stored<K::Document>>>
+    where
+        K: LocatedKey,
+        K::Document: MemberOf<C>,
+    {
+        self.read_in(&key.partition_key(), key).await
+    }
+
+    /// [`read`](Self::read) for keys that do not hold their partition.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn read_in<K>(
+        &self,
+        partition: &PartitionKey,
+        key: &K,
+    ) -> Result<Option<Stored<K::Document>>>
+    where
+        K: DocumentKey,
+        K::Document: MemberOf<C>,
+    {
+        let id = key.to_id().map_err(Error::encode)?;
+        let request = self.item_request(OperationKind::Read, Method::GET, partition, &id)?;
+        let request = self.consistent(request.session(self.context.session_of(partition)));
+        match self.context.send(&request).await {
+            Ok(response) => decode::<C, K::Document>(response.text()?)
+                .map(Some)
+                .map_err(Error::decode),
+            Err(error) if error.status() == Some(Status::ITEM_NOT_FOUND) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn write_request<D: MemberOf<C>>(
+        &self,
+        kind: OperationKind,
+        document: &D,
+    ) -> Result<(ItemId, Request)> {
+        let encoded = encode::<C, D>(document).map_err(Error::encode)?;
+        let body = Bytes::from(String::from(Box::<str>::from(encoded.json)));
+        let request = self
+            .context
+            .items_request(kind, JSON, body)
+            .header(header::PREFER, "return=minimal")
+            .in_partition(&document.partition_key())?;
+        Ok((encoded.id, request))
+    }
+
+    fn replace_request<D: MemberOf<C>>(&self, document: &D) -> Result<(ItemId, Request)> {
+        let (id, mut request) = self.write_request::<D>(OperationKind::Replace, document)?;
+        request.method = Method::PUT;
+        request.resource = self.context.resource.item(id.as_str())?;
+        Ok((id, request))
+    }
+
+    /// A request about one item, without a body.
+    pub(super) fn item_request(
+        &self,
+        kind: OperationKind,
+        method: Method,
+        partition: &PartitionKey,
+        id: &ItemId,
+    ) -> Result<Request> {
+        let resource = self.context.resource.item(id.as_str())?;
+        Request::new(kind, method, resource).in_partition(partition)
+    }
+
+    /// A read of this handle's consistency.
+    pub(super) fn consistent(&self, request: Request) -> Request {
+        if self.latest_committed {
+            request.header(header::READ_CONSISTENCY, "LatestCommitted")
+        } else {
+            request
+        }
+    }
+
+    pub(super) async fn write(&self, id: ItemId, request: &Request) -> Result<Written> {
+        let response = self.context.send(request).await?;
+        written(id, &response)
+    }
+
+    /// A missing item after an attempt with an open outcome is what that attempt did.
+    async fn delete_item(&self, request: Request) -> Result<()> {
+        match self.context.send(&request).await {
+            Err(error)
+                if error.status() == Some(Status::ITEM_NOT_FOUND) && error.is_ambiguous() =>
+            {
+                Ok(())
+            }
+            other => other.map(drop),
+        }
+    }
+}
+
+fn written(id: ItemId, response: &Response) -> Result<Written> {
+    Ok(Written {
+        id,
+        etag: response.etag()?,
+        charge: response.charge,
+    })
+}

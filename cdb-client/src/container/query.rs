@@ -1,0 +1,238 @@
+//! Asking typed queries: all rows, the first, page by page, or each physical partition by itself.
+
+use std::sync::Arc;
+
+use cdb_model::{Container, Fetch, Scope, Statement};
+use futures::future::try_join_all;
+use serde_json::value::RawValue;
+
+use crate::container::handle::ContainerClient;
+use crate::container::merge::Merge;
+use crate::container::source::{Place, Question};
+use crate::error::{Error, Result};
+use crate::ranges::{RangeId, RangeMap};
+
+/// How often a query starts over when partitions split under it.
+const SPLITS_SURVIVED: u32 = 4;
+
+/// A query about to be asked. Nothing is sent before one of its asynchronous methods is called.
+#[derive(Debug)]
+#[must_use = "a query is asked by `all`, `first`, `pages` or `per_range`"]
+pub struct QueryRun<'a, C: Container, Q> {
+    container: &'a ContainerClient<C>,
+    query: Q,
+    page_size: Option<u32>,
+    range: Option<RangeId>,
+}
+
+/// The rows of one physical partition.
+#[derive(Clone, Debug)]
+pub struct RangeRows<Row> {
+    /// Which partition.
+    pub range: RangeId,
+    /// Its own answer to the query, with its own `TOP` and order.
+    pub rows: Vec<Row>,
+}
+
+impl<C: Container> ContainerClient<C> {
+    /// A query in one partition, or across all of them as its scope says.
+    pub fn query<Q: Fetch<C>>(&self, query: Q) -> QueryRun<'_, C, Q> {
+        QueryRun {
+            container: self,
+            query,
+            page_size: None,
+            range: None,
+        }
+    }
+}
+
+impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
+    /// Asks for at most this many rows per request and physical partition. Bounds a page, not the result.
+    pub fn page_size(mut self, rows: u32) -> Self {
+        self.page_size = Some(rows.max(1));
+        self
+    }
+
+    /// Asks one physical partition instead of all. Says [`is_partition_split`](Error::is_partition_split) when it no
+    /// longer exists; [`ContainerClient::ranges`] then names the new ones. Changes nothing for a query in one logical
+    /// partition.
+    pub fn in_range(mut self, range: &RangeId) -> Self {
+        self.range = Some(range.clone());
+        self
+    }
+
+    /// All rows, in order.
+    ///
+    /// # Errors
+    /// When the service refuses the query or a row does not fit its type.
+    pub async fn all(self) -> Result<Vec<Q::Row>> {
+        self.survive_splits(async |run| {
+            let mut merge = run.merge().await?;
+            let mut rows = Vec::new();
+            while let Some(page) = run.settle(merge.rows(run).await).await? {
+                rows.extend(page);
+            }
+            Ok(rows)
+        })
+        .await
+    }
+
+    /// The first row, or `None`. Asks for one row only; of a count, that is the count.
+    ///
+    /// # Errors
+    /// When the service refuses the query or the row does not fit its type.
+    pub async fn first(mut self) -> Result<Option<Q::Row>> {
+        self.page_size.get_or_insert(1);
+        self.survive_splits(async |run| {
+            let mut merge = run.merge().await?;
+            let page = run.settle(merge.rows(run).await).await?;
+            Ok(page.and_then(|rows| rows.into_iter().next()))
+        })
+        .await
+    }
+
+    /// Page by page. A page ends where the service ends it, or where the order needs another partition's next page.
+    pub fn pages(self) -> Pages<'a, C, Q> {
+        Pages {
+            run: self,
+            reading: None,
+        }
+    }
+
+    /// What each physical partition answers by itself, all asked at once. For pollers that want a few candidates of
+    /// every partition.
+    ///
+    /// # Errors
+    /// When the service refuses the query or a row does not fit its type.
+    pub async fn per_range(self) -> Result<Vec<RangeRows<Q::Row>>> {
+        self.survive_splits(async |run| {
+            let map = run.container.context.ranges().await?;
+            let asked = map.iter().map(|range| async {
+                let mut reading =
+                    run.read_from(vec![Place::Range(range.id.clone())], Some(map.clone()))?;
+                let mut rows = Vec::new();
+                while let Some(page) = run.settle(reading.rows(run).await).await? {
+                    rows.extend(page);
+                }
+                Ok(RangeRows {
+                    range: range.id.clone(),
+                    rows,
+                })
+            });
+            try_join_all(asked).await
+        })
+        .await
+    }
+
+    async fn survive_splits<T>(&self, attempt: impl AsyncFn(&Self) -> Result<T>) -> Result<T> {
+        let mut splits = 0;
+        loop {
+            match attempt(self).await {
+                // A range that the caller named cannot be replaced by its children behind his back.
+                Err(error)
+                    if error.is_partition_split()
+                        && self.range.is_none()
+                        && splits < SPLITS_SURVIVED =>
+                {
+                    splits += 1;
+                }
+                settled => return settled,
+            }
+        }
+    }
+
+    /// Passes a result on; has the ranges listed anew when one of them is gone.
+    async fn settle<T>(&self, result: Result<T, Stale>) -> Result<T> {
+        match result {
+            Ok(rows) => Ok(rows),
+            Err(Stale { error, map }) => {
+                if let (true, Some(map)) = (error.is_partition_split(), map) {
+                    self.container.context.ranges_after(&map).await?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn merge(&self) -> Result<Reading> {
+        let statement = self.query.statement();
+        match (&statement.scope, &self.range) {
+            (Scope::Partition(key), _) => self.read_from(vec![Place::Partition(key.clone())], None),
+            (Scope::AllPartitions, Some(range)) => {
+                let map = self.container.context.ranges().await?;
+                self.read_from(vec![Place::Range(range.clone())], Some(map))
+            }
+            (Scope::AllPartitions, None) => {
+                let map = self.container.context.ranges().await?;
+                let places = map.iter().map(|range| Place::Range(range.id.clone()));
+                self.read_from(places.collect(), Some(map.clone()))
+            }
+        }
+    }
+
+    fn read_from(&self, places: Vec<Place>, map: Option<Arc<RangeMap>>) -> Result<Reading> {
+        let statement: Statement = self.query.statement();
+        let question = Question::new(&statement, self.page_size, self.container.latest_committed)?;
+        Ok(Reading {
+            merge: Merge::new(statement, question, places),
+            map,
+        })
+    }
+}
+
+/// A query being read, with the map its ranges are from.
+#[derive(Debug)]
+struct Reading {
+    merge: Merge,
+    map: Option<Arc<RangeMap>>,
+}
+
+/// An error, with the map that it may prove out of date.
+struct Stale {
+    error: Error,
+    map: Option<Arc<RangeMap>>,
+}
+
+impl Reading {
+    async fn rows<C: Container, Q: Fetch<C>>(
+        &mut self,
+        run: &QueryRun<'_, C, Q>,
+    ) -> Result<Option<Vec<Q::Row>>, Stale> {
+        let read = |rows: Vec<Box<RawValue>>| {
+            rows.iter()
+                .map(|row| run.query.read_row(row.get()).map_err(Error::decode))
+                .collect::<Result<Vec<_>>>()
+        };
+        let page = self.merge.next_rows(&run.container.context).await;
+        page.and_then(|page| page.map(read).transpose())
+            .map_err(|error| Stale {
+                error,
+                map: self.map.clone(),
+            })
+    }
+}
+
+/// A query read page by page.
+#[derive(Debug)]
+pub struct Pages<'a, C: Container, Q> {
+    run: QueryRun<'a, C, Q>,
+    reading: Option<Reading>,
+}
+
+impl<C: Container, Q: Fetch<C>> Pages<'_, C, Q> {
+    /// The next page, never empty; `None` at the end.
+    ///
+    /// # Errors
+    /// When the service refuses the query or a row does not fit its type;
+    /// [`is_partition_split`](Error::is_partition_split) when a partition was split since the first page: what was
+    /// read so far cannot be continued, ask again.
+    pub async fn next_page(&mut self) -> Result<Option<Vec<Q::Row>>> {
+        let mut reading = match self.reading.take() {
+            Some(reading) => reading,
+            None => self.run.merge().await?,
+        };
+        let page = self.run.settle(reading.rows(&self.run).await).await?;
+        self.reading = Some(reading);
+        Ok(page)
+    }
+}

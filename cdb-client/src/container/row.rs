@@ -1,0 +1,242 @@
+//! Rows as they come, and what orders them across physical partitions.
+//!
+//! Order of types, smallest first: undefined, null, booleans, numbers, strings, arrays, objects (azure_data_cosmos_driver
+//! `order_by.rs`). Strings are compared by their bytes, as the index keeps them.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
+use cdb_model::{Direction, RowForm, SortKey};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::error::{Error, Result};
+
+/// A row with its place in the order.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    keys: Vec<Option<Value>>,
+    /// What the query's `read_row` gets.
+    pub json: Box<RawValue>,
+}
+
+/// Reads the rows of one answer.
+#[derive(Clone, Debug)]
+pub(super) struct RowReader {
+    pub form: RowForm,
+    pub order: Vec<SortKey>,
+    /// Whether rows of several sources will be compared. Only then keys are read out of documents.
+    pub merging: bool,
+}
+
+#[derive(Deserialize)]
+struct Page<'a> {
+    #[serde(borrow, rename = "Documents")]
+    rows: Vec<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct ValueWithKeys {
+    value: Option<Box<RawValue>>,
+    #[serde(default)]
+    keys: Vec<Value>,
+}
+
+impl RowReader {
+    /// The rows of an answer's body.
+    ///
+    /// # Errors
+    /// When the answer is not what the statement asks for.
+    pub(super) fn read(&self, body: &str) -> Result<Vec<Row>> {
+        let page: Page<'_> = serde_json::from_str(body).map_err(unreadable)?;
+        page.rows.into_iter().map(|row| self.row(row)).collect()
+    }
+
+    fn row(&self, raw: &RawValue) -> Result<Row> {
+        match self.form {
+            RowForm::Document => Ok(Row {
+                keys: if self.merging {
+                    self.document_keys(raw)?
+                } else {
+                    Vec::new()
+                },
+                json: raw.to_owned(),
+            }),
+            RowForm::Count => Ok(Row {
+                keys: Vec::new(),
+                json: raw.to_owned(),
+            }),
+            RowForm::ValueWithKeys => {
+                let row: ValueWithKeys = serde_json::from_str(raw.get()).map_err(unreadable)?;
+                let mut keys: Vec<Option<Value>> = row.keys.into_iter().map(Some).collect();
+                // An undefined key is left out of the array.
+                keys.resize(self.order.len(), None);
+                Ok(Row {
+                    keys,
+                    json: row.value.unwrap_or_else(|| RawValue::NULL.to_owned()),
+                })
+            }
+        }
+    }
+
+    /// Reads only the properties that the order needs, not the whole document.
+    fn document_keys(&self, raw: &RawValue) -> Result<Vec<Option<Value>>> {
+        if self.order.is_empty() {
+            return Ok(Vec::new());
+        }
+        let fields: HashMap<Cow<'_, str>, &RawValue> =
+            serde_json::from_str(raw.get()).map_err(unreadable)?;
+        self.order
+            .iter()
+            .map(|key| {
+                let path = key.pointer.trim_start_matches('/');
+                let (first, rest) = path.split_at(path.find('/').unwrap_or(path.len()));
+                let name = first.replace("~1", "/").replace("~0", "~");
+                let Some(field) = fields.get(name.as_str()) else {
+                    return Ok(None);
+                };
+                let value: Value = serde_json::from_str(field.get()).map_err(unreadable)?;
+                Ok(value.pointer(rest).cloned())
+            })
+            .collect()
+    }
+
+    /// Which of two rows comes first.
+    pub(super) fn compare(&self, a: &Row, b: &Row) -> Ordering {
+        let keys = a.keys.iter().zip(&b.keys);
+        self.order
+            .iter()
+            .zip(keys)
+            .map(|(key, (a, b))| {
+                let ascending = compare_values(a.as_ref(), b.as_ref());
+                match key.direction {
+                    Direction::Ascending => ascending,
+                    Direction::Descending => ascending.reverse(),
+                }
+            })
+            .find(|ordering| ordering.is_ne())
+            .unwrap_or(Ordering::Equal)
+    }
+}
+
+fn unreadable(error: serde_json::Error) -> Error {
+    Error::protocol(format!("answer to a query cannot be read: {error}")).with_source(error)
+}
+
+fn rank(value: Option<&Value>) -> u8 {
+    match value {
+        None => 0,
+        Some(Value::Null) => 1,
+        Some(Value::Bool(_)) => 2,
+        Some(Value::Number(_)) => 3,
+        Some(Value::String(_)) => 4,
+        Some(Value::Array(_)) => 5,
+        Some(Value::Object(_)) => 6,
+    }
+}
+
+fn compare_values(a: Option<&Value>, b: Option<&Value>) -> Ordering {
+    match (a, b) {
+        (Some(Value::Bool(a)), Some(Value::Bool(b))) => a.cmp(b),
+        (Some(Value::Number(a)), Some(Value::Number(b))) => {
+            let number = |n: &serde_json::Number| n.as_f64().unwrap_or(f64::NAN);
+            number(a).total_cmp(&number(b))
+        }
+        (Some(Value::String(a)), Some(Value::String(b))) => a.as_bytes().cmp(b.as_bytes()),
+        _ => rank(a).cmp(&rank(b)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn reader(form: RowForm, order: &[(&str, Direction)]) -> RowReader {
+        RowReader {
+            form,
+            order: order
+                .iter()
+                .map(|&(pointer, direction)| SortKey {
+                    pointer: pointer.to_owned(),
+                    direction,
+                })
+                .collect(),
+            merging: true,
+        }
+    }
+
+    fn page(rows: &Value) -> String {
+        json!({"_rid": "x", "Documents": rows, "_count": 1}).to_string()
+    }
+
+    #[test]
+    fn values_of_all_types_are_ordered_as_the_service_orders_them() {
+        let ordered = [
+            None,
+            Some(json!(null)),
+            Some(json!(false)),
+            Some(json!(true)),
+            Some(json!(-3.5)),
+            Some(json!(2)),
+            Some(json!(10)),
+            Some(json!("")),
+            Some(json!("Z")),
+            Some(json!("a")),
+            Some(json!("é")),
+            Some(json!("\u{ffff}")),
+            Some(json!("😀")),
+            Some(json!([])),
+            Some(json!({})),
+        ];
+        for pair in ordered.windows(2) {
+            assert_eq!(
+                compare_values(pair[0].as_ref(), pair[1].as_ref()),
+                Ordering::Less,
+                "{pair:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn keys_are_read_out_of_documents_and_directions_honoured() {
+        let reader = reader(
+            RowForm::Document,
+            &[
+                ("/a/b", Direction::Descending),
+                ("/c~1d", Direction::Ascending),
+            ],
+        );
+        let rows = reader
+            .read(&page(&json!([
+                {"a": {"b": 1}, "c/d": "x"},
+                {"a": {"b": 2}, "c/d": "y"},
+                {"a": {"b": 2}, "c/d": "x"},
+                {"c/d": "x"},
+            ])))
+            .unwrap();
+        let mut order = [0, 1, 2, 3];
+        order.sort_by(|&a, &b| reader.compare(&rows[a], &rows[b]));
+        assert_eq!(order, [2, 1, 0, 3]);
+    }
+
+    #[test]
+    fn values_come_with_their_keys() {
+        let reader = reader(RowForm::ValueWithKeys, &[("/n", Direction::Ascending)]);
+        let rows = reader
+            .read(&page(&json!([{"value": "x", "keys": [2]}, {"keys": []}])))
+            .unwrap();
+        assert_eq!(rows[0].json.get(), "\"x\"");
+        assert_eq!(rows[1].json.get(), "null");
+        assert_eq!(reader.compare(&rows[0], &rows[1]), Ordering::Greater);
+    }
+
+    #[test]
+    fn an_answer_of_another_form_is_an_error() {
+        let error = reader(RowForm::Document, &[]).read("[]").unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::Protocol);
+    }
+}

@@ -1,0 +1,75 @@
+//! The trait between the client and whoever authorizes its requests.
+//!
+//! Asynchronous, because a token may have to be fetched; asked once per attempt, because a signature is valid for
+//! 15 minutes around its date and a retry may come later than that.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use http::{HeaderValue, Method};
+
+use crate::error::{Error, Result};
+
+/// What a signature covers.
+#[derive(Clone, Copy, Debug)]
+pub struct SigningContext<'a> {
+    /// The HTTP method.
+    pub verb: &'a Method,
+    /// `dbs`, `colls`, `docs`, `pkranges`.
+    pub resource_type: &'a str,
+    /// The resource's link as it is, case kept, nothing percent-encoded.
+    pub resource_link: &'a str,
+    /// The value of `x-ms-date`.
+    pub date: &'a str,
+}
+
+/// Makes authorizations. Implementations never show a secret in `Debug` or in an error.
+#[async_trait]
+pub trait Credential: fmt::Debug + Send + Sync + 'static {
+    /// Authorizes one attempt.
+    ///
+    /// # Errors
+    /// When no authorization can be made; the call fails with it, unsent.
+    async fn authorize(&self, context: &SigningContext<'_>) -> Result<Authorization>;
+
+    /// The service refused this authorization (401). The client tries again at most twice; a credential that has
+    /// another secret, or a cached token, switches here.
+    fn refused(&self, _authorization: &Authorization) {}
+}
+
+/// The value of one `Authorization` header. Its `Debug` does not show it.
+#[derive(Clone)]
+pub struct Authorization {
+    header: HeaderValue,
+    secret: u64,
+}
+
+impl Authorization {
+    /// From the header's value, which must already be percent-encoded. `secret` numbers what made it, so that a late
+    /// refusal of an old secret is not taken for one of the new.
+    ///
+    /// # Errors
+    /// When `value` cannot stand in a header.
+    pub fn new(value: &str, secret: u64) -> Result<Self> {
+        let mut header = HeaderValue::from_str(value).map_err(|_| {
+            Error::configuration("authorization holds characters that no header can")
+        })?;
+        header.set_sensitive(true);
+        Ok(Self { header, secret })
+    }
+
+    /// What made it.
+    pub fn secret(&self) -> u64 {
+        self.secret
+    }
+
+    pub(crate) fn header(&self) -> HeaderValue {
+        self.header.clone()
+    }
+}
+
+impl fmt::Debug for Authorization {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Authorization(<redacted>)")
+    }
+}

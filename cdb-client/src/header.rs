@@ -1,0 +1,48 @@
+//! Every header name of the protocol, once.
+//!
+//! Names as the official clients send them (azure_data_cosmos_driver `cosmos_headers.rs`); where the REST pages
+//! differ, the pages are wrong (`x-ms-query-enable-crosspartition` does nothing).
+
+use http::HeaderName;
+
+/// The service version that all current official clients name; patch, batch and hierarchical keys need it.
+pub(crate) const API_VERSION: &str = "2020-07-15";
+/// Partition merge (1): without it, a container whose partitions were merged may refuse.
+pub(crate) const CAPABILITIES: &str = "1";
+
+macro_rules! headers {
+    ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {$(
+        $(#[$doc])*
+        pub(crate) const $name: HeaderName = HeaderName::from_static($text);
+    )*};
+}
+
+headers! {
+    ACTIVITY_ID = "x-ms-activity-id";
+    /// `Incremental Feed` turns a read feed into a change feed.
+    A_IM = "a-im";
+    AUTOPILOT = "x-ms-cosmos-offer-autopilot-settings";
+    BATCH_ATOMIC = "x-ms-cosmos-batch-atomic";
+    BATCH_CONTINUE_ON_ERROR = "x-ms-cosmos-batch-continue-on-error";
+    CHARGE = "x-ms-request-charge";
+    CONTINUATION = "x-ms-continuation";
+    CROSS_PARTITION = "x-ms-documentdb-query-enablecrosspartition";
+    DATE = "x-ms-date";
+    INDEX_PROGRESS = "x-ms-documentdb-collection-index-transformation-progress";
+    IS_BATCH = "x-ms-cosmos-is-batch-request";
+    IS_QUERY = "x-ms-documentdb-isquery";
+    IS_UPSERT = "x-ms-documentdb-is-upsert";
+    MAX_ITEMS = "x-ms-max-item-count";
+    PARTITION_KEY = "x-ms-documentdb-partitionkey";
+    POPULATE_QUOTA = "x-ms-documentdb-populatequotainfo";
+    PREFER = "prefer";
+    RANGE_ID = "x-ms-documentdb-partitionkeyrangeid";
+    READ_CONSISTENCY = "x-ms-cosmos-read-consistency-strategy";
+    /// Milliseconds, unlike the standard `Retry-After`.
+    RETRY_AFTER_MS = "x-ms-retry-after-ms";
+    SDK_CAPABILITIES = "x-ms-cosmos-sdk-supportedcapabilities";
+    SESSION_TOKEN = "x-ms-session-token";
+    SUBSTATUS = "x-ms-substatus";
+    THROUGHPUT = "x-ms-offer-throughput";
+    VERSION = "x-ms-version";
+}

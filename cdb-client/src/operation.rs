@@ -1,0 +1,112 @@
+//! The kinds of requests, by the names of OpenTelemetry's database conventions.
+
+use std::fmt;
+
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum OperationKind {
+    /// Creates a database.
+    CreateDatabase,
+    /// Reads a database.
+    ReadDatabase,
+    /// Deletes a database and all its containers.
+    DeleteDatabase,
+    /// Creates a container.
+    CreateContainer,
+    /// Reads a container's definition.
+    ReadContainer,
+    /// Replaces a container's definition.
+    ReplaceContainer,
+    /// Deletes a container.
+    DeleteContainer,
+    /// Lists the physical partitions.
+    ReadRanges,
+    /// Creates an item.
+    Create,
+    /// Creates or replaces an item.
+    Upsert,
+    /// Replaces an item.
+    Replace,
+    /// Changes parts of an item.
+    Patch,
+    /// Deletes an item.
+    Delete,
+    /// Reads an item.
+    Read,
+    /// Atomic batch of one logical partition.
+    Batch,
+    /// Independent operations in one request.
+    Bulk,
+    /// One page of a query.
+    Query,
+    /// One page of the change feed.
+    ChangeFeed,
+}
+
+impl OperationKind {
+    /// The value of `db.operation.name`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CreateDatabase => "create_database",
+            Self::ReadDatabase => "read_database",
+            Self::DeleteDatabase => "delete_database",
+            Self::CreateContainer => "create_container",
+            Self::ReadContainer => "read_container",
+            Self::ReplaceContainer => "replace_container",
+            Self::DeleteContainer => "delete_container",
+            Self::ReadRanges => "read_partition_key_ranges",
+            Self::Create => "create_item",
+            Self::Upsert => "upsert_item",
+            Self::Replace => "replace_item",
+            Self::Patch => "patch_item",
+            Self::Delete => "delete_item",
+            Self::Read => "read_item",
+            Self::Batch => "execute_batch",
+            Self::Bulk => "execute_bulk",
+            Self::Query => "query_items",
+            Self::ChangeFeed => "query_change_feed",
+        }
+    }
+
+    /// Whether repeating it changes nothing by its nature, so that its outcome never matters to the stored state.
+    pub const fn is_read(self) -> bool {
+        matches!(
+            self,
+            Self::ReadDatabase
+                | Self::ReadContainer
+                | Self::ReadRanges
+                | Self::Read
+                | Self::Query
+                | Self::ChangeFeed
+        )
+    }
+
+    /// Whether it concerns databases, containers or ranges. Such requests share a small budget of the account.
+    pub const fn is_metadata(self) -> bool {
+        matches!(
+            self,
+            Self::CreateDatabase
+                | Self::ReadDatabase
+                | Self::DeleteDatabase
+                | Self::CreateContainer
+                | Self::ReadContainer
+                | Self::ReplaceContainer
+                | Self::DeleteContainer
+                | Self::ReadRanges
+        )
+    }
+}
+
+impl fmt::Display for OperationKind {
+    /// Reads after "failed to": `read item`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, word) in self.name().split('_').enumerate() {
+            if at > 0 {
+                f.write_str(" ")?;
+            }
+            f.write_str(word)?;
+        }
+        Ok(())
+    }
+}

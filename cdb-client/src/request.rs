@@ -1,0 +1,106 @@
+//! One request before it is sent: what it does, to what, with which headers, and whether it may be repeated.
+
+use bytes::Bytes;
+use cdb_model::{ETag, PartitionKey};
+use http::header::{CONTENT_TYPE, IF_MATCH};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+
+use crate::error::{Error, Result};
+use crate::header;
+use crate::operation::OperationKind;
+use crate::resource::Resource;
+use crate::retry::Repeat;
+use crate::session_token::SessionScope;
+
+/// A request, ready for any number of attempts.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub kind: OperationKind,
+    pub method: Method,
+    pub resource: Resource,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    pub repeat: Repeat,
+    pub session: SessionScope,
+}
+
+impl Request {
+    /// Without body, not to be repeated after an open outcome unless it is a read, without session token.
+    pub(crate) fn new(kind: OperationKind, method: Method, resource: Resource) -> Self {
+        Self {
+            kind,
+            method,
+            resource,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            repeat: if kind.is_read() {
+                Repeat::Always
+            } else {
+                Repeat::UnlessPossiblyDone
+            },
+            session: SessionScope::None,
+        }
+    }
+
+    pub(crate) fn repeat(mut self, repeat: Repeat) -> Self {
+        self.repeat = repeat;
+        self
+    }
+
+    pub(crate) fn session(mut self, session: SessionScope) -> Self {
+        self.session = session;
+        self
+    }
+
+    pub(crate) fn header(mut self, name: HeaderName, value: &'static str) -> Self {
+        self.headers.insert(name, HeaderValue::from_static(value));
+        self
+    }
+
+    /// A header from data.
+    ///
+    /// # Errors
+    /// When `value` holds what no header can.
+    pub(crate) fn header_value(mut self, name: HeaderName, value: &str) -> Result<Self> {
+        let value = HeaderValue::from_str(value).map_err(|_| {
+            Error::configuration(format!(
+                "value of `{name}` holds characters that no header can"
+            ))
+        })?;
+        self.headers.insert(name, value);
+        Ok(self)
+    }
+
+    pub(crate) fn in_partition(self, key: &PartitionKey) -> Result<Self> {
+        self.header_value(header::PARTITION_KEY, &key.to_header())
+    }
+
+    pub(crate) fn in_range(self, range: &str) -> Result<Self> {
+        self.header_value(header::RANGE_ID, range)
+    }
+
+    pub(crate) fn if_match(self, etag: &ETag) -> Result<Self> {
+        self.header_value(IF_MATCH, etag.as_str())
+    }
+
+    /// A body with its type. No charset: the service refuses it on queries.
+    pub(crate) fn body(self, content_type: &'static str, body: impl Into<Bytes>) -> Self {
+        let mut request = self.header(CONTENT_TYPE, content_type);
+        request.body = body.into();
+        request
+    }
+
+    pub(crate) fn json<T: serde::Serialize + ?Sized>(
+        self,
+        content_type: &'static str,
+        value: &T,
+    ) -> Result<Self> {
+        let body = serde_json::to_vec(value).map_err(Error::encode)?;
+        Ok(self.body(content_type, body))
+    }
+
+    /// Whether it is addressed to a physical partition by number, so that a split concerns the caller.
+    pub(crate) fn is_addressed_to_range(&self) -> bool {
+        self.headers.contains_key(header::RANGE_ID)
+    }
+}

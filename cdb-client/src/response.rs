@@ -1,0 +1,117 @@
+//! An answer of the service, taken apart: status, charge, names of the request, cursors, body.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use cdb_model::ETag;
+use http::{HeaderMap, HeaderName};
+use serde::Deserialize;
+
+use crate::error::{Error, Result};
+use crate::header;
+use crate::status::Status;
+use crate::transport::HttpResponse;
+
+/// An answer to a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Response {
+    pub status: Status,
+    /// Request units of this attempt.
+    pub charge: f64,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    /// Whether an earlier attempt of this call may have taken effect.
+    pub after_unknown_outcome: bool,
+}
+
+#[derive(Deserialize)]
+struct ErrorBody {
+    #[serde(default)]
+    message: String,
+}
+
+impl Response {
+    pub(crate) fn new(answer: HttpResponse) -> Self {
+        let number = |name: HeaderName| text(&answer.headers, &name).and_then(|v| v.parse().ok());
+        let sub = number(header::SUBSTATUS).unwrap_or(0);
+        let charge = text(&answer.headers, &header::CHARGE)
+            .and_then(|charge| charge.parse().ok())
+            .unwrap_or(0.0);
+        Self {
+            status: Status::new(answer.status, sub),
+            charge,
+            headers: answer.headers,
+            body: answer.body,
+            after_unknown_outcome: false,
+        }
+    }
+
+    /// The header's value, if it is there and is text.
+    pub(crate) fn header(&self, name: &HeaderName) -> Option<&str> {
+        text(&self.headers, name)
+    }
+
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        let millis: f64 = self.header(&header::RETRY_AFTER_MS)?.parse().ok()?;
+        Duration::try_from_secs_f64(millis / 1000.0).ok()
+    }
+
+    /// The new version of what was written.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Protocol`](crate::ErrorKind::Protocol) when the answer does not name it.
+    pub(crate) fn etag(&self) -> Result<ETag> {
+        self.header(&http::header::ETAG)
+            .map(ETag::new)
+            .ok_or_else(|| Error::protocol("answer to a write names no ETag"))
+    }
+
+    pub(crate) fn continuation(&self) -> Option<String> {
+        self.header(&header::CONTINUATION)
+            .filter(|token| !token.is_empty())
+            .map(str::to_owned)
+    }
+
+    /// The body as text.
+    ///
+    /// # Errors
+    /// When it is not UTF-8.
+    pub(crate) fn text(&self) -> Result<&str> {
+        std::str::from_utf8(&self.body)
+            .map_err(|error| Error::protocol("answer is not UTF-8").with_source(error))
+    }
+
+    /// The body as JSON.
+    ///
+    /// # Errors
+    /// When it is something else.
+    pub(crate) fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T> {
+        serde_json::from_slice(&self.body).map_err(|error| {
+            Error::protocol(format!("answer cannot be read: {error}")).with_source(error)
+        })
+    }
+
+    /// What the service says about a refusal, in one line.
+    pub(crate) fn message(&self) -> String {
+        let message = match serde_json::from_slice::<ErrorBody>(&self.body) {
+            Ok(body) if !body.message.is_empty() => body.message,
+            _ => String::from_utf8_lossy(&self.body).into_owned(),
+        };
+        one_line(&message)
+    }
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// The service's messages have several lines and end in an activity id that we show anyway.
+fn one_line(message: &str) -> String {
+    const LONGEST: usize = 400;
+    let line = message.lines().next().unwrap_or("").trim();
+    match line.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None if line.is_empty() => "no reason given".to_owned(),
+        None => line.to_owned(),
+    }
+}

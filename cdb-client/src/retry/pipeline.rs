@@ -1,0 +1,284 @@
+//! The loop: sign, send, judge, wait, go round. Everything above it sees one call with one result.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, DATE, USER_AGENT};
+use http::{HeaderMap, HeaderValue};
+use tokio::time::{Instant, sleep, timeout};
+use uuid::Uuid;
+
+use crate::clock::ServiceClock;
+use crate::credential::{Authorization, Credential, SigningContext};
+use crate::error::{Error, ErrorKind, FailedCall, Result};
+use crate::header;
+use crate::request::Request;
+use crate::response::Response;
+use crate::retry::{Backoff, Jitter, Outcome, RetryConfig, Tries, Verdict, verdict};
+use crate::session_token::SessionTokens;
+use crate::telemetry::{self, Attempt};
+use crate::transport::{Delivery, HttpRequest, Transport, TransportError};
+use crate::usage::Meter;
+
+/// What a pipeline is made of.
+#[derive(Debug)]
+pub(crate) struct PipelineParts {
+    /// `https://account.documents.azure.com:443`, without a slash at the end.
+    pub endpoint: String,
+    pub user_agent: HeaderValue,
+    pub transport: Arc<dyn Transport>,
+    pub credential: Arc<dyn Credential>,
+    pub retry: RetryConfig,
+    pub jitter: Jitter,
+}
+
+/// Sends requests of one account.
+#[derive(Debug)]
+pub(crate) struct Pipeline {
+    parts: PipelineParts,
+    pub clock: ServiceClock,
+    pub meter: Meter,
+}
+
+/// The state of one call.
+struct Call<'a> {
+    request: &'a Request,
+    sessions: Option<&'a SessionTokens>,
+    activity_id: String,
+    started: Instant,
+    attempts: u32,
+    charge: f64,
+    unknown_outcome: bool,
+    tries: Tries,
+    backoff: Backoff,
+}
+
+impl Pipeline {
+    pub(crate) fn new(parts: PipelineParts) -> Self {
+        Self {
+            parts,
+            clock: ServiceClock::new(),
+            meter: Meter::default(),
+        }
+    }
+
+    /// Sends `request` until it has a result. Session tokens are taken from and given to `sessions`.
+    ///
+    /// # Errors
+    /// The service's refusal, or why there is no answer; [`Error::is_ambiguous`] when a write may have taken effect.
+    pub(crate) async fn send(
+        &self,
+        request: &Request,
+        sessions: Option<&SessionTokens>,
+    ) -> Result<Response> {
+        let mut call = Call {
+            request,
+            sessions,
+            activity_id: Uuid::new_v4().to_string(),
+            started: Instant::now(),
+            attempts: 0,
+            charge: 0.0,
+            unknown_outcome: false,
+            tries: Tries {
+                unauthorized: 0,
+                addressed_to_range: request.is_addressed_to_range(),
+            },
+            backoff: Backoff::new(&self.parts.retry, self.parts.jitter.clone()),
+        };
+        let span = telemetry::call_span(request);
+        let result = {
+            use tracing::Instrument as _;
+            self.try_until_settled(&mut call)
+                .instrument(span.clone())
+                .await
+        };
+        telemetry::call_ended(
+            &span,
+            request,
+            call.attempts,
+            call.charge,
+            call.started.elapsed(),
+            &result,
+        );
+        result
+    }
+
+    async fn try_until_settled(&self, call: &mut Call<'_>) -> Result<Response> {
+        loop {
+            call.attempts += 1;
+            let (answer, authorization) = self.attempt(call).await?;
+            let outcome = outcome_of(&answer);
+            call.unknown_outcome |= outcome.is_unknown() && !call.request.kind.is_read();
+            let delay = match verdict(call.request.repeat, call.tries, outcome) {
+                Verdict::Accept => return answer.map_err(|error| call.unanswered(error)),
+                Verdict::Refuse | Verdict::RefuseUnresolved => return Err(call.refused(answer)),
+                Verdict::RetrySigned => {
+                    call.tries.unauthorized += 1;
+                    self.parts.credential.refused(&authorization);
+                    Duration::ZERO
+                }
+                Verdict::RetryAfter(Some(asked)) => call.backoff.asked_for(asked),
+                Verdict::RetryAfter(None) => call.backoff.next_delay(),
+            };
+            if call.started.elapsed() + delay >= self.parts.retry.deadline {
+                return Err(call.refused(answer));
+            }
+            telemetry::retrying(&outcome, call.attempts, delay);
+            sleep(delay).await;
+        }
+    }
+
+    /// One attempt. The outer error means that nothing could be sent at all.
+    async fn attempt(
+        &self,
+        call: &mut Call<'_>,
+    ) -> Result<(Result<Response, TransportError>, Authorization)> {
+        let date = self.clock.http_date();
+        let resource = &call.request.resource;
+        let context = SigningContext {
+            verb: &call.request.method,
+            resource_type: resource.kind,
+            resource_link: &resource.link,
+            date: &date,
+        };
+        let authorization = self.parts.credential.authorize(&context).await?;
+        let outgoing = HttpRequest {
+            method: call.request.method.clone(),
+            url: format!("{}{}", self.parts.endpoint, resource.path),
+            headers: self.headers(call, &date, &authorization)?,
+            body: call.request.body.clone(),
+        };
+        let left = self
+            .parts
+            .retry
+            .deadline
+            .saturating_sub(call.started.elapsed());
+        let limit = self.parts.retry.attempt_timeout.min(left);
+        let sent = Instant::now();
+        let answer = match timeout(limit, self.parts.transport.send(outgoing)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(TransportError {
+                delivery: Delivery::Unknown,
+                message: format!("no answer within {} ms", limit.as_millis()),
+                source: None,
+            }),
+        };
+        Ok((self.received(call, sent, answer), authorization))
+    }
+
+    fn headers(
+        &self,
+        call: &Call<'_>,
+        date: &str,
+        authorization: &Authorization,
+    ) -> Result<HeaderMap> {
+        let broken = |_| Error::configuration("a header of this request cannot be written");
+        let mut headers = call.request.headers.clone();
+        headers.insert(AUTHORIZATION, authorization.header());
+        headers.insert(header::DATE, HeaderValue::from_str(date).map_err(broken)?);
+        headers.insert(
+            header::VERSION,
+            HeaderValue::from_static(header::API_VERSION),
+        );
+        headers.insert(
+            header::SDK_CAPABILITIES,
+            HeaderValue::from_static(header::CAPABILITIES),
+        );
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        headers.insert(USER_AGENT, self.parts.user_agent.clone());
+        let activity_id = HeaderValue::from_str(&call.activity_id).map_err(broken)?;
+        headers.insert(header::ACTIVITY_ID, activity_id);
+        let session = call
+            .sessions
+            .and_then(|tokens| tokens.header(&call.request.session));
+        if let Some(session) = session {
+            let session = HeaderValue::from_str(&session).map_err(broken)?;
+            headers.insert(header::SESSION_TOKEN, session);
+        }
+        Ok(headers)
+    }
+
+    /// Learns from an answer what every answer teaches: the time, the session, the cost.
+    fn received(
+        &self,
+        call: &mut Call<'_>,
+        sent: Instant,
+        answer: Result<crate::transport::HttpResponse, TransportError>,
+    ) -> Result<Response, TransportError> {
+        let received = Instant::now();
+        let answer = answer.map(Response::new);
+        let mut attempt = Attempt {
+            kind: call.request.kind,
+            status: None,
+            charge: 0.0,
+            bytes_sent: call.request.body.len(),
+            bytes_received: 0,
+        };
+        if let Ok(response) = &answer {
+            if let Some(date) = response.header(&DATE) {
+                self.clock.observe(sent, received, date);
+            }
+            let token = response.header(&header::SESSION_TOKEN);
+            if let (Some(sessions), Some(token)) = (call.sessions, token)
+                && response.status.carries_session()
+            {
+                sessions.learn(token);
+            }
+            if let Some(named) = response.header(&header::ACTIVITY_ID) {
+                named.clone_into(&mut call.activity_id);
+            }
+            call.charge += response.charge;
+            attempt.status = Some(response.status);
+            attempt.charge = response.charge;
+            attempt.bytes_received = response.body.len();
+        }
+        self.meter.count(&attempt);
+        answer.map(|mut response| {
+            response.after_unknown_outcome = call.unknown_outcome;
+            response
+        })
+    }
+}
+
+fn outcome_of(answer: &Result<Response, TransportError>) -> Outcome {
+    match answer {
+        Ok(response) => Outcome::Answered {
+            status: response.status,
+            retry_after: response.retry_after(),
+        },
+        Err(error) => Outcome::NoAnswer(error.delivery),
+    }
+}
+
+impl Call<'_> {
+    fn refused(&self, answer: Result<Response, TransportError>) -> Error {
+        match answer {
+            Ok(response) => {
+                let kind = ErrorKind::of_status(response.status);
+                Error::new(kind, response.message()).with_call(self.failed(Some(&response)))
+            }
+            Err(error) => self.unanswered(error),
+        }
+    }
+
+    fn unanswered(&self, error: TransportError) -> Error {
+        Error::new(ErrorKind::Unavailable, error.to_string())
+            .with_source(error)
+            .with_call(self.failed(None))
+    }
+
+    fn failed(&self, response: Option<&Response>) -> FailedCall {
+        FailedCall {
+            operation: self.request.kind,
+            resource: self.request.resource.link.clone(),
+            status: response.map(|response| response.status),
+            activity_id: self.activity_id.clone(),
+            attempts: self.attempts,
+            elapsed: self.started.elapsed(),
+            retry_after: response.and_then(Response::retry_after),
+            charge: self.charge,
+            ambiguous: self.unknown_outcome,
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Session tokens of one container: the newest per physical partition, so that a process reads its own writes.
+//!
+//! A token is `{range}:{version}#{global LSN}#{region}={local LSN}…`, or `{range}:{LSN}`; several are joined by commas.
+//! What it says is the service's business; this module only keeps, per range, the newest of two whole tokens.
+
+use std::collections::BTreeMap;
+use std::sync::{PoisonError, RwLock};
+
+/// Which tokens a request carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SessionScope {
+    /// None: writes, which the primary decides on, and metadata.
+    None,
+    /// Those of every range known: the range is not known here.
+    Container,
+    /// That of one range.
+    Range(String),
+}
+
+/// The newest tokens by range id.
+#[derive(Debug, Default)]
+pub(crate) struct SessionTokens {
+    by_range: RwLock<BTreeMap<String, String>>,
+}
+
+impl SessionTokens {
+    /// The header's value for a request of this scope.
+    pub(crate) fn header(&self, scope: &SessionScope) -> Option<String> {
+        let tokens = self.by_range.read().unwrap_or_else(PoisonError::into_inner);
+        let joined = match scope {
+            SessionScope::None => return None,
+            SessionScope::Container => tokens
+                .iter()
+                .map(|(range, token)| format!("{range}:{token}"))
+                .collect::<Vec<_>>()
+                .join(","),
+            SessionScope::Range(range) => format!("{range}:{}", tokens.get(range)?),
+        };
+        (!joined.is_empty()).then_some(joined)
+    }
+
+    /// Keeps what an answer brought, where it is newer.
+    pub(crate) fn learn(&self, header: &str) {
+        let mut tokens = self
+            .by_range
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        for part in header.split(',') {
+            let Some((range, token)) = part.trim().split_once(':') else {
+                continue;
+            };
+            match tokens.get_mut(range) {
+                Some(known) if progress(token) < progress(known) => {}
+                Some(known) => token.clone_into(known),
+                None => {
+                    tokens.insert(range.to_owned(), token.to_owned());
+                }
+            }
+        }
+    }
+
+    /// Follows a split or merge: a new range starts from the tokens of its parents, a range that is gone is forgotten
+    /// (the service no longer knows its number).
+    pub(crate) fn follow_ranges<'a>(&self, ranges: impl Iterator<Item = (&'a str, &'a [String])>) {
+        let mut tokens = self
+            .by_range
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut kept = BTreeMap::new();
+        for (range, parents) in ranges {
+            let newest = std::iter::once(range)
+                .chain(parents.iter().map(String::as_str))
+                .filter_map(|id| tokens.get(id))
+                .max_by_key(|token| progress(token));
+            if let Some(token) = newest {
+                kept.insert(range.to_owned(), token.clone());
+            }
+        }
+        *tokens = kept;
+    }
+}
+
+/// What orders two tokens of one range: version, then global LSN. Foreign forms order below everything.
+fn progress(token: &str) -> (i64, i64) {
+    let mut parts = token
+        .split('#')
+        .map(|part| part.parse::<i64>().unwrap_or(-1));
+    match (parts.next(), parts.next()) {
+        (Some(version), Some(lsn)) => (version, lsn),
+        (Some(lsn), None) => (0, lsn),
+        _ => (-1, -1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(tokens: &SessionTokens) -> String {
+        tokens.header(&SessionScope::Container).unwrap_or_default()
+    }
+
+    #[test]
+    fn the_newest_token_of_each_range_is_sent() {
+        let tokens = SessionTokens::default();
+        tokens.learn("0:-1#12#3=5");
+        tokens.learn("1:-1#7");
+        tokens.learn("0:-1#11#3=4");
+        assert_eq!(all(&tokens), "0:-1#12#3=5,1:-1#7");
+        assert_eq!(
+            tokens
+                .header(&SessionScope::Range("1".to_owned()))
+                .as_deref(),
+            Some("1:-1#7")
+        );
+        assert_eq!(tokens.header(&SessionScope::Range("9".to_owned())), None);
+        assert_eq!(tokens.header(&SessionScope::None), None);
+    }
+
+    #[test]
+    fn a_higher_version_wins_over_a_higher_number() {
+        let tokens = SessionTokens::default();
+        tokens.learn("0:2#5,1:9");
+        tokens.learn("0:3#1,1:10");
+        assert_eq!(all(&tokens), "0:3#1,1:10");
+    }
+
+    #[test]
+    fn children_of_a_split_start_from_their_parent() {
+        let tokens = SessionTokens::default();
+        tokens.learn("0:-1#12,3:-1#2");
+        let parent = ["0".to_owned()];
+        tokens.follow_ranges([("1", &parent[..]), ("2", &parent[..]), ("3", &[])].into_iter());
+        assert_eq!(all(&tokens), "1:-1#12,2:-1#12,3:-1#2");
+    }
+}

@@ -1,0 +1,103 @@
+//! What each call tells `tracing` and `metrics`, in the words of OpenTelemetry's database conventions.
+//!
+//! Names: opentelemetry.io, semantic conventions for Azure Cosmos DB. Ids of items are left out: they are data.
+
+use std::time::Duration;
+
+use metrics::{counter, histogram};
+use tracing::{Span, debug, field, info_span};
+
+use crate::error::Result;
+use crate::operation::OperationKind;
+use crate::request::Request;
+use crate::response::Response;
+use crate::retry::Outcome;
+use crate::status::Status;
+
+/// One attempt, for the meter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attempt {
+    pub kind: OperationKind,
+    pub status: Option<Status>,
+    pub charge: f64,
+    pub bytes_sent: usize,
+    pub bytes_received: usize,
+}
+
+/// The span of a call, all attempts included.
+pub(crate) fn call_span(request: &Request) -> Span {
+    let (database, container) = names(&request.resource.link);
+    info_span!(
+        "cosmosdb",
+        otel.name = request.kind.name(),
+        otel.kind = "client",
+        db.system.name = "azure.cosmosdb",
+        db.operation.name = request.kind.name(),
+        db.namespace = database,
+        db.collection.name = container,
+        db.response.status_code = field::Empty,
+        azure.cosmosdb.response.sub_status_code = field::Empty,
+        azure.cosmosdb.operation.request_charge = field::Empty,
+        azure.cosmosdb.request.body.size = request.body.len(),
+        cdb.attempts = field::Empty,
+    )
+}
+
+/// Database and container out of `dbs/a/colls/b/…`.
+fn names(link: &str) -> (&str, &str) {
+    let mut parts = link.split('/');
+    let database = parts.nth(1).unwrap_or("");
+    let container = parts.nth(1).unwrap_or("");
+    (database, container)
+}
+
+/// An attempt failed and another follows.
+pub(crate) fn retrying(outcome: &Outcome, attempts: u32, delay: Duration) {
+    debug!(?outcome, attempts, ?delay, "trying again");
+    counter!("cdb.client.retries").increment(1);
+}
+
+/// A call has its result.
+pub(crate) fn call_ended(
+    span: &Span,
+    request: &Request,
+    attempts: u32,
+    charge: f64,
+    elapsed: Duration,
+    result: &Result<Response>,
+) {
+    let status = match result {
+        Ok(response) => Some(response.status),
+        Err(error) => error.status(),
+    };
+    if let Some(status) = status {
+        span.record("db.response.status_code", status.code);
+        span.record("azure.cosmosdb.response.sub_status_code", status.sub);
+    }
+    span.record("azure.cosmosdb.operation.request_charge", charge);
+    span.record("cdb.attempts", attempts);
+    if let Err(error) = result {
+        span.in_scope(|| debug!(%error, "call failed"));
+    }
+    let labels = [
+        ("db.operation.name", request.kind.name().to_owned()),
+        (
+            "db.response.status_code",
+            status.map_or_else(|| "none".to_owned(), |status| status.code.to_string()),
+        ),
+    ];
+    histogram!("db.client.operation.duration", &labels).record(elapsed.as_secs_f64());
+    histogram!("azure.cosmosdb.client.operation.request_charge", &labels).record(charge);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn database_and_container_are_read_from_the_link() {
+        assert_eq!(names("dbs/a/colls/b/docs/c"), ("a", "b"));
+        assert_eq!(names("dbs/a"), ("a", ""));
+        assert_eq!(names(""), ("", ""));
+    }
+}

@@ -1,0 +1,129 @@
+//! What a client has used so far: requests, request units and bytes by kind of operation.
+//!
+//! For tests and benchmarks that hold figures; programs that run for long look at `metrics` instead.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use crate::operation::OperationKind;
+use crate::telemetry::Attempt;
+
+/// A snapshot of what was used, by kind of operation. Every attempt counts, also those that failed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Usage {
+    /// What each kind used.
+    pub by_kind: BTreeMap<OperationKind, OperationUsage>,
+}
+
+/// What one kind of operation used.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct OperationUsage {
+    /// HTTP requests sent.
+    pub requests: u64,
+    /// Of these, those without a success for an answer.
+    pub failures: u64,
+    /// Request units charged.
+    pub charge: f64,
+    /// Bytes of request bodies.
+    pub bytes_sent: u64,
+    /// Bytes of answers' bodies.
+    pub bytes_received: u64,
+}
+
+impl Usage {
+    /// The sum over all kinds.
+    pub fn total(&self) -> OperationUsage {
+        self.by_kind
+            .values()
+            .fold(OperationUsage::default(), |sum, usage| OperationUsage {
+                requests: sum.requests + usage.requests,
+                failures: sum.failures + usage.failures,
+                charge: sum.charge + usage.charge,
+                bytes_sent: sum.bytes_sent + usage.bytes_sent,
+                bytes_received: sum.bytes_received + usage.bytes_received,
+            })
+    }
+
+    /// What one kind used.
+    pub fn of(&self, kind: OperationKind) -> OperationUsage {
+        self.by_kind.get(&kind).copied().unwrap_or_default()
+    }
+
+    /// What was used since an earlier snapshot of the same client.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let difference = |kind: &OperationKind, now: &OperationUsage| {
+            let before = earlier.of(*kind);
+            OperationUsage {
+                requests: now.requests.saturating_sub(before.requests),
+                failures: now.failures.saturating_sub(before.failures),
+                charge: now.charge - before.charge,
+                bytes_sent: now.bytes_sent.saturating_sub(before.bytes_sent),
+                bytes_received: now.bytes_received.saturating_sub(before.bytes_received),
+            }
+        };
+        Self {
+            by_kind: self
+                .by_kind
+                .iter()
+                .map(|(kind, now)| (*kind, difference(kind, now)))
+                .filter(|(_, usage)| usage.requests > 0)
+                .collect(),
+        }
+    }
+}
+
+/// Counts attempts.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    usage: Mutex<Usage>,
+}
+
+impl Meter {
+    pub(crate) fn count(&self, attempt: &Attempt) {
+        let bytes = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
+        let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = usage.by_kind.entry(attempt.kind).or_default();
+        entry.requests += 1;
+        entry.failures += u64::from(!attempt.status.is_some_and(crate::Status::is_success));
+        entry.charge += attempt.charge;
+        entry.bytes_sent += bytes(attempt.bytes_sent);
+        entry.bytes_received += bytes(attempt.bytes_received);
+    }
+
+    pub(crate) fn snapshot(&self) -> Usage {
+        self.usage
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Status;
+
+    fn attempt(kind: OperationKind, code: u16) -> Attempt {
+        Attempt {
+            kind,
+            status: Some(Status::new(code, 0)),
+            charge: 2.5,
+            bytes_sent: 10,
+            bytes_received: 20,
+        }
+    }
+
+    #[test]
+    fn snapshots_subtract_to_what_happened_between_them() {
+        let meter = Meter::default();
+        meter.count(&attempt(OperationKind::Read, 200));
+        let before = meter.snapshot();
+        meter.count(&attempt(OperationKind::Batch, 200));
+        meter.count(&attempt(OperationKind::Batch, 412));
+        let between = meter.snapshot().since(&before);
+        assert_eq!(between.of(OperationKind::Read), OperationUsage::default());
+        let batch = between.of(OperationKind::Batch);
+        assert_eq!((batch.requests, batch.failures), (2, 1));
+        assert_eq!(between.total().bytes_sent, 20);
+    }
+}
