@@ -93,13 +93,14 @@ impl CosmosClient {
             .clone()
     }
 
-    /// A container that was created anew under an old name has other ranges and other sessions.
-    pub(crate) fn forget(&self, database: &str, container: &str) {
+    /// A container that is created anew under an old name has other ranges and other sessions. `None` stands for all
+    /// containers of the database.
+    pub(crate) fn forget(&self, database: &str, container: Option<&str>) {
         self.inner
             .contexts
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .remove(&(database.to_owned(), container.to_owned()));
+            .retain(|(of, name), _| of != database || container.is_some_and(|c| c != name));
     }
 }
 

@@ -60,8 +60,7 @@ impl ServiceClock {
 
     /// The service's time for `x-ms-date`, in the form of RFC 9110.
     pub(crate) fn http_date(&self) -> String {
-        let now = UNIX_EPOCH + Duration::from_millis(self.now().as_millis());
-        httpdate::fmt_http_date(now)
+        http_date_of(self.now())
     }
 
     /// Learns from the `Date` of an answer.
@@ -108,6 +107,11 @@ impl Bounds {
             seen
         }
     }
+}
+
+/// A time in the form of RFC 9110, whole seconds.
+pub(crate) fn http_date_of(time: Timestamp) -> String {
+    httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(time.as_millis()))
 }
 
 fn parse_http_date(date: &str) -> Option<i64> {

@@ -17,14 +17,14 @@ pub struct Error(Box<Details>);
 struct Details {
     kind: ErrorKind,
     message: String,
-    call: Option<FailedCall>,
+    call: Option<CallDetails>,
     operation_index: Option<usize>,
     source: Option<Source>,
 }
 
-/// What was being done when it failed.
+/// What was done, and how hard it was tried.
 #[derive(Clone, Debug)]
-pub struct FailedCall {
+pub struct CallDetails {
     /// The kind of request.
     pub operation: OperationKind,
     /// The resource's link, such as `dbs/db/colls/c`.
@@ -118,7 +118,7 @@ impl Error {
         self
     }
 
-    pub(crate) fn with_call(mut self, call: FailedCall) -> Self {
+    pub(crate) fn with_call(mut self, call: CallDetails) -> Self {
         self.0.call = Some(call);
         self
     }
@@ -144,7 +144,7 @@ impl Error {
     }
 
     /// The call that failed; `None` when nothing was sent.
-    pub fn call(&self) -> Option<&FailedCall> {
+    pub fn call(&self) -> Option<&CallDetails> {
         self.0.call.as_ref()
     }
 

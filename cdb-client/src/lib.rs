@@ -14,6 +14,8 @@ mod request;
 mod resource;
 mod response;
 mod retry;
+#[cfg(any(test, feature = "test-support"))]
+mod scripted;
 mod session_token;
 mod sign;
 mod status;
@@ -23,12 +25,17 @@ mod usage;
 
 pub use client::{CosmosClient, DatabaseClient};
 pub use config::CosmosClientBuilder;
-pub use container::{ContainerClient, Pages, QueryRun, RangeRows, Written};
+pub use container::{
+    Bootstrap, BootstrapConfig, ChangeFeed, ContainerClient, Difference, FeedCursor, FeedStart,
+    OnDifference, Pages, QueryRun, RangeRows, Throughput, Written,
+};
 pub use credential::{Authorization, Credential, MasterKey, SigningContext};
-pub use error::{Error, ErrorKind, FailedCall, Result};
+pub use error::{CallDetails, Error, ErrorKind, Result};
 pub use operation::OperationKind;
 pub use ranges::RangeId;
 pub use retry::RetryConfig;
+#[cfg(any(test, feature = "test-support"))]
+pub use scripted::{Script, Step};
 pub use status::Status;
 pub use transport::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
 pub use usage::{OperationUsage, Usage};

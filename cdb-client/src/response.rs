@@ -20,8 +20,29 @@ pub(crate) struct Response {
     pub charge: f64,
     pub headers: HeaderMap,
     pub body: Bytes,
-    /// Whether an earlier attempt of this call may have taken effect.
-    pub after_unknown_outcome: bool,
+    /// The operation that made an atomic batch fail. Its status is then that of the answer.
+    pub culprit: Option<Culprit>,
+}
+
+/// What made an atomic batch fail.
+#[derive(Clone, Debug)]
+pub(crate) struct Culprit {
+    pub index: usize,
+    message: Option<String>,
+    retry_after: Option<Duration>,
+}
+
+/// The part of an operation's result that tells whether it failed.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OperationVerdict {
+    status_code: u16,
+    #[serde(default, alias = "substatusCode")]
+    sub_status_code: u32,
+    #[serde(default)]
+    message: Option<String>,
+    #[serde(default)]
+    retry_after_milliseconds: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -42,8 +63,36 @@ impl Response {
             charge,
             headers: answer.headers,
             body: answer.body,
-            after_unknown_outcome: false,
+            culprit: None,
         }
+    }
+
+    /// Of an atomic batch, takes the status of the operation that failed it. 207 only says that some did: the innocent
+    /// have 424, so the culprit is the first failure with another status, at whatever place.
+    pub(crate) fn with_culprit_of_batch(mut self) -> Self {
+        if self.status.code != 207 {
+            return self;
+        }
+        let Ok(results) = self.json::<Vec<OperationVerdict>>() else {
+            return self;
+        };
+        let failed = |result: &OperationVerdict| result.status_code >= 400;
+        let culprit = results
+            .iter()
+            .position(|result| failed(result) && result.status_code != 424)
+            .or_else(|| results.iter().position(failed));
+        if let Some((index, result)) = culprit.and_then(|at| Some((at, results.get(at)?))) {
+            self.status = Status::new(result.status_code, result.sub_status_code);
+            self.culprit = Some(Culprit {
+                index,
+                message: result.message.clone(),
+                retry_after: result
+                    .retry_after_milliseconds
+                    .filter(|&millis| millis > 0)
+                    .map(|millis| Duration::from_millis(millis.into())),
+            });
+        }
+        self
     }
 
     /// The header's value, if it is there and is text.
@@ -52,6 +101,9 @@ impl Response {
     }
 
     pub(crate) fn retry_after(&self) -> Option<Duration> {
+        if let Some(culprit) = &self.culprit {
+            return culprit.retry_after;
+        }
         let millis: f64 = self.header(&header::RETRY_AFTER_MS)?.parse().ok()?;
         Duration::try_from_secs_f64(millis / 1000.0).ok()
     }
@@ -93,6 +145,10 @@ impl Response {
 
     /// What the service says about a refusal, in one line.
     pub(crate) fn message(&self) -> String {
+        if let Some(culprit) = &self.culprit {
+            let message = culprit.message.as_deref();
+            return message.map_or_else(|| "batch was rolled back".to_owned(), one_line);
+        }
         let message = match serde_json::from_slice::<ErrorBody>(&self.body) {
             Ok(body) if !body.message.is_empty() => body.message,
             _ => String::from_utf8_lossy(&self.body).into_owned(),

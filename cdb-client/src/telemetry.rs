@@ -10,8 +10,7 @@ use tracing::{Span, debug, field, info_span};
 use crate::error::Result;
 use crate::operation::OperationKind;
 use crate::request::Request;
-use crate::response::Response;
-use crate::retry::Outcome;
+use crate::retry::{Outcome, Settled};
 use crate::status::Status;
 
 /// One attempt, for the meter.
@@ -64,7 +63,7 @@ pub(crate) fn call_ended(
     attempts: u32,
     charge: f64,
     elapsed: Duration,
-    result: &Result<Response>,
+    result: &Result<Settled>,
 ) {
     let status = match result {
         Ok(response) => Some(response.status),

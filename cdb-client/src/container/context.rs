@@ -13,8 +13,7 @@ use crate::operation::OperationKind;
 use crate::ranges::{ListedRange, RangeCache, RangeMap};
 use crate::request::Request;
 use crate::resource::{Resource, check_name};
-use crate::response::Response;
-use crate::retry::Pipeline;
+use crate::retry::{Pipeline, Settled};
 use crate::session_token::{SessionScope, SessionTokens};
 
 /// One container of one account.
@@ -50,7 +49,7 @@ impl ContainerContext {
     }
 
     /// Sends a request about this container.
-    pub(crate) async fn send(&self, request: &Request) -> Result<Response> {
+    pub(crate) async fn send(&self, request: &Request) -> Result<Settled> {
         check_name("database", &self.database)?;
         check_name("container", &self.container)?;
         self.pipeline.send(request, Some(&self.sessions)).await

@@ -1,6 +1,9 @@
 //! What a caller does with a typed container, a file per group of verbs.
 
+mod bootstrap;
 mod context;
+mod difference;
+mod feed;
 mod handle;
 mod merge;
 mod point;
@@ -8,7 +11,10 @@ mod query;
 mod row;
 mod source;
 
+pub use bootstrap::{Bootstrap, BootstrapConfig, OnDifference, Throughput};
 pub(crate) use context::ContainerContext;
+pub use difference::Difference;
+pub use feed::{ChangeFeed, FeedCursor, FeedStart};
 pub use handle::ContainerClient;
 pub use point::Written;
 pub use query::{Pages, QueryRun, RangeRows};

@@ -4,8 +4,8 @@
 
 use bytes::Bytes;
 use cdb_model::{
-    Container, DocumentKey, ETag, ItemId, LocatedKey, MemberOf, PartitionKey, Stored,
-    decode, encode,
+    Container, DocumentKey, ETag, ItemId, LocatedKey, MemberOf, PartitionKey, Stored, decode,
+    encode,
 };
 use http::Method;
 
@@ -14,8 +14,7 @@ use crate::error::{Error, Result};
 use crate::header;
 use crate::operation::OperationKind;
 use crate::request::Request;
-use crate::response::Response;
-use crate::retry::Repeat;
+use crate::retry::{Repeat, Settled};
 use crate::status::Status;
 
 pub(super) const JSON: &str = "application/json";
@@ -247,8 +246,7 @@ impl<C: Container> ContainerClient<C> {
     }
 
     pub(super) async fn write(&self, id: ItemId, request: &Request) -> Result<Written> {
-        let response = self.context.send(request).await?;
-        written(id, &response)
+        written(id, &self.context.send(request).await?)
     }
 
     /// A missing item after an attempt with an open outcome is what that attempt did.
@@ -264,10 +262,10 @@ impl<C: Container> ContainerClient<C> {
     }
 }
 
-fn written(id: ItemId, response: &Response) -> Result<Written> {
+fn written(id: ItemId, settled: &Settled) -> Result<Written> {
     Ok(Written {
         id,
-        etag: response.etag()?,
-        charge: response.charge,
+        etag: settled.etag()?,
+        charge: settled.call.charge,
     })
 }

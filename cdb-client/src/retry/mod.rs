@@ -3,9 +3,11 @@
 mod backoff;
 mod config;
 mod pipeline;
+#[cfg(test)]
+mod tests;
 mod verdict;
 
 pub(crate) use backoff::{Backoff, Jitter};
 pub use config::RetryConfig;
-pub(crate) use pipeline::{Pipeline, PipelineParts};
+pub(crate) use pipeline::{Pipeline, PipelineParts, Settled};
 pub(crate) use verdict::{Outcome, Repeat, Tries, Verdict, verdict};

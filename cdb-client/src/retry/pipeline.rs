@@ -10,8 +10,9 @@ use uuid::Uuid;
 
 use crate::clock::ServiceClock;
 use crate::credential::{Authorization, Credential, SigningContext};
-use crate::error::{Error, ErrorKind, FailedCall, Result};
+use crate::error::{CallDetails, Error, ErrorKind, Result};
 use crate::header;
+use crate::operation::OperationKind;
 use crate::request::Request;
 use crate::response::Response;
 use crate::retry::{Backoff, Jitter, Outcome, RetryConfig, Tries, Verdict, verdict};
@@ -38,6 +39,21 @@ pub(crate) struct Pipeline {
     parts: PipelineParts,
     pub clock: ServiceClock,
     pub meter: Meter,
+}
+
+/// An accepted answer, and what the call took.
+#[derive(Clone, Debug)]
+pub(crate) struct Settled {
+    pub response: Response,
+    pub call: CallDetails,
+}
+
+impl std::ops::Deref for Settled {
+    type Target = Response;
+
+    fn deref(&self) -> &Response {
+        &self.response
+    }
 }
 
 /// The state of one call.
@@ -70,7 +86,7 @@ impl Pipeline {
         &self,
         request: &Request,
         sessions: Option<&SessionTokens>,
-    ) -> Result<Response> {
+    ) -> Result<Settled> {
         let mut call = Call {
             request,
             sessions,
@@ -103,14 +119,14 @@ impl Pipeline {
         result
     }
 
-    async fn try_until_settled(&self, call: &mut Call<'_>) -> Result<Response> {
+    async fn try_until_settled(&self, call: &mut Call<'_>) -> Result<Settled> {
         loop {
             call.attempts += 1;
             let (answer, authorization) = self.attempt(call).await?;
             let outcome = outcome_of(&answer);
             call.unknown_outcome |= outcome.is_unknown() && !call.request.kind.is_read();
             let delay = match verdict(call.request.repeat, call.tries, outcome) {
-                Verdict::Accept => return answer.map_err(|error| call.unanswered(error)),
+                Verdict::Accept => return call.accepted(answer),
                 Verdict::Refuse | Verdict::RefuseUnresolved => return Err(call.refused(answer)),
                 Verdict::RetrySigned => {
                     call.tries.unauthorized += 1;
@@ -207,7 +223,12 @@ impl Pipeline {
         answer: Result<crate::transport::HttpResponse, TransportError>,
     ) -> Result<Response, TransportError> {
         let received = Instant::now();
-        let answer = answer.map(Response::new);
+        let answer = answer
+            .map(Response::new)
+            .map(|response| match call.request.kind {
+                OperationKind::Batch => response.with_culprit_of_batch(),
+                _ => response,
+            });
         let mut attempt = Attempt {
             kind: call.request.kind,
             status: None,
@@ -234,10 +255,7 @@ impl Pipeline {
             attempt.bytes_received = response.body.len();
         }
         self.meter.count(&attempt);
-        answer.map(|mut response| {
-            response.after_unknown_outcome = call.unknown_outcome;
-            response
-        })
+        answer
     }
 }
 
@@ -252,11 +270,26 @@ fn outcome_of(answer: &Result<Response, TransportError>) -> Outcome {
 }
 
 impl Call<'_> {
+    fn accepted(&self, answer: Result<Response, TransportError>) -> Result<Settled> {
+        match answer {
+            Ok(response) => Ok(Settled {
+                call: self.details(Some(&response)),
+                response,
+            }),
+            Err(error) => Err(self.unanswered(error)),
+        }
+    }
+
     fn refused(&self, answer: Result<Response, TransportError>) -> Error {
         match answer {
             Ok(response) => {
                 let kind = ErrorKind::of_status(response.status);
-                Error::new(kind, response.message()).with_call(self.failed(Some(&response)))
+                let error =
+                    Error::new(kind, response.message()).with_call(self.details(Some(&response)));
+                match response.culprit {
+                    Some(culprit) => error.with_operation_index(culprit.index),
+                    None => error,
+                }
             }
             Err(error) => self.unanswered(error),
         }
@@ -265,11 +298,11 @@ impl Call<'_> {
     fn unanswered(&self, error: TransportError) -> Error {
         Error::new(ErrorKind::Unavailable, error.to_string())
             .with_source(error)
-            .with_call(self.failed(None))
+            .with_call(self.details(None))
     }
 
-    fn failed(&self, response: Option<&Response>) -> FailedCall {
-        FailedCall {
+    fn details(&self, response: Option<&Response>) -> CallDetails {
+        CallDetails {
             operation: self.request.kind,
             resource: self.request.resource.link.clone(),
             status: response.map(|response| response.status),

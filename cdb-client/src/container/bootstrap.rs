@@ -1,0 +1,367 @@
+//! Making sure that a container is there and is the one that the model describes, before anything is written to it.
+//!
+//! Many production identities may not create anything, or not even read metadata, so each of the three modes does only
+//! what its name says, and a failure says which thing or which right is missing.
+
+use std::fmt;
+use std::time::Duration;
+
+use cdb_model::{Container, ContainerDefinition};
+use http::Method;
+use serde::{Deserialize, Serialize};
+
+use crate::client::DatabaseClient;
+use crate::container::difference::{Difference, compare};
+use crate::container::handle::ContainerClient;
+use crate::container::point::JSON;
+use crate::error::{Error, ErrorKind, Result};
+use crate::header;
+use crate::operation::OperationKind;
+use crate::request::Request;
+use crate::resource::{Resource, check_name};
+use crate::retry::{Repeat, Settled};
+
+const READY_ATTEMPTS: u32 = 25;
+const READY_DELAY: Duration = Duration::from_millis(200);
+
+/// What [`DatabaseClient::bootstrap`] may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Bootstrap {
+    /// Creates what is missing, and checks what is there.
+    #[default]
+    CreateIfMissing,
+    /// Creates nothing; checks what is there. Needs the right to read metadata.
+    VerifyOnly,
+    /// Sends nothing and trusts that all is well.
+    Skip,
+}
+
+/// What to do about a live container whose indexing policy, expiry or unique keys differ from the model's. A container
+/// with another partition key is always refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum OnDifference {
+    /// Says so with `tracing` and goes on: queries are answered all the same, some at a higher cost.
+    #[default]
+    Warn,
+    /// Fails with [`ErrorKind::ContainerMismatch`].
+    Fail,
+}
+
+/// Request units per second of a new container. Has no effect on one that exists. Serverless accounts take none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Throughput {
+    /// What the account does by itself: its database's share, or the service's default. The choice for serverless.
+    #[default]
+    Unspecified,
+    /// So many, always. Multiples of 100, at least 400.
+    Manual(u32),
+    /// Up to so many, by demand. Multiples of 1000.
+    Autoscale(u32),
+}
+
+/// How to bootstrap a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct BootstrapConfig {
+    /// What may be done.
+    pub mode: Bootstrap,
+    /// What a new container gets.
+    pub throughput: Throughput,
+    /// What to do about differences.
+    pub on_difference: OnDifference,
+}
+
+impl From<Bootstrap> for BootstrapConfig {
+    fn from(mode: Bootstrap) -> Self {
+        Self {
+            mode,
+            ..Self::default()
+        }
+    }
+}
+
+impl BootstrapConfig {
+    /// Sets the throughput of a container that has to be created.
+    pub fn with_throughput(mut self, throughput: Throughput) -> Self {
+        self.throughput = throughput;
+        self
+    }
+
+    /// Sets what to do about differences.
+    pub fn with_on_difference(mut self, on_difference: OnDifference) -> Self {
+        self.on_difference = on_difference;
+        self
+    }
+}
+
+#[derive(Serialize)]
+struct NewDatabase<'a> {
+    id: &'a str,
+}
+
+#[derive(Serialize)]
+struct NewContainer<'a> {
+    id: &'a str,
+    #[serde(flatten)]
+    definition: &'a ContainerDefinition,
+}
+
+/// A container as the service describes it: the parts we know, as we know them.
+#[derive(Debug, Deserialize)]
+struct LiveContainer {
+    #[serde(flatten)]
+    definition: ContainerDefinition,
+}
+
+impl DatabaseClient {
+    /// A container whose documents are those of `C`, created or checked as `config` says. A bare [`Bootstrap`] mode is
+    /// a config too.
+    ///
+    /// # Errors
+    /// Names what is missing or which right; [`ErrorKind::ContainerMismatch`] when the container has another partition
+    /// key, or differs otherwise and differences are to fail. Nothing was written to it then.
+    pub async fn bootstrap<C: Container>(
+        &self,
+        name: &str,
+        config: impl Into<BootstrapConfig> + Send,
+    ) -> Result<ContainerClient<C>> {
+        check_name("database", self.name())?;
+        check_name("container", name)?;
+        let config = config.into();
+        match config.mode {
+            Bootstrap::Skip => return Ok(self.container(name)),
+            Bootstrap::VerifyOnly => self.verify::<C>(name, &config).await?,
+            Bootstrap::CreateIfMissing => self.create_or_verify::<C>(name, &config).await?,
+        }
+        Ok(self.container(name))
+    }
+
+    /// How the live container `name` differs from the model `C`. Changes nothing.
+    ///
+    /// # Errors
+    /// When it does not exist or may not be read.
+    pub async fn differences<C: Container>(&self, name: &str) -> Result<Vec<Difference>> {
+        let live = self
+            .read_container(name)
+            .await
+            .map_err(|error| self.explained(error, name))?;
+        Ok(compare(&C::definition(), &live))
+    }
+
+    /// Deletes the container `name` and everything in it.
+    ///
+    /// # Errors
+    /// [`is_not_found`](Error::is_not_found) when there is none.
+    pub async fn delete_container(&self, name: &str) -> Result<()> {
+        check_name("container", name)?;
+        let resource = Resource::container(self.name(), name);
+        let request = Request::new(OperationKind::DeleteContainer, Method::DELETE, resource);
+        self.client().forget(self.name(), Some(name));
+        self.send(&request.repeat(Repeat::Always)).await.map(drop)
+    }
+
+    /// Deletes this database and everything in it.
+    ///
+    /// # Errors
+    /// [`is_not_found`](Error::is_not_found) when there is none.
+    pub async fn delete(&self) -> Result<()> {
+        check_name("database", self.name())?;
+        let resource = Resource::database(self.name());
+        let request = Request::new(OperationKind::DeleteDatabase, Method::DELETE, resource);
+        self.client().forget(self.name(), None);
+        self.send(&request.repeat(Repeat::Always)).await.map(drop)
+    }
+
+    async fn verify<C: Container>(&self, name: &str, config: &BootstrapConfig) -> Result<()> {
+        let live = self
+            .read_container(name)
+            .await
+            .map_err(|error| self.explained(error, name))?;
+        check::<C>(name, &live, config.on_difference)
+    }
+
+    /// Reads first: reading is cheaper than a refused creation, and most starts find everything in place.
+    async fn create_or_verify<C: Container>(
+        &self,
+        name: &str,
+        config: &BootstrapConfig,
+    ) -> Result<()> {
+        match self.read_container(name).await {
+            Ok(live) => return check::<C>(name, &live, config.on_difference),
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(self.explained(error, name)),
+        }
+        let created = match self.create_container::<C>(name, config.throughput).await {
+            Err(error) if error.is_not_found() => {
+                self.create_database()
+                    .await
+                    .map_err(|error| self.explained(error, name))?;
+                self.create_container::<C>(name, config.throughput).await
+            }
+            other => other,
+        };
+        match created {
+            Ok(_) => {
+                // Ranges and sessions of a former container of this name are of no use.
+                self.client().forget(self.name(), Some(name));
+                self.until_ready::<C>(name).await
+            }
+            // Someone else created it in the meantime.
+            Err(error) if error.is_conflict() => self.verify::<C>(name, config).await,
+            Err(error) => Err(self.explained(error, name)),
+        }
+    }
+
+    /// A container that was just created may be unknown to some replicas for a moment. Listing its ranges has to work
+    /// before anything else does, and the list is needed anyway.
+    async fn until_ready<C: Container>(&self, name: &str) -> Result<()> {
+        let container = self.container::<C>(name);
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            match container.ranges().await {
+                Err(error) if error.is_not_found() && attempts < READY_ATTEMPTS => {
+                    tokio::time::sleep(READY_DELAY).await;
+                }
+                other => return other.map(drop),
+            }
+        }
+    }
+
+    async fn read_container(&self, name: &str) -> Result<ContainerDefinition> {
+        let resource = Resource::container(self.name(), name);
+        let request = Request::new(OperationKind::ReadContainer, Method::GET, resource);
+        let live: LiveContainer = self.send(&request).await?.json()?;
+        Ok(live.definition)
+    }
+
+    async fn create_database(&self) -> Result<()> {
+        let body = NewDatabase { id: self.name() };
+        let request = Request::new(
+            OperationKind::CreateDatabase,
+            Method::POST,
+            Resource::databases(),
+        )
+        .repeat(Repeat::Always)
+        .json(JSON, &body)?;
+        match self.send(&request).await {
+            Err(error) if error.is_conflict() => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    async fn create_container<C: Container>(
+        &self,
+        name: &str,
+        throughput: Throughput,
+    ) -> Result<Settled> {
+        let body = NewContainer {
+            id: name,
+            definition: &C::definition(),
+        };
+        let resource = Resource::containers(self.name());
+        let request = Request::new(OperationKind::CreateContainer, Method::POST, resource)
+            .repeat(Repeat::Always)
+            .json(JSON, &body)?;
+        let request = match throughput {
+            Throughput::Unspecified => request,
+            Throughput::Manual(units) => {
+                request.header_value(header::THROUGHPUT, &units.to_string())?
+            }
+            Throughput::Autoscale(most) => {
+                request.header_value(header::AUTOPILOT, &format!("{{\"maxThroughput\":{most}}}"))?
+            }
+        };
+        self.send(&request).await
+    }
+
+    async fn send(&self, request: &Request) -> Result<Settled> {
+        self.client().pipeline().send(request, None).await
+    }
+
+    /// Says what is missing in words that someone at a portal or a command line can act on.
+    fn explained(&self, error: Error, name: &str) -> Error {
+        let (database, action) = (self.name(), Action(&error));
+        match error.kind() {
+            ErrorKind::NotFound => {
+                let cure = format!(
+                    "container `{name}` of database `{database}` does not exist; create it, or bootstrap with `CreateIfMissing`"
+                );
+                error.with_context(&cure)
+            }
+            ErrorKind::Forbidden => {
+                let cure = format!(
+                    "this identity may not {action} (container `{name}` of database `{database}`); data-plane roles cannot \
+                     create anything: create it with the portal, ARM or the command line and bootstrap with `VerifyOnly`, or with \
+                     `Skip` where metadata may not be read either"
+                );
+                error.with_context(&cure)
+            }
+            ErrorKind::Unauthorized => {
+                let cure = format!(
+                    "the account refuses the key or token, so nothing is known about container `{name}`"
+                );
+                error.with_context(&cure)
+            }
+            _ => error,
+        }
+    }
+}
+
+/// The step that failed, for a sentence.
+struct Action<'a>(&'a Error);
+
+impl fmt::Display for Action<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.call() {
+            Some(call) => call.operation.fmt(f),
+            None => f.write_str("do this"),
+        }
+    }
+}
+
+fn check<C: Container>(
+    name: &str,
+    live: &ContainerDefinition,
+    on_difference: OnDifference,
+) -> Result<()> {
+    let differences = compare(&C::definition(), live);
+    let listed = || {
+        differences
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("; ")
+    };
+    if let Some(fatal) = differences.iter().find(|difference| difference.is_fatal()) {
+        return Err(Error::new(
+            ErrorKind::ContainerMismatch,
+            format!(
+                "container `{name}` is not the one of `{}`: {fatal}",
+                C::NAME
+            ),
+        ));
+    }
+    if differences.is_empty() {
+        return Ok(());
+    }
+    match on_difference {
+        OnDifference::Fail => Err(Error::new(
+            ErrorKind::ContainerMismatch,
+            format!(
+                "container `{name}` differs from the model of `{}`: {}",
+                C::NAME,
+                listed()
+            ),
+        )),
+        OnDifference::Warn => {
+            tracing::warn!(
+                container = name,
+                model = C::NAME,
+                differences = listed(),
+                "live container differs from its model"
+            );
+            Ok(())
+        }
+    }
+}

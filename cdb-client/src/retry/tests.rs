@@ -1,0 +1,219 @@
+//! The loop against scripts: what is sent again, when, and what a caller is told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Method};
+use tokio::time::Instant;
+
+use crate::credential::MasterKey;
+use crate::error::{Error, ErrorKind};
+use crate::operation::OperationKind;
+use crate::request::Request;
+use crate::resource::Resource;
+use crate::retry::{Jitter, Pipeline, PipelineParts, Repeat, RetryConfig, Settled};
+use crate::scripted::{Script, Step};
+use crate::session_token::{SessionScope, SessionTokens};
+use crate::transport::Delivery;
+
+const PRIMARY: &str =
+    "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+const SECONDARY: &str =
+    "dsZQi3KtZmCv1ljt3VNWNm7sQUF1y5rJfC6kv5JiwvW0EndXdDku/dkKBp8/ufDToSxLzR4y+O/0H/t4bQtVNw==";
+
+fn pipeline(script: &Script) -> Pipeline {
+    let credential = MasterKey::new(PRIMARY)
+        .unwrap()
+        .with_secondary(SECONDARY)
+        .unwrap();
+    Pipeline::new(PipelineParts {
+        endpoint: "https://account.documents.azure.com".to_owned(),
+        user_agent: HeaderValue::from_static("cdb"),
+        transport: Arc::new(script.clone()),
+        credential: Arc::new(credential),
+        retry: RetryConfig::default(),
+        jitter: Jitter::constant(1.0),
+    })
+}
+
+fn read() -> Request {
+    let item = Resource::container("db", "c").item("a").unwrap();
+    Request::new(OperationKind::Read, Method::GET, item).session(SessionScope::Container)
+}
+
+fn create() -> Request {
+    Request::new(
+        OperationKind::Create,
+        Method::POST,
+        Resource::container("db", "c").items(),
+    )
+    .body("application/json", Bytes::from_static(b"{}"))
+}
+
+async fn play(request: Request, steps: Vec<Step>) -> (Result<Settled, Error>, Script) {
+    let script = Script::new(steps);
+    let result = pipeline(&script).send(&request, None).await;
+    assert_eq!(script.steps_left(), 0);
+    (result, script)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_to_a_read_is_asked_for_again() {
+    let steps = vec![Step::NoAnswer(Delivery::Unknown), Step::status(200)];
+    let (result, script) = play(read(), steps).await;
+    assert_eq!(result.unwrap().status.code, 200);
+    assert_eq!(script.requests().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_to_a_create_is_told_and_not_sent_again() {
+    for step in [
+        Step::NoAnswer(Delivery::Unknown),
+        Step::refusal(408, 0),
+        Step::refusal(500, 0),
+    ] {
+        let (result, script) = play(create(), vec![step]).await;
+        let error = result.unwrap_err();
+        assert!(error.is_ambiguous(), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert_eq!(script.requests().len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_certainly_did_not_arrive_is_sent_again() {
+    let steps = vec![
+        Step::NoAnswer(Delivery::NotSent),
+        Step::refusal(503, 0),
+        Step::refusal(449, 0),
+        Step::refusal(429, 3200),
+        Step::status(201),
+    ];
+    let (result, _) = play(create(), steps).await;
+    assert_eq!(result.unwrap().status.code, 201);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_after_a_lost_answer_stays_ambiguous_for_writes() {
+    let steps = vec![Step::NoAnswer(Delivery::Unknown), Step::refusal(404, 0)];
+    let (result, _) = play(create().repeat(Repeat::Always), steps.clone()).await;
+    let error = result.unwrap_err();
+    assert!(error.is_not_found() && error.is_ambiguous(), "{error}");
+    let (result, _) = play(read(), steps).await;
+    assert!(!result.unwrap_err().is_ambiguous());
+}
+
+#[tokio::test(start_paused = true)]
+async fn throttling_waits_as_asked_and_tells_so_when_the_time_is_up() {
+    let started = Instant::now();
+    let throttled = || Step::refusal(429, 3200).header("x-ms-retry-after-ms", "750");
+    let (result, _) = play(create(), vec![throttled(), throttled(), Step::status(201)]).await;
+    result.unwrap();
+    assert_eq!(started.elapsed().as_millis(), 2 * 755);
+
+    let script = Script::new((0..100).map(|_| throttled()));
+    let error = pipeline(&script).send(&create(), None).await.unwrap_err();
+    assert!(error.is_throttled() && !error.is_ambiguous(), "{error}");
+    assert_eq!(error.retry_after(), Some(Duration::from_millis(750)));
+    assert!(error.call().unwrap().elapsed <= RetryConfig::default().deadline);
+    assert_eq!(error.call().unwrap().attempts, 40);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_without_an_end_is_cut_off() {
+    let started = Instant::now();
+    let (result, _) = play(read(), vec![Step::Hang, Step::status(200)]).await;
+    result.unwrap();
+    let limit = RetryConfig::default().attempt_timeout;
+    assert_eq!(started.elapsed(), limit + Duration::from_millis(10));
+
+    let (result, _) = play(create(), vec![Step::Hang]).await;
+    let error = result.unwrap_err();
+    assert!(error.is_ambiguous());
+    assert!(
+        error.to_string().contains("no answer within 10000 ms"),
+        "{error}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_attempt_is_signed_anew_and_a_refused_key_gives_way_to_the_other() {
+    let steps = vec![
+        Step::refusal(503, 0).header("date", "Wed, 21 Oct 2015 07:28:00 GMT"),
+        Step::refusal(401, 0),
+        Step::status(200),
+    ];
+    let (result, script) = play(read(), steps).await;
+    result.unwrap();
+    let signed = script.sent_header("authorization");
+    assert_eq!(signed.len(), 3);
+    // The second is signed at the service's date, the third with the secondary key.
+    assert!(signed[0] != signed[1] && signed[1] != signed[2]);
+    let dates = script.sent_header("x-ms-date");
+    assert!(
+        dates[1]
+            .as_deref()
+            .unwrap()
+            .starts_with("Wed, 21 Oct 2015 07:28:0"),
+        "{dates:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_stays_refused_is_an_error_without_the_key() {
+    let (result, _) = play(read(), vec![Step::refusal(401, 0); 3]).await;
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unauthorized);
+    let shown = format!("{error} {error:?}");
+    assert!(
+        !shown.contains(PRIMARY) && !shown.contains("sig"),
+        "{shown}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lagging_replica_is_not_an_absent_item() {
+    let (result, _) = play(read(), vec![Step::refusal(404, 1002), Step::status(200)]).await;
+    result.unwrap();
+    let (result, _) = play(read(), vec![Step::refusal(404, 0)]).await;
+    assert!(result.unwrap_err().is_not_found());
+}
+
+#[tokio::test(start_paused = true)]
+async fn session_tokens_are_learnt_from_writes_and_refusals_and_sent_with_reads_only() {
+    let script = Script::new([
+        Step::status(201).header("x-ms-session-token", "0:-1#5"),
+        Step::refusal(412, 0).header("x-ms-session-token", "0:-1#9"),
+        Step::refusal(404, 1002).header("x-ms-session-token", "0:-1#99"),
+        Step::status(200),
+    ]);
+    let pipeline = pipeline(&script);
+    let sessions = SessionTokens::default();
+    pipeline.send(&create(), Some(&sessions)).await.unwrap();
+    pipeline.send(&create(), Some(&sessions)).await.unwrap_err();
+    pipeline.send(&read(), Some(&sessions)).await.unwrap();
+    let sent = script.sent_header("x-ms-session-token");
+    let token = Some("0:-1#9".to_owned());
+    assert_eq!(sent, [None, None, token.clone(), token]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_and_charges_add_up_in_errors_and_usage() {
+    let script = Script::new([
+        Step::refusal(449, 0).header("x-ms-request-charge", "1.5"),
+        Step::refusal(412, 0)
+            .header("x-ms-request-charge", "2.25")
+            .header("x-ms-activity-id", "act-7"),
+    ]);
+    let pipeline = pipeline(&script);
+    let error = pipeline.send(&create(), None).await.unwrap_err();
+    let call = error.call().unwrap();
+    assert_eq!((call.attempts, call.charge), (2, 3.75));
+    assert_eq!(
+        error.to_string(),
+        "create item at `dbs/db/colls/c`: refused for a test (status 412) after 2 attempts in 10 ms, activity act-7"
+    );
+    let used = pipeline.meter.snapshot().of(OperationKind::Create);
+    assert_eq!((used.requests, used.failures, used.bytes_sent), (2, 2, 4));
+}
