@@ -98,6 +98,14 @@ pub fn encode<C: Container, D: MemberOf<C>>(document: &D) -> Result<Encoded, Enc
     encode_as(id, document, C::DISCRIMINATOR, D::SHAPE)
 }
 
+/// Writes `document` under the id that it is already stored under.
+pub(crate) fn encode_stored<C: Container, D: MemberOf<C>>(
+    id: ItemId,
+    document: &D,
+) -> Result<Encoded, EncodeError> {
+    encode_as(id, document, C::DISCRIMINATOR, D::SHAPE)
+}
+
 fn encode_as<D: Document>(
     id: ItemId,
     document: &D,
@@ -180,6 +188,14 @@ pub fn decode_fields<D: serde::de::DeserializeOwned>(
         id: String::new(),
         source,
     })
+}
+
+/// Reads a value that a query projected.
+pub(crate) fn decode_value<V: serde::de::DeserializeOwned>(
+    what: &'static str,
+    json: &str,
+) -> Result<V, DecodeError> {
+    decode_fields(what, json)
 }
 
 struct SystemProperties {

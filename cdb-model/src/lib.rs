@@ -1,5 +1,6 @@
 //! Documents of Azure Cosmos DB as annotated structs.
 
+mod batch;
 mod codec;
 mod container;
 mod document;
@@ -7,12 +8,16 @@ mod etag;
 mod id;
 pub mod limits;
 mod partition_key;
+mod patch;
 mod path;
 mod policy;
 mod query;
 mod shape;
 mod timestamp;
 
+pub use batch::{
+    Batch, BatchError, BatchOperation, BulkBatch, BulkOperation, OperationIndex,
+};
 pub use codec::{DecodeError, EncodeError, Encoded, decode, decode_any, encode};
 pub use container::{
     Container, ContainerDefinition, DefaultTtl, Extends, MemberOf, PartitionKeyDefinition,
@@ -22,9 +27,13 @@ pub use document::{Document, DocumentKey, LocatedKey, Stored};
 pub use etag::ETag;
 pub use id::{IdError, IdPart, ItemId, SEPARATORS};
 pub use partition_key::{PartitionKey, PartitionKeyPart, PartitionKeyValue};
+pub use patch::{Counter, Patch, PatchBody, PatchError, PatchOperation};
 pub use path::{Fixed, Indexed, Patchable, Path, Unindexed};
 pub use policy::{CompositeIndexPath, ExcludedPath, IncludedPath, IndexingMode, IndexingPolicy};
-pub use query::{Fetch, Parameter, RowForm, Scope, SortKey, Statement};
+pub use query::{
+    Composite, CountQuery, Fetch, Filter, Filterable, Operand, Order, Parameter, QueriedIn, Query,
+    Queryable, RowForm, Scope, SortKey, Statement, Summand, Text, ValueQuery,
+};
 pub use shape::{
     CompositePath, CompositeShape, CompositeTarget, Direction, DocumentShape, FieldIndexing,
     FieldShape, IdSegment,

@@ -67,3 +67,17 @@ pub struct CompositeIndexPath {
 fn ascending() -> Direction {
     Direction::Ascending
 }
+
+impl IndexingPolicy {
+    /// The policy as indented JSON, the same text for the same policy.
+    pub fn to_json_pretty(&self) -> String {
+        // Strings, bools and enums: nothing that JSON cannot hold.
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+}
+
+impl std::fmt::Display for IndexingPolicy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.to_json_pretty())
+    }
+}

@@ -1,12 +1,96 @@
 //! The union of what the document types ask for, in a fixed order.
+//!
+//! The root is excluded, so a path costs write units only when somebody asks for it. Every included path costs on
+//! every document of the container, also on those that lack it.
 
+use std::collections::BTreeSet;
+
+use super::json::{CompositeIndexPath, ExcludedPath, IncludedPath, IndexingMode, IndexingPolicy};
 use crate::container::Container;
-use crate::policy::IndexingPolicy;
+use crate::shape::{CompositeTarget, Direction, DocumentShape, FieldIndexing};
 
 impl IndexingPolicy {
     /// The policy of container `C`.
     pub fn of<C: Container>() -> Self {
-        let _documents = C::DOCUMENTS;
-        unreachable!("written by the policy part")
+        Self::merged(C::DOCUMENTS, C::DISCRIMINATOR)
     }
+
+    /// The policy of these document types. Their order does not matter, and neither does a type that stands twice.
+    pub(crate) fn merged(documents: &[&DocumentShape], discriminator: &str) -> Self {
+        let mut included = BTreeSet::new();
+        let mut excluded = BTreeSet::from(["/*".to_owned()]);
+        let mut composites: BTreeSet<Vec<CompositePathKey>> = BTreeSet::new();
+        let mut asks_for_type = documents.len() > 1;
+        for field in documents.iter().flat_map(|shape| shape.fields) {
+            match field.indexing {
+                FieldIndexing::Indexed => {
+                    included.insert(format!("{}/?", policy_path(field.path)));
+                }
+                FieldIndexing::Excluded => {
+                    excluded.insert(format!("{}/*", policy_path(field.path)));
+                }
+                FieldIndexing::NotIndexed => {}
+            }
+        }
+        for composite in documents.iter().flat_map(|shape| shape.composites) {
+            let mut paths = Vec::new();
+            for path in composite.paths {
+                let target = match path.path {
+                    CompositeTarget::Path(path) => policy_path(path),
+                    CompositeTarget::Discriminator => {
+                        asks_for_type = true;
+                        policy_path(&format!("/{discriminator}"))
+                    }
+                };
+                paths.push((target, path.direction == Direction::Descending));
+            }
+            let inverted = paths.iter().map(|(path, down)| (path.clone(), !down)).collect();
+            // One index serves a sort and its inverse; of the two, the one that sorts first stands for both.
+            composites.insert(std::cmp::min(paths, inverted));
+        }
+        if asks_for_type {
+            included.insert(format!("{}/?", policy_path(&format!("/{discriminator}"))));
+        }
+        Self {
+            indexing_mode: IndexingMode::Consistent,
+            automatic: true,
+            included_paths: included.into_iter().map(|path| IncludedPath { path }).collect(),
+            excluded_paths: excluded.into_iter().map(|path| ExcludedPath { path }).collect(),
+            composite_indexes: composites.into_iter().map(composite_index).collect(),
+        }
+    }
+}
+
+/// A path and whether it is descending; ascending sorts first.
+type CompositePathKey = (String, bool);
+
+fn composite_index(paths: Vec<CompositePathKey>) -> Vec<CompositeIndexPath> {
+    let path = |(path, descending)| CompositeIndexPath {
+        path,
+        order: if descending {
+            Direction::Descending
+        } else {
+            Direction::Ascending
+        },
+    };
+    paths.into_iter().map(path).collect()
+}
+
+/// A stored path in the policy's grammar: names that are not plain words are quoted.
+pub(crate) fn policy_path(pointer: &str) -> String {
+    let mut out = String::new();
+    for name in pointer.split('/').filter(|name| !name.is_empty()) {
+        out.push('/');
+        let plain = name == "[]"
+            || (name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+                && !name.starts_with(|c: char| c.is_ascii_digit()));
+        if plain {
+            out.push_str(name);
+        } else {
+            out.push('"');
+            out.push_str(&name.replace('\\', "\\\\").replace('"', "\\\""));
+            out.push('"');
+        }
+    }
+    out
 }

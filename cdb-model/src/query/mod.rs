@@ -1,5 +1,17 @@
 //! Typed queries: what is asked, where, in which order, and how a row is read.
 
+mod builder;
+mod filter;
+mod order;
+mod queryable;
+mod sql;
 mod statement;
 
+pub use builder::{CountQuery, Query, Summand, ValueQuery};
+pub use filter::{Filter, Filterable, Operand, Text};
+pub(crate) use filter::{Comparison, Predicate};
+pub use order::{Composite, Order};
+pub(crate) use order::OrderTerm;
+pub use queryable::{QueriedIn, Queryable, read_any, read_document};
+pub(crate) use sql::{patch_condition, readable};
 pub use statement::{Fetch, Parameter, RowForm, Scope, SortKey, Statement};

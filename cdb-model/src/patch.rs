@@ -1,0 +1,202 @@
+//! Partial updates: typed changes of single paths, with an optional condition.
+//!
+//! Only what is neither key nor partition key can be changed, which the path's type knows. The service takes at most
+//! ten changes per patch. A change that sets a value may be repeated; an increment may not, so guard it with a
+//! condition or an ETag.
+
+use std::marker::PhantomData;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::document::Document;
+use crate::limits::MAX_PATCH_OPERATIONS;
+use crate::path::{Patchable, Path};
+use crate::query::{Filter, patch_condition};
+
+/// Changes to a document of type `D`.
+#[derive(Debug)]
+pub struct Patch<D> {
+    operations: Vec<PatchOperation>,
+    condition: Option<String>,
+    /// A value that could not be written as JSON, reported when the patch is used.
+    failure: Option<PatchError>,
+    marker: PhantomData<fn() -> D>,
+}
+
+impl<D> Clone for Patch<D> {
+    fn clone(&self) -> Self {
+        Self {
+            operations: self.operations.clone(),
+            condition: self.condition.clone(),
+            failure: self.failure.clone(),
+            marker: PhantomData,
+        }
+    }
+}
+
+/// One change, in the service's form.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "op", rename_all = "lowercase")]
+pub enum PatchOperation {
+    /// Writes a value, whether the path was there or not.
+    Set {
+        /// The path.
+        path: &'static str,
+        /// The value.
+        value: Value,
+    },
+    /// Removes a path, which must be there.
+    Remove {
+        /// The path.
+        path: &'static str,
+    },
+    /// Adds to a number.
+    Incr {
+        /// The path.
+        path: &'static str,
+        /// What is added.
+        value: i64,
+    },
+}
+
+/// A patch in the service's form.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PatchBody {
+    /// The changes, at most ten.
+    pub operations: Vec<PatchOperation>,
+    /// Must hold, or the patch fails with 412.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub condition: Option<String>,
+}
+
+/// Why a patch cannot be sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PatchError {
+    /// More changes than the service takes.
+    #[error(
+        "the patch of `{document}` has {count} changes, the service takes {MAX_PATCH_OPERATIONS}; replace the document instead"
+    )]
+    TooMany {
+        /// The document type.
+        document: &'static str,
+        /// How many changes it has.
+        count: usize,
+    },
+    /// Nothing to change.
+    #[error("the patch of `{document}` changes nothing")]
+    Empty {
+        /// The document type.
+        document: &'static str,
+    },
+    /// A value that is no JSON.
+    #[error("the value for `{path}` cannot be written as JSON: {reason}")]
+    Value {
+        /// The path.
+        path: &'static str,
+        /// What serde says.
+        reason: String,
+    },
+}
+
+/// A number that [`Patch::incr`] can add to.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an integer",
+    note = "only integers can be incremented"
+)]
+pub trait Counter {}
+
+macro_rules! counters {
+    ($($ty:ty),*) => {$(
+        impl Counter for $ty {}
+    )*};
+}
+
+counters!(u8, u16, u32, u64, i8, i16, i32, i64);
+
+impl<D: Document> Default for Patch<D> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<D: Document> Patch<D> {
+    /// No changes yet.
+    pub fn new() -> Self {
+        Self {
+            operations: Vec::new(),
+            condition: None,
+            failure: None,
+            marker: PhantomData,
+        }
+    }
+
+    /// Writes a value.
+    #[must_use]
+    pub fn set<V: Serialize, I>(mut self, path: Path<D, V, I, Patchable>, value: V) -> Self {
+        let path = path.pointer();
+        match serde_json::to_value(value) {
+            Ok(value) => self.operations.push(PatchOperation::Set { path, value }),
+            Err(error) => {
+                self.failure.get_or_insert(PatchError::Value {
+                    path,
+                    reason: error.to_string(),
+                });
+            }
+        }
+        self
+    }
+
+    /// Removes a path. The patch fails with 400 when it is not there.
+    #[must_use]
+    pub fn remove<V, I>(mut self, path: Path<D, Option<V>, I, Patchable>) -> Self {
+        self.operations.push(PatchOperation::Remove {
+            path: path.pointer(),
+        });
+        self
+    }
+
+    /// Adds to a number. Not safe to repeat: guard it with [`Patch::when`] or an ETag.
+    #[must_use]
+    pub fn incr<V: Counter, I>(mut self, path: Path<D, V, I, Patchable>, by: i64) -> Self {
+        self.operations.push(PatchOperation::Incr {
+            path: path.pointer(),
+            value: by,
+        });
+        self
+    }
+
+    /// Only when the document meets this condition; otherwise the patch fails with 412. The last call counts.
+    #[must_use]
+    pub fn when(mut self, condition: Filter<D>) -> Self {
+        self.condition = Some(patch_condition(&condition.predicate));
+        self
+    }
+
+    /// Whether sending it twice gives the same document as sending it once.
+    pub fn is_repeatable(&self) -> bool {
+        self.operations
+            .iter()
+            .all(|operation| matches!(operation, PatchOperation::Set { .. }))
+    }
+
+    /// The patch in the service's form.
+    ///
+    /// # Errors
+    /// When it changes nothing or too much, or a value is no JSON.
+    pub fn body(&self) -> Result<PatchBody, PatchError> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        let document = D::SHAPE.name;
+        match self.operations.len() {
+            0 => Err(PatchError::Empty { document }),
+            1..=MAX_PATCH_OPERATIONS => Ok(PatchBody {
+                operations: self.operations.clone(),
+                condition: self.condition.clone(),
+            }),
+            count => Err(PatchError::TooMany { document, count }),
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! The only place that writes SQL.
+//!
+//! Texts are made from the model; values travel as parameters. The condition of a patch cannot take parameters, so
+//! there a value is written as a JSON literal, in which every quotation mark and backslash is escaped.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::filter::{Comparison, Predicate};
+use super::order::OrderTerm;
+use super::statement::Parameter;
+use crate::shape::{CompositeTarget, Direction};
+
+/// What a query returns of each document.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Projection {
+    /// All of it.
+    Document,
+    /// One path, and the sort keys beside it.
+    Value(String),
+    /// How many there are.
+    Count,
+    /// The sum of a path.
+    Sum(String),
+}
+
+/// The parts of a query, before they become text.
+#[derive(Clone, Debug)]
+pub(crate) struct QueryParts<'a> {
+    pub(crate) projection: &'a Projection,
+    pub(crate) predicate: &'a Predicate,
+    pub(crate) order: &'a [OrderTerm],
+    pub(crate) top: Option<u32>,
+    /// Name of the discriminator.
+    pub(crate) discriminator: &'a str,
+}
+
+/// Writes a query.
+pub(crate) fn query(parts: &QueryParts<'_>) -> (String, Vec<Parameter>) {
+    let mut writer = Writer::new(parts.discriminator, Values::Parameters);
+    writer.text.push_str("SELECT ");
+    if let Some(top) = parts.top {
+        // A number that the program chose, not data; the service takes no parameter here in all places.
+        let _written = write!(writer.text, "TOP {top} ");
+    }
+    match parts.projection {
+        Projection::Document => writer.text.push('*'),
+        Projection::Count => writer.text.push_str("VALUE COUNT(1)"),
+        Projection::Sum(path) => {
+            writer.text.push_str("VALUE SUM(");
+            writer.path(path);
+            writer.text.push(')');
+        }
+        Projection::Value(path) => {
+            writer.text.push_str("VALUE {\"value\": ");
+            writer.path(path);
+            writer.text.push_str(", \"keys\": [");
+            for (number, term) in parts.order.iter().enumerate() {
+                if number > 0 {
+                    writer.text.push_str(", ");
+                }
+                writer.target(term.target);
+            }
+            writer.text.push_str("]}");
+        }
+    }
+    writer.text.push_str(" FROM c");
+    if *parts.predicate != Predicate::All {
+        writer.text.push_str(" WHERE ");
+        writer.predicate(parts.predicate);
+    }
+    for (number, term) in parts.order.iter().enumerate() {
+        writer.text.push_str(if number == 0 { " ORDER BY " } else { ", " });
+        writer.target(term.target);
+        writer.text.push_str(match term.direction {
+            Direction::Ascending => " ASC",
+            Direction::Descending => " DESC",
+        });
+    }
+    (writer.text, writer.parameters)
+}
+
+/// Writes the condition of a patch.
+pub(crate) fn patch_condition(predicate: &Predicate) -> String {
+    // A patch names its document, so its type is never asked for and the discriminator's name is not needed.
+    let mut writer = Writer::new("", Values::Literals);
+    writer.text.push_str("from c where ");
+    writer.predicate(predicate);
+    writer.text
+}
+
+/// Writes a condition for people to read.
+pub(crate) fn readable(predicate: &Predicate, discriminator: &str) -> String {
+    let mut writer = Writer::new(discriminator, Values::Literals);
+    writer.predicate(predicate);
+    writer.text
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Values {
+    Parameters,
+    Literals,
+}
+
+struct Writer<'a> {
+    text: String,
+    parameters: Vec<Parameter>,
+    discriminator: &'a str,
+    values: Values,
+}
+
+impl<'a> Writer<'a> {
+    fn new(discriminator: &'a str, values: Values) -> Self {
+        Self {
+            text: String::new(),
+            parameters: Vec::new(),
+            discriminator,
+            values,
+        }
+    }
+
+    fn property(&mut self, name: &str) {
+        // `Display` of a JSON string is its literal.
+        let _written = write!(self.text, "[{}]", Value::from(name));
+    }
+
+    fn path(&mut self, pointer: &str) {
+        self.text.push('c');
+        for name in pointer.split('/').filter(|name| !name.is_empty()) {
+            self.property(name);
+        }
+    }
+
+    fn target(&mut self, target: CompositeTarget) {
+        match target {
+            CompositeTarget::Path(pointer) => self.path(pointer),
+            CompositeTarget::Discriminator => {
+                self.text.push('c');
+                self.property(self.discriminator);
+            }
+        }
+    }
+
+    fn value(&mut self, value: &Value) {
+        if self.values == Values::Literals {
+            let _written = write!(self.text, "{value}");
+            return;
+        }
+        let known = self
+            .parameters
+            .iter()
+            .find(|parameter| parameter.value == *value);
+        if let Some(parameter) = known {
+            self.text.push_str(&parameter.name);
+            return;
+        }
+        let name = format!("@p{}", self.parameters.len());
+        self.text.push_str(&name);
+        self.parameters.push(Parameter {
+            name,
+            value: value.clone(),
+        });
+    }
+
+    fn comparison(&mut self, pointer: &str, comparison: Comparison, value: &Value) {
+        self.path(pointer);
+        self.text.push(' ');
+        self.text.push_str(comparison.symbol());
+        self.text.push(' ');
+        self.value(value);
+    }
+
+    fn call(&mut self, function: &str, pointer: &str, value: Option<&Value>) {
+        self.text.push_str(function);
+        self.text.push('(');
+        self.path(pointer);
+        if let Some(value) = value {
+            self.text.push_str(", ");
+            self.value(value);
+        }
+        self.text.push(')');
+    }
+
+    fn list(&mut self, predicates: &[Predicate], word: &str) {
+        self.text.push('(');
+        for (number, predicate) in predicates.iter().enumerate() {
+            if number > 0 {
+                self.text.push_str(word);
+            }
+            self.predicate(predicate);
+        }
+        self.text.push(')');
+    }
+
+    fn predicate(&mut self, predicate: &Predicate) {
+        match predicate {
+            Predicate::All => self.text.push_str("true"),
+            Predicate::Never => self.text.push_str("false"),
+            Predicate::IsType(discriminator) => {
+                self.target(CompositeTarget::Discriminator);
+                self.text.push_str(" = ");
+                self.value(&Value::from(*discriminator));
+            }
+            Predicate::Compare(path, comparison, value) => self.comparison(path, *comparison, value),
+            Predicate::In(path, values) => {
+                self.path(path);
+                self.text.push_str(" IN (");
+                for (number, value) in values.iter().enumerate() {
+                    if number > 0 {
+                        self.text.push_str(", ");
+                    }
+                    self.value(value);
+                }
+                self.text.push(')');
+            }
+            Predicate::IsNull(path) => self.call("IS_NULL", path, None),
+            Predicate::IsDefined(path) => self.call("IS_DEFINED", path, None),
+            Predicate::StartsWith(path, value) => self.call("STARTSWITH", path, Some(value)),
+            Predicate::ArrayContains(path, value) => self.call("ARRAY_CONTAINS", path, Some(value)),
+            Predicate::And(predicates) => self.list(predicates, " AND "),
+            Predicate::Or(predicates) => self.list(predicates, " OR "),
+            Predicate::Not(inner) => {
+                self.text.push_str("NOT (");
+                self.predicate(inner);
+                self.text.push(')');
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn parts<'a>(projection: &'a Projection, predicate: &'a Predicate) -> QueryParts<'a> {
+        QueryParts {
+            projection,
+            predicate,
+            order: &[],
+            top: None,
+            discriminator: "type",
+        }
+    }
+
+    #[test]
+    fn values_are_parameters_and_equal_values_are_one() {
+        let predicate = Predicate::And(vec![
+            Predicate::IsType("order"),
+            Predicate::Compare("/a/b".to_owned(), Comparison::Less, json!("x\"; DROP")),
+            Predicate::In("/c".to_owned(), vec![json!(1), json!("order")]),
+        ]);
+        let (sql, parameters) = query(&parts(&Projection::Document, &predicate));
+        assert_eq!(
+            sql,
+            r#"SELECT * FROM c WHERE (c["type"] = @p0 AND c["a"]["b"] < @p1 AND c["c"] IN (@p2, @p0))"#
+        );
+        let values: Vec<_> = parameters.into_iter().map(|p| p.value).collect();
+        assert_eq!(values, [json!("order"), json!("x\"; DROP"), json!(1)]);
+    }
+
+    #[test]
+    fn a_value_comes_with_the_keys_it_is_sorted_by() {
+        let order = [OrderTerm {
+            target: CompositeTarget::Path("/at"),
+            direction: Direction::Descending,
+        }];
+        let projection = Projection::Value("/name".to_owned());
+        let (sql, _) = query(&QueryParts {
+            order: &order,
+            top: Some(3),
+            ..parts(&projection, &Predicate::All)
+        });
+        assert_eq!(
+            sql,
+            r#"SELECT TOP 3 VALUE {"value": c["name"], "keys": [c["at"]]} FROM c ORDER BY c["at"] DESC"#
+        );
+    }
+
+    #[test]
+    fn a_literal_cannot_leave_its_quotation_marks() {
+        let text = "\\\" OR 1=1 --\n";
+        let condition = patch_condition(&Predicate::Compare(
+            "/name".to_owned(),
+            Comparison::Equal,
+            json!(text),
+        ));
+        let literal = condition.strip_prefix(r#"from c where c["name"] = "#).unwrap();
+        assert_eq!(serde_json::from_str::<String>(literal).unwrap(), text);
+    }
+}
