@@ -31,10 +31,6 @@ impl Epk {
         }
         Some(Self(digits))
     }
-
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 /// Boundaries come with trailing zeros trimmed or padded, so both sides are compared as if padded.
@@ -175,7 +171,7 @@ mod tests {
 
     #[track_caller]
     fn check(key: impl Into<PartitionKey>, digits: &str) {
-        assert_eq!(Epk::of(&key.into()).unwrap().as_str(), digits);
+        assert_eq!(Epk::of(&key.into()).unwrap().to_string(), digits);
     }
 
     /// Computed with azure-cosmos 4.17.1 for Python.

@@ -128,9 +128,16 @@ impl Error {
         self
     }
 
-    pub(crate) fn with_kind(mut self, kind: ErrorKind) -> Self {
-        self.0.kind = kind;
-        self
+    /// The same failure of one operation of a request that failed as a whole. The source stays behind: it cannot be
+    /// shared.
+    pub(crate) fn for_operation(&self, index: usize) -> Self {
+        Self(Box::new(Details {
+            kind: self.0.kind,
+            message: self.0.message.clone(),
+            call: self.0.call.clone(),
+            operation_index: Some(index),
+            source: None,
+        }))
     }
 
     pub(crate) fn with_context(mut self, context: &str) -> Self {

@@ -9,6 +9,7 @@ mod epk;
 mod error;
 mod header;
 mod operation;
+mod operation_result;
 mod ranges;
 mod request;
 mod resource;
@@ -26,12 +27,13 @@ mod usage;
 pub use client::{CosmosClient, DatabaseClient};
 pub use config::CosmosClientBuilder;
 pub use container::{
-    Bootstrap, BootstrapConfig, ChangeFeed, ContainerClient, Difference, FeedCursor, FeedStart,
-    OnDifference, Pages, QueryRun, RangeRows, Throughput, Written,
+    BatchOutcome, Bootstrap, BootstrapConfig, ChangeFeed, ContainerClient, Difference, FeedCursor,
+    FeedStart, OnDifference, Pages, QueryRun, RangeRows, Throughput, Written,
 };
 pub use credential::{Authorization, Credential, MasterKey, SigningContext};
 pub use error::{CallDetails, Error, ErrorKind, Result};
 pub use operation::OperationKind;
+pub use operation_result::OperationResult;
 pub use ranges::RangeId;
 pub use retry::RetryConfig;
 #[cfg(any(test, feature = "test-support"))]

@@ -104,13 +104,6 @@ impl RangeMap {
         let epk = Epk::of(key)?;
         self.ranges.iter().rfind(|range| range.min <= epk)
     }
-
-    /// The ranges that share a part of the hash space with `min..max`.
-    pub(crate) fn overlapping(&self, min: &Epk, max: &Epk) -> impl Iterator<Item = &Range> {
-        self.ranges
-            .iter()
-            .filter(move |range| range.min < *max && *min < range.max)
-    }
 }
 
 /// The newest known map, and the right to load the next one.

@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use crate::error::{Error, Result};
 use crate::header;
+use crate::operation_result::OperationResult;
 use crate::status::Status;
 use crate::transport::HttpResponse;
 
@@ -30,19 +31,6 @@ pub(crate) struct Culprit {
     pub index: usize,
     message: Option<String>,
     retry_after: Option<Duration>,
-}
-
-/// The part of an operation's result that tells whether it failed.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct OperationVerdict {
-    status_code: u16,
-    #[serde(default, alias = "substatusCode")]
-    sub_status_code: u32,
-    #[serde(default)]
-    message: Option<String>,
-    #[serde(default)]
-    retry_after_milliseconds: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -67,29 +55,21 @@ impl Response {
         }
     }
 
-    /// Of an atomic batch, takes the status of the operation that failed it. 207 only says that some did: the innocent
-    /// have 424, so the culprit is the first failure with another status, at whatever place.
+    /// Of an atomic batch, takes the status of the operation that failed it: the HTTP status only says that one did.
     pub(crate) fn with_culprit_of_batch(mut self) -> Self {
-        if self.status.code != 207 {
+        if !self.status.is_success() {
             return self;
         }
-        let Ok(results) = self.json::<Vec<OperationVerdict>>() else {
+        let Ok(results) = self.json::<Vec<OperationResult>>() else {
             return self;
         };
-        let failed = |result: &OperationVerdict| result.status_code >= 400;
-        let culprit = results
-            .iter()
-            .position(|result| failed(result) && result.status_code != 424)
-            .or_else(|| results.iter().position(failed));
+        let culprit = OperationResult::culprit_of(&results);
         if let Some((index, result)) = culprit.and_then(|at| Some((at, results.get(at)?))) {
-            self.status = Status::new(result.status_code, result.sub_status_code);
+            self.status = result.status();
             self.culprit = Some(Culprit {
                 index,
-                message: result.message.clone(),
-                retry_after: result
-                    .retry_after_milliseconds
-                    .filter(|&millis| millis > 0)
-                    .map(|millis| Duration::from_millis(millis.into())),
+                message: result.message().map(str::to_owned),
+                retry_after: result.retry_after(),
             });
         }
         self

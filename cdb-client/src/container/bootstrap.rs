@@ -7,19 +7,12 @@ use std::fmt;
 use std::time::Duration;
 
 use cdb_model::{Container, ContainerDefinition};
-use http::Method;
-use serde::{Deserialize, Serialize};
 
 use crate::client::DatabaseClient;
 use crate::container::difference::{Difference, compare};
 use crate::container::handle::ContainerClient;
-use crate::container::point::JSON;
 use crate::error::{Error, ErrorKind, Result};
-use crate::header;
-use crate::operation::OperationKind;
-use crate::request::Request;
-use crate::resource::{Resource, check_name};
-use crate::retry::{Repeat, Settled};
+use crate::resource::check_name;
 
 const READY_ATTEMPTS: u32 = 25;
 const READY_DELAY: Duration = Duration::from_millis(200);
@@ -94,25 +87,6 @@ impl BootstrapConfig {
     }
 }
 
-#[derive(Serialize)]
-struct NewDatabase<'a> {
-    id: &'a str,
-}
-
-#[derive(Serialize)]
-struct NewContainer<'a> {
-    id: &'a str,
-    #[serde(flatten)]
-    definition: &'a ContainerDefinition,
-}
-
-/// A container as the service describes it: the parts we know, as we know them.
-#[derive(Debug, Deserialize)]
-struct LiveContainer {
-    #[serde(flatten)]
-    definition: ContainerDefinition,
-}
-
 impl DatabaseClient {
     /// A container whose documents are those of `C`, created or checked as `config` says. A bare [`Bootstrap`] mode is
     /// a config too.
@@ -146,30 +120,6 @@ impl DatabaseClient {
             .await
             .map_err(|error| self.explained(error, name))?;
         Ok(compare(&C::definition(), &live))
-    }
-
-    /// Deletes the container `name` and everything in it.
-    ///
-    /// # Errors
-    /// [`is_not_found`](Error::is_not_found) when there is none.
-    pub async fn delete_container(&self, name: &str) -> Result<()> {
-        check_name("container", name)?;
-        let resource = Resource::container(self.name(), name);
-        let request = Request::new(OperationKind::DeleteContainer, Method::DELETE, resource);
-        self.client().forget(self.name(), Some(name));
-        self.send(&request.repeat(Repeat::Always)).await.map(drop)
-    }
-
-    /// Deletes this database and everything in it.
-    ///
-    /// # Errors
-    /// [`is_not_found`](Error::is_not_found) when there is none.
-    pub async fn delete(&self) -> Result<()> {
-        check_name("database", self.name())?;
-        let resource = Resource::database(self.name());
-        let request = Request::new(OperationKind::DeleteDatabase, Method::DELETE, resource);
-        self.client().forget(self.name(), None);
-        self.send(&request.repeat(Repeat::Always)).await.map(drop)
     }
 
     async fn verify<C: Container>(&self, name: &str, config: &BootstrapConfig) -> Result<()> {
@@ -226,57 +176,6 @@ impl DatabaseClient {
                 other => return other.map(drop),
             }
         }
-    }
-
-    async fn read_container(&self, name: &str) -> Result<ContainerDefinition> {
-        let resource = Resource::container(self.name(), name);
-        let request = Request::new(OperationKind::ReadContainer, Method::GET, resource);
-        let live: LiveContainer = self.send(&request).await?.json()?;
-        Ok(live.definition)
-    }
-
-    async fn create_database(&self) -> Result<()> {
-        let body = NewDatabase { id: self.name() };
-        let request = Request::new(
-            OperationKind::CreateDatabase,
-            Method::POST,
-            Resource::databases(),
-        )
-        .repeat(Repeat::Always)
-        .json(JSON, &body)?;
-        match self.send(&request).await {
-            Err(error) if error.is_conflict() => Ok(()),
-            other => other.map(drop),
-        }
-    }
-
-    async fn create_container<C: Container>(
-        &self,
-        name: &str,
-        throughput: Throughput,
-    ) -> Result<Settled> {
-        let body = NewContainer {
-            id: name,
-            definition: &C::definition(),
-        };
-        let resource = Resource::containers(self.name());
-        let request = Request::new(OperationKind::CreateContainer, Method::POST, resource)
-            .repeat(Repeat::Always)
-            .json(JSON, &body)?;
-        let request = match throughput {
-            Throughput::Unspecified => request,
-            Throughput::Manual(units) => {
-                request.header_value(header::THROUGHPUT, &units.to_string())?
-            }
-            Throughput::Autoscale(most) => {
-                request.header_value(header::AUTOPILOT, &format!("{{\"maxThroughput\":{most}}}"))?
-            }
-        };
-        self.send(&request).await
-    }
-
-    async fn send(&self, request: &Request) -> Result<Settled> {
-        self.client().pipeline().send(request, None).await
     }
 
     /// Says what is missing in words that someone at a portal or a command line can act on.

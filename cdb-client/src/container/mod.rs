@@ -1,16 +1,21 @@
 //! What a caller does with a typed container, a file per group of verbs.
 
+mod batch;
 mod bootstrap;
+mod bulk;
 mod context;
 mod difference;
 mod feed;
 mod handle;
 mod merge;
+mod metadata;
+mod patch;
 mod point;
 mod query;
 mod row;
 mod source;
 
+pub use batch::BatchOutcome;
 pub use bootstrap::{Bootstrap, BootstrapConfig, OnDifference, Throughput};
 pub(crate) use context::ContainerContext;
 pub use difference::Difference;

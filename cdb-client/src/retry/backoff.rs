@@ -23,7 +23,7 @@ impl Jitter {
     }
 
     /// Always draws `value`.
-    #[cfg(any(test, feature = "test-support"))]
+    #[cfg(test)]
     pub(crate) fn constant(value: f64) -> Self {
         Self(Arc::new(move || value))
     }
@@ -56,15 +56,23 @@ impl Backoff {
         }
     }
 
-    /// The next wait: half of it certain, half of it drawn.
-    pub(crate) fn next_delay(&mut self) -> Duration {
+    /// The next wait: what the service asked for, if it did.
+    pub(crate) fn delay(&mut self, asked: Option<Duration>) -> Duration {
+        match asked {
+            Some(asked) => self.asked_for(asked),
+            None => self.next_delay(),
+        }
+    }
+
+    /// Half of it certain, half of it drawn.
+    fn next_delay(&mut self) -> Duration {
         let whole = self.next;
         self.next = (whole * 2).min(self.longest);
         whole / 2 + (whole / 2).mul_f64(self.jitter.draw())
     }
 
-    /// The wait that the service asked for, a little spread, and never longer than the longest.
-    pub(crate) fn asked_for(&self, delay: Duration) -> Duration {
+    /// A little spread, and never longer than the longest.
+    fn asked_for(&self, delay: Duration) -> Duration {
         let spread = Duration::from_millis(5).mul_f64(self.jitter.draw());
         delay.min(self.longest) + spread
     }

@@ -78,6 +78,15 @@ impl Pipeline {
         }
     }
 
+    pub(crate) fn retry_config(&self) -> &RetryConfig {
+        &self.parts.retry
+    }
+
+    /// The waits of a new call.
+    pub(crate) fn backoff(&self) -> Backoff {
+        Backoff::new(&self.parts.retry, self.parts.jitter.clone())
+    }
+
     /// Sends `request` until it has a result. Session tokens are taken from and given to `sessions`.
     ///
     /// # Errors
@@ -99,7 +108,7 @@ impl Pipeline {
                 unauthorized: 0,
                 addressed_to_range: request.is_addressed_to_range(),
             },
-            backoff: Backoff::new(&self.parts.retry, self.parts.jitter.clone()),
+            backoff: self.backoff(),
         };
         let span = telemetry::call_span(request);
         let result = {
@@ -133,8 +142,7 @@ impl Pipeline {
                     self.parts.credential.refused(&authorization);
                     Duration::ZERO
                 }
-                Verdict::RetryAfter(Some(asked)) => call.backoff.asked_for(asked),
-                Verdict::RetryAfter(None) => call.backoff.next_delay(),
+                Verdict::RetryAfter(asked) => call.backoff.delay(asked),
             };
             if call.started.elapsed() + delay >= self.parts.retry.deadline {
                 return Err(call.refused(answer));

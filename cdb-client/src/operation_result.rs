@@ -1,0 +1,114 @@
+//! The result of one operation of a batch or bulk request.
+
+use std::time::Duration;
+
+use cdb_model::{Container, ETag, MemberOf, Stored, decode};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::error::{Error, Result};
+use crate::status::Status;
+
+/// What one operation of a batch did.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OperationResult {
+    status_code: u16,
+    // One official client reads it with another capital than the others; take both.
+    #[serde(default, alias = "substatusCode")]
+    sub_status_code: u32,
+    #[serde(default)]
+    request_charge: f64,
+    #[serde(default)]
+    e_tag: Option<ETag>,
+    #[serde(default)]
+    resource_body: Option<Box<RawValue>>,
+    #[serde(default)]
+    message: Option<String>,
+    #[serde(default)]
+    retry_after_milliseconds: Option<f64>,
+}
+
+impl OperationResult {
+    /// Its own status.
+    pub fn status(&self) -> Status {
+        Status::new(self.status_code, self.sub_status_code)
+    }
+
+    /// Request units of this operation alone, as far as the service tells.
+    pub fn charge(&self) -> f64 {
+        self.request_charge
+    }
+
+    /// The version of the item now; `None` when it was deleted.
+    pub fn etag(&self) -> Option<&ETag> {
+        self.e_tag.as_ref()
+    }
+
+    /// The item, where the answer holds it: reads do, writes do not.
+    ///
+    /// # Errors
+    /// When it is not a `D`.
+    pub fn document<C: Container, D: MemberOf<C>>(&self) -> Result<Option<Stored<D>>> {
+        self.resource_body
+            .as_deref()
+            .filter(|body| body.get() != "null")
+            .map(|body| decode::<C, D>(body.get()).map_err(Error::decode))
+            .transpose()
+    }
+
+    pub(crate) fn message(&self) -> Option<&str> {
+        self.message
+            .as_deref()
+            .filter(|message| !message.is_empty())
+    }
+
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        let millis = self
+            .retry_after_milliseconds
+            .filter(|&millis| millis > 0.0)?;
+        Duration::try_from_secs_f64(millis / 1000.0).ok()
+    }
+
+    /// Which operation made an atomic batch fail: the innocent have 424, so it is the first failure with another
+    /// status, at whatever place.
+    pub(crate) fn culprit_of(results: &[Self]) -> Option<usize> {
+        let failed = |result: &Self| result.status_code >= 400;
+        results
+            .iter()
+            .position(|result| failed(result) && result.status_code != 424)
+            .or_else(|| results.iter().position(failed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn results(codes: &[u16]) -> Vec<OperationResult> {
+        let parts: Vec<String> = codes
+            .iter()
+            .map(|code| format!("{{\"statusCode\":{code}}}"))
+            .collect();
+        serde_json::from_str(&format!("[{}]", parts.join(","))).unwrap()
+    }
+
+    #[test]
+    fn the_culprit_is_the_first_failure_that_is_not_424() {
+        let culprit = |codes: &[u16]| OperationResult::culprit_of(&results(codes));
+        assert_eq!(culprit(&[424, 424, 404, 424]), Some(2));
+        assert_eq!(culprit(&[412, 424]), Some(0));
+        assert_eq!(culprit(&[201, 200, 304, 204]), None);
+        assert_eq!(culprit(&[424, 424]), Some(0));
+    }
+
+    #[test]
+    fn both_spellings_of_the_sub_status_are_read() {
+        for name in ["subStatusCode", "substatusCode"] {
+            let json = format!("{{\"statusCode\":409,\"{name}\":3301,\"eTag\":\"\\\"a\\\"\"}}");
+            let result: OperationResult = serde_json::from_str(&json).unwrap();
+            assert_eq!(result.status(), Status::UNIQUE_KEY_TAKEN);
+            assert_eq!(result.etag().unwrap().as_str(), "\"a\"");
+        }
+    }
+}
