@@ -88,6 +88,11 @@ impl<C: Container> ChangeFeed<C> {
         self
     }
 
+    /// The container whose changes these are.
+    pub fn container(&self) -> &ContainerClient<C> {
+        &self.container
+    }
+
     /// How far it was read: behind what the last [`next_changes`](Self::next_changes) returned.
     pub fn cursor(&self) -> &FeedCursor {
         &self.cursor

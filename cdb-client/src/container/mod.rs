@@ -14,6 +14,8 @@ mod point;
 mod query;
 mod row;
 mod source;
+#[cfg(test)]
+mod tests;
 
 pub use batch::BatchOutcome;
 pub use bootstrap::{Bootstrap, BootstrapConfig, OnDifference, Throughput};

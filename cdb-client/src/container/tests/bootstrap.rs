@@ -1,0 +1,194 @@
+//! Bootstrap: what each mode sends, and what a failure says.
+
+use serde_json::{Value, json};
+
+use super::shelf::{Shelf, client, two_ranges};
+use crate::container::{Bootstrap, BootstrapConfig, OnDifference, Throughput};
+use crate::error::{Error, ErrorKind};
+use crate::scripted::{Script, Step};
+
+fn live(change: impl FnOnce(&mut Value)) -> Step {
+    let mut live = json!({
+        "id": "c", "_rid": "x", "_etag": "\"1\"", "_ts": 1,
+        "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2},
+        "defaultTtl": -1,
+        "indexingPolicy": {
+            "indexingMode": "consistent", "automatic": true, "includedPaths": [],
+            "excludedPaths": [{"path": "/*"}, {"path": "/\"_etag\"/?"}]
+        },
+    });
+    change(&mut live);
+    Step::json(&live)
+}
+
+async fn bootstrap(
+    config: impl Into<BootstrapConfig> + Send,
+    steps: Vec<Step>,
+) -> (Result<(), Error>, Script) {
+    let script = Script::new(steps);
+    let result = client(&script)
+        .database("db")
+        .bootstrap::<Shelf>("c", config)
+        .await;
+    assert_eq!(script.steps_left(), 0);
+    (result.map(drop), script)
+}
+
+fn sent(script: &Script) -> Vec<String> {
+    script
+        .requests()
+        .iter()
+        .map(|request| {
+            let path = request
+                .url
+                .trim_start_matches("https://account.documents.azure.com");
+            format!("{} {path}", request.method)
+        })
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_missing_is_created_from_the_model() {
+    let config = BootstrapConfig::from(Bootstrap::CreateIfMissing)
+        .with_throughput(Throughput::Autoscale(1000));
+    let steps = vec![
+        Step::refusal(404, 1003),
+        Step::refusal(404, 1003),
+        Step::status(201),
+        Step::status(201),
+        Step::refusal(404, 1003),
+        two_ranges(),
+    ];
+    let (result, script) = bootstrap(config, steps).await;
+    result.unwrap();
+    assert_eq!(
+        sent(&script),
+        [
+            "GET /dbs/db/colls/c",
+            "POST /dbs/db/colls",
+            "POST /dbs",
+            "POST /dbs/db/colls",
+            "GET /dbs/db/colls/c/pkranges",
+            "GET /dbs/db/colls/c/pkranges",
+        ]
+    );
+    let creation = &script.requests()[3];
+    let body: Value = serde_json::from_slice(&creation.body).unwrap();
+    assert_eq!(body["id"], "c");
+    assert_eq!(body["partitionKey"]["paths"], json!(["/pk"]));
+    assert_eq!(body["defaultTtl"], -1);
+    assert_eq!(
+        creation.headers["x-ms-cosmos-offer-autopilot-settings"],
+        r#"{"maxThroughput":1000}"#
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_throughput_is_sent_unless_configured() {
+    let steps = vec![Step::refusal(404, 0), Step::status(201), two_ranges()];
+    let (result, script) = bootstrap(Bootstrap::CreateIfMissing, steps).await;
+    result.unwrap();
+    for name in [
+        "x-ms-offer-throughput",
+        "x-ms-cosmos-offer-autopilot-settings",
+    ] {
+        assert!(script.sent_header(name).iter().all(Option::is_none));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_someone_else_creates_in_the_meantime_is_checked() {
+    let steps = vec![Step::refusal(404, 0), Step::refusal(409, 0), live(|_| {})];
+    bootstrap(Bootstrap::CreateIfMissing, steps)
+        .await
+        .0
+        .unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_in_place_costs_one_request() {
+    let (result, script) = bootstrap(Bootstrap::CreateIfMissing, vec![live(|_| {})]).await;
+    result.unwrap();
+    assert_eq!(sent(&script), ["GET /dbs/db/colls/c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn skipping_sends_nothing() {
+    let (result, script) = bootstrap(Bootstrap::Skip, vec![]).await;
+    result.unwrap();
+    assert!(script.requests().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn verifying_creates_nothing_and_says_what_is_missing() {
+    let (result, _) = bootstrap(Bootstrap::VerifyOnly, vec![Step::refusal(404, 1003)]).await;
+    let error = result.unwrap_err();
+    assert!(error.is_not_found());
+    let text = error.to_string();
+    assert!(
+        text.contains("container `c` of database `db` does not exist; create it"),
+        "{text}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_right_is_named_with_the_cure() {
+    let steps = vec![Step::refusal(404, 0), Step::refusal(403, 5300)];
+    let error = bootstrap(Bootstrap::CreateIfMissing, steps)
+        .await
+        .0
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Forbidden);
+    let text = error.to_string();
+    assert!(
+        text.contains("may not create container (container `c` of database `db`)"),
+        "{text}"
+    );
+    assert!(text.contains("`VerifyOnly`"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_partition_key_is_refused_in_every_mode_that_looks() {
+    for mode in [Bootstrap::CreateIfMissing, Bootstrap::VerifyOnly] {
+        let other = live(|live| live["partitionKey"]["paths"] = json!(["/tenant"]));
+        let error = bootstrap(mode, vec![other]).await.0.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ContainerMismatch);
+        let text = error.to_string();
+        assert!(
+            text.contains("its partition key is /tenant, the model's is /pk"),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_differences_warn_or_fail_as_configured() {
+    let no_ttl = || {
+        vec![live(|live| {
+            live.as_object_mut().unwrap().remove("defaultTtl");
+        })]
+    };
+    bootstrap(Bootstrap::VerifyOnly, no_ttl()).await.0.unwrap();
+    let strict =
+        BootstrapConfig::from(Bootstrap::VerifyOnly).with_on_difference(OnDifference::Fail);
+    let error = bootstrap(strict, no_ttl()).await.0.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ContainerMismatch);
+    assert!(
+        error
+            .to_string()
+            .contains("time to live is off, the model's is left to the documents"),
+        "{error}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_that_cannot_work_are_refused_before_anything_is_sent() {
+    let script = Script::default();
+    let database = client(&script).database("a/b");
+    let error = database
+        .bootstrap::<Shelf>("c", Bootstrap::CreateIfMissing)
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Configuration);
+    assert!(script.requests().is_empty());
+}

@@ -1,0 +1,129 @@
+//! The change feed: cursors, ends, splits.
+
+use cdb_model::Stored;
+use serde_json::json;
+
+use super::shelf::{Shelf, listing, page, shelf, two_ranges};
+use crate::container::{FeedCursor, FeedStart};
+use crate::scripted::{Script, Step};
+
+fn things(etag: &str, ids: &[&str]) -> Step {
+    let documents = ids
+        .iter()
+        .map(|id| json!({"id": id, "type": "thing", "_etag": "\"e\"", "_ts": 5}))
+        .collect();
+    page(&documents).header("etag", etag)
+}
+
+fn nothing_new(etag: &str) -> Step {
+    Step::status(304).header("etag", etag)
+}
+
+fn ids(changes: &[Stored<Shelf>]) -> Vec<&str> {
+    changes.iter().map(|change| change.id.as_str()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_range_is_read_on_from_its_own_cursor_until_nothing_is_new() {
+    let script = Script::new([
+        two_ranges(),
+        things("\"5\"", &["a", "b"]),
+        things("\"9\"", &["c"]),
+        nothing_new("\"6\""),
+        nothing_new("\"9\""),
+        nothing_new("\"6\""),
+        nothing_new("\"9\""),
+    ]);
+    let mut feed = shelf(&script).change_feed(FeedStart::Beginning);
+    assert_eq!(ids(&feed.next_changes().await.unwrap()), ["a", "b", "c"]);
+    assert!(feed.next_changes().await.unwrap().is_empty());
+
+    // The cursor survives being stored, and a 304 moves it too.
+    let stored = serde_json::to_string(feed.cursor()).unwrap();
+    let cursor: FeedCursor = serde_json::from_str(&stored).unwrap();
+    let mut resumed = shelf_with(&feed, cursor);
+    resumed.next_changes().await.unwrap();
+    let sent = script.sent_header("if-none-match");
+    let cursors: Vec<&str> = sent.iter().flatten().map(String::as_str).collect();
+    assert_eq!(cursors, ["\"5\"", "\"9\"", "\"6\"", "\"9\""]);
+    assert_eq!(
+        script.sent_header("a-im")[1].as_deref(),
+        Some("Incremental Feed")
+    );
+}
+
+fn shelf_with(
+    feed: &crate::container::ChangeFeed<Shelf>,
+    cursor: FeedCursor,
+) -> crate::container::ChangeFeed<Shelf> {
+    feed.container().resume_change_feed(cursor)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_page_is_not_the_end() {
+    let script = Script::new([
+        listing(&[("0", "", "FF", &[])]),
+        things("\"5\"", &[]),
+        things("\"6\"", &["a"]),
+    ]);
+    let mut feed = shelf(&script).change_feed(FeedStart::Now);
+    assert_eq!(ids(&feed.next_changes().await.unwrap()), ["a"]);
+    assert_eq!(script.sent_header("if-none-match")[1].as_deref(), Some("*"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_time_goes_along_with_every_cursor() {
+    let script = Script::new([
+        listing(&[("0", "", "FF", &[])]),
+        things("\"5\"", &["a"]),
+        nothing_new("\"5\""),
+    ]);
+    let since = FeedStart::Since(cdb_model::Timestamp::from_millis(1_500_000_000_000));
+    let mut feed = shelf(&script).change_feed(since);
+    feed.next_changes().await.unwrap();
+    feed.next_changes().await.unwrap();
+    let times = script.sent_header("if-modified-since");
+    let time = Some("Fri, 14 Jul 2017 02:40:00 GMT".to_owned());
+    assert_eq!(times[1..], [time.clone(), time]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn children_of_a_split_go_on_from_the_cursor_of_their_parent() {
+    let script = Script::new([
+        listing(&[("0", "", "FF", &[])]),
+        things("\"5\"", &["a"]),
+        Step::refusal(410, 1002),
+        listing(&[("1", "", "1F", &["0"]), ("2", "1F", "FF", &["0"])]),
+        things("\"7\"", &["b"]),
+        nothing_new("\"5\""),
+    ]);
+    let mut feed = shelf(&script).change_feed(FeedStart::Beginning);
+    feed.next_changes().await.unwrap();
+    assert_eq!(ids(&feed.next_changes().await.unwrap()), ["b"]);
+    let cursors = script.sent_header("if-none-match");
+    assert_eq!(cursors[4..], vec![Some("\"5\"".to_owned()); 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn documents_of_other_programs_are_left_out_and_broken_ones_hold_the_cursor() {
+    let mixed = page(&json!([
+        {"id": "x", "type": "foreign", "_ts": 1},
+        {"id": "a", "type": "thing", "_ts": 1},
+    ]));
+    let broken = page(&json!([{"id": "a", "type": 7}]));
+    let script = Script::new([
+        listing(&[("0", "", "FF", &[])]),
+        mixed.header("etag", "\"5\""),
+        broken.header("etag", "\"6\""),
+        nothing_new("\"5\""),
+    ]);
+    let mut feed = shelf(&script).change_feed(FeedStart::Beginning);
+    assert_eq!(ids(&feed.next_changes().await.unwrap()), ["a"]);
+    let error = feed.next_changes().await.unwrap_err();
+    assert_eq!(error.kind(), crate::ErrorKind::Decode);
+    feed.next_changes().await.unwrap();
+    assert_eq!(
+        script.sent_header("if-none-match")[3].as_deref(),
+        Some("\"5\"")
+    );
+}

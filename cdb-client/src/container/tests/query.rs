@@ -1,0 +1,233 @@
+//! Queries: merged order, pages, counts, splits, sessions.
+
+use cdb_model::{PartitionKey, RowForm, Scope};
+use serde_json::json;
+
+use super::shelf::{Ask, continued, listing, n_of, numbers, ordered, page, shelf, two_ranges};
+use crate::operation::OperationKind;
+use crate::scripted::{Script, Step};
+
+fn ranges_asked(script: &Script) -> Vec<String> {
+    script
+        .sent_header("x-ms-documentdb-partitionkeyrangeid")
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn count() -> Ask {
+    let mut ask = ordered(None);
+    ask.0.order.clear();
+    ask.0.form = RowForm::Count;
+    ask
+}
+
+fn in_partition(key: &str) -> Ask {
+    let mut ask = ordered(None);
+    ask.0.scope = Scope::Partition(PartitionKey::from(key));
+    ask
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answers_of_all_ranges_are_merged_in_order() {
+    let script = Script::new([two_ranges(), numbers(&[1, 4, 5]), numbers(&[2, 3, 6])]);
+    let rows = shelf(&script).query(ordered(None)).all().await.unwrap();
+    assert_eq!(n_of(&rows), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(ranges_asked(&script), ["1", "2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_page_of_a_range_is_fetched_before_a_row_could_overtake_it() {
+    let script = Script::new([
+        two_ranges(),
+        continued(numbers(&[1])),
+        numbers(&[2, 9]),
+        continued(numbers(&[])),
+        numbers(&[3]),
+    ]);
+    let rows = shelf(&script).query(ordered(None)).all().await.unwrap();
+    assert_eq!(n_of(&rows), [1, 2, 3, 9]);
+    assert_eq!(ranges_asked(&script), ["1", "2", "1", "1"]);
+    let continuations = script.sent_header("x-ms-continuation");
+    assert_eq!(
+        continuations[3..],
+        [Some("more".to_owned()), Some("more".to_owned())]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_top_counts_over_all_ranges() {
+    let script = Script::new([two_ranges(), numbers(&[1, 4]), numbers(&[2, 3])]);
+    let rows = shelf(&script).query(ordered(Some(2))).all().await.unwrap();
+    assert_eq!(n_of(&rows), [1, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn counts_are_added_up_over_ranges_and_pages() {
+    let script = Script::new([
+        two_ranges(),
+        continued(page(&json!([3]))),
+        page(&json!([4])),
+        page(&json!([5])),
+    ]);
+    let container = shelf(&script);
+    assert_eq!(
+        container.query(count()).first().await.unwrap(),
+        Some(json!(12))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_count_of_nothing_is_zero() {
+    let script = Script::new([two_ranges(), page(&json!([0])), page(&json!([]))]);
+    let rows = shelf(&script).query(count()).all().await.unwrap();
+    assert_eq!(rows, [json!(0)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ranges_are_listed_once_and_asked_with_their_own_session_token() {
+    let script = Script::new([
+        two_ranges(),
+        numbers(&[1]).header("x-ms-session-token", "1:-1#7"),
+        numbers(&[2]).header("x-ms-session-token", "2:-1#9"),
+        numbers(&[]),
+        numbers(&[]),
+    ]);
+    let container = shelf(&script);
+    container.query(ordered(None)).all().await.unwrap();
+    container.query(ordered(None)).all().await.unwrap();
+    assert_eq!(container.usage().of(OperationKind::ReadRanges).requests, 1);
+    let tokens = script.sent_header("x-ms-session-token");
+    let sent = ["1:-1#7", "2:-1#9"].map(|token| Some(token.to_owned()));
+    assert_eq!(tokens[3..], sent);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_starts_over_on_the_children_of_a_split() {
+    let script = Script::new([
+        listing(&[("0", "", "FF", &[])]),
+        continued(numbers(&[1])),
+        Step::refusal(410, 1002),
+        listing(&[("1", "", "1F", &["0"]), ("2", "1F", "FF", &["0"])]),
+        numbers(&[1, 4]),
+        numbers(&[2]),
+    ]);
+    let rows = shelf(&script).query(ordered(None)).all().await.unwrap();
+    assert_eq!(n_of(&rows), [1, 2, 4]);
+    assert_eq!(ranges_asked(&script), ["0", "0", "1", "2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_already_given_out_are_not_given_out_again_after_a_split() {
+    let script = Script::new([
+        listing(&[("0", "", "FF", &[])]),
+        continued(numbers(&[1])),
+        Step::refusal(410, 1002),
+        listing(&[("1", "", "1F", &["0"]), ("2", "1F", "FF", &["0"])]),
+    ]);
+    let container = shelf(&script);
+    let mut pages = container.query(ordered(None)).pages();
+    assert_eq!(n_of(&pages.next_page().await.unwrap().unwrap()), [1]);
+    let error = pages.next_page().await.unwrap_err();
+    assert!(
+        error.is_partition_split() && error.is_transient(),
+        "{error}"
+    );
+    assert_eq!(container.ranges().await.unwrap().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_range_can_be_asked_by_itself() {
+    let script = Script::new([two_ranges(), numbers(&[1, 4]), numbers(&[2]), numbers(&[5])]);
+    let container = shelf(&script);
+    let answers = container.query(ordered(Some(2))).per_range().await.unwrap();
+    let by_range: Vec<(String, Vec<i64>)> = answers
+        .iter()
+        .map(|answer| (answer.range.to_string(), n_of(&answer.rows)))
+        .collect();
+    assert_eq!(
+        by_range,
+        [("1".to_owned(), vec![1, 4]), ("2".to_owned(), vec![2])]
+    );
+
+    let second = answers[1].range.clone();
+    let rows = container
+        .query(ordered(None))
+        .in_range(&second)
+        .all()
+        .await
+        .unwrap();
+    assert_eq!(n_of(&rows), [5]);
+    assert_eq!(ranges_asked(&script), ["1", "2", "2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_of_one_partition_names_it_and_needs_no_ranges() {
+    let script = Script::new([numbers(&[2, 1])]);
+    let rows = shelf(&script)
+        .query(in_partition("größe"))
+        .all()
+        .await
+        .unwrap();
+    assert_eq!(n_of(&rows), [2, 1], "the service's order is kept");
+    let request = &script.requests()[0];
+    assert_eq!(
+        request.url,
+        "https://account.documents.azure.com/dbs/db/colls/c/docs"
+    );
+    assert_eq!(
+        request.headers["x-ms-documentdb-partitionkey"],
+        r#"["gr\u00f6\u00dfe"]"#
+    );
+    assert_eq!(request.headers["content-type"], "application/query+json");
+    assert_eq!(request.headers["x-ms-documentdb-isquery"], "True");
+    assert!(
+        !request
+            .headers
+            .contains_key("x-ms-documentdb-partitionkeyrangeid")
+    );
+    assert_eq!(
+        request.body,
+        r#"{"query":"SELECT * FROM c ORDER BY c.n","parameters":[]}"#
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_row_costs_a_page_of_one() {
+    let script = Script::new([continued(numbers(&[])), continued(numbers(&[7]))]);
+    let row = shelf(&script)
+        .query(in_partition("a"))
+        .first()
+        .await
+        .unwrap();
+    assert_eq!(n_of(&[row.unwrap()]), [7]);
+    let sizes = script.sent_header("x-ms-max-item-count");
+    assert_eq!(sizes, vec![Some("1".to_owned()); 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_latest_committed_state_is_asked_for_where_wanted() {
+    let script = Script::new([numbers(&[]), numbers(&[])]);
+    let container = shelf(&script);
+    container.query(in_partition("a")).all().await.unwrap();
+    container
+        .latest_committed()
+        .query(in_partition("a"))
+        .all()
+        .await
+        .unwrap();
+    let asked = script.sent_header("x-ms-cosmos-read-consistency-strategy");
+    assert_eq!(asked, [None, Some("LatestCommitted".to_owned())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listing_made_in_the_middle_of_a_split_is_asked_for_again() {
+    let script = Script::new([
+        listing(&[("1", "", "1F", &["0"])]),
+        two_ranges(),
+        numbers(&[1]),
+        numbers(&[2]),
+    ]);
+    let rows = shelf(&script).query(ordered(None)).all().await.unwrap();
+    assert_eq!(n_of(&rows), [1, 2]);
+}

@@ -1,0 +1,122 @@
+//! A container without document types of its own, and the answers a service would give for it.
+
+use cdb_model::{
+    Container, DecodeError, DefaultTtl, Direction, DocumentShape, Fetch, RowForm, Scope, SortKey,
+    Statement,
+};
+use serde_json::{Value, json};
+
+use crate::client::CosmosClient;
+use crate::container::ContainerClient;
+use crate::credential::MasterKey;
+use crate::scripted::{Script, Step};
+
+const KEY: &str =
+    "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+
+/// Holds any JSON whose `type` is `thing`.
+#[derive(Debug, PartialEq)]
+pub(super) struct Shelf(pub Value);
+
+impl Container for Shelf {
+    const NAME: &'static str = "Shelf";
+    const DISCRIMINATOR: &'static str = "type";
+    const PARTITION_KEY: &'static [&'static str] = &["/pk"];
+    const DOCUMENTS: &'static [&'static DocumentShape] = &[];
+    const DEFAULT_TTL: DefaultTtl = DefaultTtl::PerDocument;
+
+    fn decode(discriminator: &str, json: &str) -> Result<Self, DecodeError> {
+        if discriminator != "thing" {
+            return Err(DecodeError::UnknownType {
+                container: Self::NAME,
+                discriminator: discriminator.to_owned(),
+            });
+        }
+        serde_json::from_str(json)
+            .map(Self)
+            .map_err(|source| DecodeError::Malformed {
+                document: Self::NAME,
+                id: String::new(),
+                source,
+            })
+    }
+}
+
+/// Asks any statement and reads rows as JSON.
+#[derive(Clone, Debug)]
+pub(super) struct Ask(pub Statement);
+
+impl Fetch<Shelf> for Ask {
+    type Row = Value;
+
+    fn statement(&self) -> Statement {
+        self.0.clone()
+    }
+
+    fn read_row(&self, json: &str) -> Result<Value, DecodeError> {
+        serde_json::from_str(json).map_err(|source| DecodeError::Malformed {
+            document: "Value",
+            id: String::new(),
+            source,
+        })
+    }
+}
+
+/// Asks for documents across partitions, by `n` ascending.
+pub(super) fn ordered(top: Option<u32>) -> Ask {
+    Ask(Statement {
+        sql: "SELECT * FROM c ORDER BY c.n".to_owned(),
+        parameters: Vec::new(),
+        scope: Scope::AllPartitions,
+        order: vec![SortKey {
+            pointer: "/n".to_owned(),
+            direction: Direction::Ascending,
+        }],
+        top,
+        form: RowForm::Document,
+    })
+}
+
+pub(super) fn client(script: &Script) -> CosmosClient {
+    CosmosClient::builder("https://account.documents.azure.com")
+        .credential(MasterKey::new(KEY).unwrap())
+        .transport(script.clone())
+        .build()
+        .unwrap()
+}
+
+pub(super) fn shelf(script: &Script) -> ContainerClient<Shelf> {
+    client(script).database("db").container("c")
+}
+
+/// A listing of these ranges: id, parents, and equal shares of the space between `min` and `max`.
+pub(super) fn listing(ranges: &[(&str, &str, &str, &[&str])]) -> Step {
+    let ranges: Vec<Value> = ranges
+        .iter()
+        .map(|(id, min, max, parents)| {
+            json!({"id": id, "minInclusive": min, "maxExclusive": max, "parents": parents, "status": "online"})
+        })
+        .collect();
+    Step::json(&json!({"_rid": "x", "PartitionKeyRanges": ranges, "_count": ranges.len()}))
+}
+
+pub(super) fn two_ranges() -> Step {
+    listing(&[("1", "", "1F", &[]), ("2", "1F", "FF", &[])])
+}
+
+pub(super) fn page(rows: &Value) -> Step {
+    Step::json(&json!({"_rid": "x", "Documents": rows, "_count": 0}))
+}
+
+/// A page of documents with these `n`.
+pub(super) fn numbers(numbers: &[i64]) -> Step {
+    page(&numbers.iter().map(|n| json!({"n": n})).collect())
+}
+
+pub(super) fn continued(step: Step) -> Step {
+    step.header("x-ms-continuation", "more")
+}
+
+pub(super) fn n_of(rows: &[Value]) -> Vec<i64> {
+    rows.iter().map(|row| row["n"].as_i64().unwrap()).collect()
+}
