@@ -1,1 +1,30 @@
-//! (being built)
+//! Derive macros of `cdb-model`. Use them through that crate, which documents them in [its guide].
+//!
+//! A derive reads attributes ([`document`], `attr`), builds a checked input (`model`, `check`) and writes tokens (`expand`);
+//! only the last stage knows `quote!`. Everything behind the two entry points works on `proc_macro2` and is tested
+//! without a compiler.
+//!
+//! [its guide]: https://docs.rs/cdb-model
+
+mod container;
+mod diag;
+mod document;
+mod id_pattern;
+mod rename;
+mod serde_attr;
+
+use proc_macro::TokenStream;
+
+/// Describes how a struct is stored as a document: id, partition key, indexed paths.
+#[doc = include_str!("../docs/document.md")]
+#[proc_macro_derive(Document, attributes(document))]
+pub fn derive_document(input: TokenStream) -> TokenStream {
+    document::derive(input.into()).into()
+}
+
+/// Describes which document types share a container, as an enum over them.
+#[doc = include_str!("../docs/container.md")]
+#[proc_macro_derive(Container, attributes(container))]
+pub fn derive_container(input: TokenStream) -> TokenStream {
+    container::derive(input.into()).into()
+}

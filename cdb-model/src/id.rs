@@ -283,6 +283,22 @@ impl<'a> IdReader<'a> {
         Ok(value)
     }
 
+    /// Reads a component that stood before and must be the same.
+    ///
+    /// # Errors
+    /// When it is another value.
+    pub fn repeated<T: IdPart + PartialEq>(
+        &mut self,
+        name: &'static str,
+        first: &T,
+    ) -> Result<(), IdError> {
+        if self.field::<T>(name)? == *first {
+            Ok(())
+        } else {
+            Err(self.malformed(format!("`{name}` stands twice with different values")))
+        }
+    }
+
     /// Expects the end.
     ///
     /// # Errors

@@ -2,6 +2,10 @@
 
 mod batch;
 mod codec;
+#[doc(hidden)]
+#[path = "codegen_support.rs"]
+pub mod __private;
+mod conflict;
 mod container;
 mod document;
 mod etag;
@@ -18,6 +22,8 @@ mod timestamp;
 pub use batch::{
     Batch, BatchError, BatchOperation, BulkBatch, BulkOperation, OperationIndex,
 };
+#[cfg(feature = "derive")]
+pub use cdb_derive::{Container, Document};
 pub use codec::{DecodeError, EncodeError, Encoded, decode, decode_any, encode};
 pub use container::{
     Container, ContainerDefinition, DefaultTtl, Extends, MemberOf, PartitionKeyDefinition,

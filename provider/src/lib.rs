@@ -1,1 +1,48 @@
-//! (being built)
+//! A storage provider for [duroxide](https://docs.rs/duroxide) on Azure Cosmos DB (NoSQL).
+//!
+//! Every document type is an annotated struct ([`documents`]); ids, queries, patches, batches and the container's
+//! indexing policy all come from there. A turn of an orchestration is one load, one conditional lock and one atomic
+//! batch. It takes the place of the crate `duroxide-cdb`: same type names, same configuration, same container.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use cdb_provider::CosmosDBProvider;
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let provider = CosmosDBProvider::new("https://account.documents.azure.com", "<key>", "duroxide").await?;
+//! let runtime = duroxide::runtime::Runtime::start_with_store(
+//!     Arc::new(provider),
+//!     duroxide::runtime::registry::ActivityRegistry::builder().build(),
+//!     duroxide::OrchestrationRegistry::builder().build(),
+//! )
+//! .await;
+//! # runtime.shutdown(None).await;
+//! # Ok(())
+//! # }
+//! ```
+
+mod admin;
+mod config;
+mod contract;
+mod contract_admin;
+mod custom_status;
+pub mod documents;
+mod enqueue;
+mod error;
+mod history;
+mod kv;
+mod leases;
+mod outbox;
+mod provider;
+mod session;
+mod stats;
+mod turn;
+mod wait;
+mod work;
+
+pub use cdb_client as client;
+pub use cdb_model as model;
+
+pub use config::CosmosDBProviderConfig;
+pub use leases::{InMemoryLeaseProvider, LeaseProvider, SlotSet};
+pub use provider::CosmosDBProvider;

@@ -1,0 +1,29 @@
+//! The generated code, one kind of thing per file.
+
+mod conflicts;
+mod definition;
+mod membership;
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use super::model::ContainerModel;
+
+/// Everything that `#[derive(Container)]` generates.
+pub(super) fn container(model: &ContainerModel) -> TokenStream {
+    let definition = definition::ContainerImpl(model);
+    let membership = membership::Membership(model);
+    let conflicts = conflicts::Conflicts(model);
+    quote! {
+        const _: () = {
+            #definition
+            #membership
+        };
+        #conflicts
+    }
+}
+
+fn private(model: &ContainerModel) -> TokenStream {
+    let krate = &model.krate;
+    quote!(#krate::__private)
+}

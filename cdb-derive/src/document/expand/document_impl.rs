@@ -1,0 +1,66 @@
+//! The traits of the document itself.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
+
+use super::key::private;
+use super::shape::Shape;
+use crate::document::model::DocumentModel;
+
+/// `Document`, and what makes it queryable.
+pub(super) struct DocumentImpl<'a>(pub(super) &'a DocumentModel);
+
+impl ToTokens for DocumentImpl<'_> {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        let model = self.0;
+        let private = private(model);
+        let name = &model.ident;
+        let key = format_ident!("{name}Key");
+        let shape = Shape(model);
+        let key_fields = model.key_fields();
+        let key_idents: Vec<_> = key_fields.iter().map(|field| &field.ident).collect();
+        let levels = model.partition_key().into_iter().map(|field| {
+            let ident = &field.ident;
+            // The field's own span, so that a type that cannot be a partition key is reported there.
+            quote_spanned! {field.ty.span()=>
+                #private::PartitionKeyPart::to_partition_key_value(&self.#ident)
+            }
+        });
+        tokens.extend(quote! {
+            #[automatically_derived]
+            impl #private::Document for #name {
+                type Key = #key;
+
+                const SHAPE: &'static #private::DocumentShape = &#shape;
+
+                fn key(&self) -> Self::Key {
+                    #key { #(#key_idents: #private::Clone::clone(&self.#key_idents)),* }
+                }
+
+                fn partition_key(&self) -> #private::PartitionKey {
+                    #private::PartitionKey::from_values(#private::vec![#(#levels),*])
+                }
+            }
+
+            #[automatically_derived]
+            impl #private::Queryable for #name {
+                const SHAPES: &'static [&'static #private::DocumentShape] =
+                    &[<#name as #private::Document>::SHAPE];
+                const SINGLE_TYPE: #private::bool = true;
+            }
+
+            #[automatically_derived]
+            impl<__C: #private::Container> #private::QueriedIn<__C> for #name
+            where
+                #name: #private::MemberOf<__C>,
+            {
+                fn read_stored(
+                    json: &#private::str,
+                ) -> #private::Result<#private::Stored<Self>, #private::DecodeError> {
+                    #private::read_document::<__C, Self>(json)
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,153 @@
+//! The typed key: a struct of the pattern's fields that formats to the id and parses back.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
+
+use crate::document::model::{DocumentModel, FieldModel};
+use crate::id_pattern::Segment;
+
+/// The struct itself; it must stand outside of the const block to be visible.
+pub(super) struct KeyStruct<'a>(pub(super) &'a DocumentModel);
+
+impl ToTokens for KeyStruct<'_> {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        let model = self.0;
+        let (vis, name, krate) = (&model.vis, &model.ident, &model.krate);
+        let key = format_ident!("{name}Key");
+        let doc = format!("The fields that make the id of a [`{name}`] within its partition.");
+        let fields = model.key_fields().into_iter().map(|field| {
+            let (ident, ty) = (&field.ident, &field.ty);
+            let doc = format!("As in [`{name}::{}`].", field.ident);
+            quote!(#[doc = #doc] pub #ident: #ty,)
+        });
+        tokens.extend(quote! {
+            #[doc = #doc]
+            #[derive(
+                #krate::__private::Clone,
+                #krate::__private::Debug,
+                #krate::__private::PartialEq,
+                #krate::__private::Eq,
+                #krate::__private::PartialOrd,
+                #krate::__private::Ord,
+                #krate::__private::Hash,
+            )]
+            #vis struct #key {
+                #(#fields)*
+            }
+        });
+    }
+}
+
+/// Its constructor and traits.
+pub(super) struct KeyImpls<'a>(pub(super) &'a DocumentModel);
+
+impl ToTokens for KeyImpls<'_> {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        let model = self.0;
+        let private = private(model);
+        let name = &model.ident;
+        let key = format_ident!("{name}Key");
+        let text = name.to_string();
+        let fields = model.key_fields();
+        let idents: Vec<_> = fields.iter().map(|field| &field.ident).collect();
+        let types: Vec<_> = fields.iter().map(|field| &field.ty).collect();
+        let writes = model.pattern.iter().map(|segment| write_segment(model, segment));
+        let reads = reads(model);
+        let located = located(model, &private);
+        tokens.extend(quote! {
+            #[automatically_derived]
+            impl #key {
+                /// The key with these fields.
+                pub fn new(#(#idents: impl #private::Into<#types>),*) -> Self {
+                    Self { #(#idents: #private::Into::into(#idents)),* }
+                }
+            }
+
+            #[automatically_derived]
+            impl #private::DocumentKey for #key {
+                type Document = #name;
+
+                fn to_id(&self) -> #private::Result<#private::ItemId, #private::IdError> {
+                    #private::IdWriter::new(#text) #(#writes)* .finish()
+                }
+
+                fn parse(id: &#private::str) -> #private::Result<Self, #private::IdError> {
+                    let mut reader = #private::IdReader::new(#text, id);
+                    #reads
+                    reader.finish()?;
+                    #private::Result::Ok(Self { #(#idents),* })
+                }
+            }
+
+            #located
+        });
+    }
+}
+
+pub(super) fn private(model: &DocumentModel) -> TokenStream {
+    let krate = &model.krate;
+    quote!(#krate::__private)
+}
+
+fn write_segment(model: &DocumentModel, segment: &Segment) -> TokenStream {
+    match segment {
+        Segment::Literal(text) => quote!(.literal(#text)),
+        Segment::Field(name) => {
+            let Some(field) = model.field(name) else {
+                return TokenStream::new();
+            };
+            let ident = &field.ident;
+            // The field's own span, so that a type without a text form is reported there.
+            quote_spanned!(field.ty.span()=> .field(#name, &self.#ident))
+        }
+    }
+}
+
+/// A field that stands twice in the pattern is read twice and must be the same both times, which the check for the
+/// canonical form cannot see; so the second reading is compared.
+fn reads(model: &DocumentModel) -> TokenStream {
+    let mut seen: Vec<&str> = Vec::new();
+    let mut out = TokenStream::new();
+    for segment in &model.pattern {
+        match segment {
+            Segment::Literal(text) => out.extend(quote!(reader.literal(#text)?;)),
+            Segment::Field(name) => {
+                let Some(FieldModel { ident, ty, .. }) = model.field(name) else {
+                    continue;
+                };
+                if seen.contains(&&**name) {
+                    out.extend(quote!(reader.repeated(#name, &#ident)?;));
+                } else {
+                    seen.push(name);
+                    out.extend(quote!(let #ident: #ty = reader.field(#name)?;));
+                }
+            }
+        }
+    }
+    out
+}
+
+/// The pattern holds the whole partition key: the key alone locates the document.
+fn located(model: &DocumentModel, private: &TokenStream) -> TokenStream {
+    let keys = model.key_fields();
+    let partition = model.partition_key();
+    if !partition
+        .iter()
+        .all(|field| keys.iter().any(|key| key.name == field.name))
+    {
+        return TokenStream::new();
+    }
+    let key = format_ident!("{}Key", model.ident);
+    let idents = partition.iter().map(|field| &field.ident);
+    quote! {
+        #[automatically_derived]
+        impl #private::LocatedKey for #key {
+            fn partition_key(&self) -> #private::PartitionKey {
+                #private::PartitionKey::from_values(#private::vec![
+                    #(#private::PartitionKeyPart::to_partition_key_value(&self.#idents)),*
+                ])
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! A constant per stored path and per composite, with everything that is known about it in its type.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+
+use super::key::private;
+use crate::document::model::{DocumentModel, FieldModel, Indexing};
+
+/// All constants of a document type.
+pub(super) struct PathConstants<'a>(pub(super) &'a DocumentModel);
+
+impl ToTokens for PathConstants<'_> {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        let model = self.0;
+        let name = &model.ident;
+        let fields = model
+            .fields
+            .iter()
+            .filter(|field| field.skip.is_none())
+            .map(|field| field_constants(model, field));
+        let composites = model.composites.iter().enumerate().map(|(at, composite)| {
+            let private = private(model);
+            let constant = &composite.name;
+            let words: Vec<_> = composite
+                .paths
+                .iter()
+                .map(|path| {
+                    let direction = if path.descending { " descending" } else { "" };
+                    format!("`{}`{direction}", path.field)
+                })
+                .collect();
+            let doc = format!("Sorts by {}, served by a composite index.", words.join(", "));
+            quote! {
+                #[doc = #doc]
+                pub const #constant: #private::Composite<#name> = #private::Composite::new(
+                    &<#name as #private::Document>::SHAPE.composites[#at],
+                );
+            }
+        });
+        tokens.extend(quote! {
+            #[automatically_derived]
+            impl #name {
+                #(#fields)*
+                #(#composites)*
+            }
+        });
+    }
+}
+
+fn field_constants(model: &DocumentModel, field: &FieldModel) -> TokenStream {
+    let private = private(model);
+    let name = &model.ident;
+    let (constant, ty) = (&field.constant, &field.ty);
+    let pointer = format!("/{}", field.stored);
+    let indexed = field.indexing == Indexing::Indexed;
+    let fixed = model.is_fixed(field);
+    let doc = format!(
+        "Path of `{}`, stored at `{pointer}`: {}{}.",
+        field.name,
+        if indexed { "indexed" } else { "not indexed" },
+        if fixed { ", never changes" } else { "" },
+    );
+    let indexing = marker(&private, indexed, "Indexed", "Unindexed");
+    let change = marker(&private, fixed, "Fixed", "Patchable");
+    let nested = field
+        .nested
+        .iter()
+        .filter(|path| !path.through_array)
+        .map(|path| {
+            let (constant, ty, pointer) = (&path.constant, &path.ty, &path.path);
+            let doc = format!("Path of `{}`, stored at `{pointer}`: indexed.", path.name);
+            quote! {
+                #[doc = #doc]
+                pub const #constant: #private::Path<#name, #ty, #private::Indexed, #change> =
+                    #private::Path::new(#pointer);
+            }
+        });
+    quote! {
+        #[doc = #doc]
+        pub const #constant: #private::Path<#name, #ty, #indexing, #change> =
+            #private::Path::new(#pointer);
+        #(#nested)*
+    }
+}
+
+fn marker(private: &TokenStream, condition: bool, yes: &str, no: &str) -> TokenStream {
+    let ident = quote::format_ident!("{}", if condition { yes } else { no });
+    quote!(#private::#ident)
+}

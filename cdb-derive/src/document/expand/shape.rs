@@ -1,0 +1,118 @@
+//! The document type as constant data, from which policy, checks and explanations are made.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::ext::IdentExt;
+
+use super::key::private;
+use crate::document::attr::CompositeSetting;
+use crate::document::model::{DocumentModel, FieldModel, Indexing};
+use crate::id_pattern::Segment;
+
+/// A `DocumentShape` literal.
+pub(super) struct Shape<'a>(pub(super) &'a DocumentModel);
+
+impl ToTokens for Shape<'_> {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        let model = self.0;
+        let private = private(model);
+        let name = model.ident.to_string();
+        let discriminator = &model.discriminator;
+        let id = model.pattern.iter().map(|segment| match segment {
+            Segment::Literal(text) => quote!(#private::IdSegment::Literal(#text)),
+            Segment::Field(field) => quote!(#private::IdSegment::Field(#field)),
+        });
+        let partition_key = model
+            .partition_key()
+            .into_iter()
+            .map(|field| format!("/{}", field.stored));
+        let fields = model
+            .fields
+            .iter()
+            .filter(|field| field.skip.is_none())
+            .flat_map(|field| field_shapes(&private, field));
+        let composites = model
+            .composites
+            .iter()
+            .map(|composite| composite_shape(model, composite));
+        let uniques = model.uniques.iter().map(|unique| {
+            let paths = unique
+                .fields
+                .iter()
+                .filter_map(|field| model.field(&field.unraw().to_string()))
+                .map(|field| format!("/{}", field.stored));
+            quote!(&[#(#paths),*])
+        });
+        let ttl = model.fields.iter().any(|field| field.ttl.is_some());
+        tokens.extend(quote! {
+            #private::DocumentShape {
+                name: #name,
+                discriminator: #discriminator,
+                id: &[#(#id),*],
+                partition_key: &[#(#partition_key),*],
+                fields: &[#(#fields),*],
+                composites: &[#(#composites),*],
+                unique_keys: &[#(#uniques),*],
+                ttl: #ttl,
+            }
+        });
+    }
+}
+
+fn field_shapes(private: &TokenStream, field: &FieldModel) -> Vec<TokenStream> {
+    let indexing = match field.indexing {
+        Indexing::Indexed => quote!(Indexed),
+        Indexing::NotIndexed => quote!(NotIndexed),
+        Indexing::Excluded => quote!(Excluded),
+    };
+    let elements = if field.element.is_some() && field.indexing == Indexing::Indexed {
+        "/[]"
+    } else {
+        ""
+    };
+    let (name, path) = (&field.name, format!("/{}{elements}", field.stored));
+    let own = quote! {
+        #private::FieldShape {
+            name: #name,
+            path: #path,
+            indexing: #private::FieldIndexing::#indexing,
+        }
+    };
+    let nested = field.nested.iter().map(|nested| {
+        let (name, path) = (&nested.name, &nested.path);
+        quote! {
+            #private::FieldShape {
+                name: #name,
+                path: #path,
+                indexing: #private::FieldIndexing::Indexed,
+            }
+        }
+    });
+    std::iter::once(own).chain(nested).collect()
+}
+
+fn composite_shape(model: &DocumentModel, composite: &CompositeSetting) -> TokenStream {
+    let private = private(model);
+    let name = composite.name.to_string();
+    let paths = composite.paths.iter().map(|path| {
+        let target = match model.field(&path.field.unraw().to_string()) {
+            Some(field) => {
+                let path = format!("/{}", field.stored);
+                quote!(#private::CompositeTarget::Path(#path))
+            }
+            None => quote!(#private::CompositeTarget::Discriminator),
+        };
+        let direction = if path.descending {
+            quote!(Descending)
+        } else {
+            quote!(Ascending)
+        };
+        quote! {
+            #private::CompositePath {
+                path: #target,
+                direction: #private::Direction::#direction,
+            }
+        }
+    });
+    quote!(#private::CompositeShape { name: #name, paths: &[#(#paths),*] })
+}

@@ -1,0 +1,137 @@
+//! The serde attributes that decide how a struct is stored: read where they only rename, refused where they hide which
+//! paths there are.
+
+use proc_macro2::Span;
+use syn::meta::ParseNestedMeta;
+use syn::spanned::Spanned;
+use syn::{Attribute, LitStr, Token};
+
+use crate::diag::mistake;
+use crate::rename::RenameRule;
+
+/// What `#[serde(…)]` says about a struct.
+#[derive(Debug, Default)]
+pub(crate) struct SerdeStruct {
+    pub(crate) rename_all: RenameRule,
+}
+
+/// What `#[serde(…)]` says about a field.
+#[derive(Debug, Default)]
+pub(crate) struct SerdeField {
+    pub(crate) rename: Option<String>,
+    /// The word that keeps the field from being stored, or from being read back.
+    pub(crate) skip: Option<(String, Span)>,
+    pub(crate) skip_serializing_if: bool,
+}
+
+impl SerdeStruct {
+    pub(crate) fn read(attrs: &[Attribute], errors: &mut darling::error::Accumulator) -> Self {
+        let mut found = Self::default();
+        for_each(attrs, errors, |name, span, meta, errors| {
+            match name {
+                "rename_all" => {
+                    if let Some(rule) = errors.handle(one_name(meta, "rename_all")?.map_or(
+                        Ok(RenameRule::None),
+                        |rule| RenameRule::parse(&rule, span),
+                    )) {
+                        found.rename_all = rule;
+                    }
+                    return Ok(true);
+                }
+                "deny_unknown_fields" => errors.push(mistake(
+                    span,
+                    "`deny_unknown_fields` would refuse what the service adds to every document; remove it",
+                )),
+                "tag" | "content" | "untagged" | "transparent" | "into" | "from" | "try_from" => {
+                    errors.push(mistake(
+                        span,
+                        format!("`{name}` changes which paths are stored; remove it from a document"),
+                    ));
+                }
+                _ => {}
+            }
+            Ok(false)
+        });
+        found
+    }
+}
+
+impl SerdeField {
+    pub(crate) fn read(attrs: &[Attribute], errors: &mut darling::error::Accumulator) -> Self {
+        let mut found = Self::default();
+        for_each(attrs, errors, |name, span, meta, errors| {
+            match name {
+                "rename" => {
+                    found.rename = one_name(meta, "rename")?;
+                    return Ok(true);
+                }
+                "skip" | "skip_serializing" | "skip_deserializing" => {
+                    found.skip = Some((name.to_owned(), span));
+                }
+                "skip_serializing_if" => found.skip_serializing_if = true,
+                "flatten" => errors.push(mistake(
+                    span,
+                    "`flatten` hides which paths are stored; spell the fields out or put them under one field",
+                )),
+                _ => {}
+            }
+            Ok(false)
+        });
+        found
+    }
+}
+
+/// Calls `read` for every word in `#[serde(…)]`. It returns whether it has consumed the word's value.
+fn for_each(
+    attrs: &[Attribute],
+    errors: &mut darling::error::Accumulator,
+    mut read: impl FnMut(
+        &str,
+        Span,
+        &ParseNestedMeta<'_>,
+        &mut darling::error::Accumulator,
+    ) -> syn::Result<bool>,
+) {
+    for attr in attrs.iter().filter(|attr| attr.path().is_ident("serde")) {
+        let parsed = attr.parse_nested_meta(|meta| {
+            let name = meta.path.get_ident().map(ToString::to_string).unwrap_or_default();
+            if !read(&name, meta.path.span(), &meta, errors)? {
+                skip_value(&meta)?;
+            }
+            Ok(())
+        });
+        if let Err(error) = parsed {
+            errors.push(mistake(error.span(), &error));
+        }
+    }
+}
+
+fn skip_value(meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
+    if meta.input.peek(Token![=]) {
+        meta.value()?.parse::<syn::Expr>()?;
+    } else if meta.input.peek(syn::token::Paren) {
+        let content;
+        syn::parenthesized!(content in meta.input);
+        content.parse::<proc_macro2::TokenStream>()?;
+    }
+    Ok(())
+}
+
+/// `rename = "x"`, or `rename(serialize = "x", deserialize = "x")` when both are the same.
+fn one_name(meta: &ParseNestedMeta<'_>, word: &str) -> syn::Result<Option<String>> {
+    if meta.input.peek(Token![=]) {
+        return meta.value()?.parse::<LitStr>().map(|name| Some(name.value()));
+    }
+    let mut names: Vec<String> = Vec::new();
+    meta.parse_nested_meta(|inner| {
+        names.push(inner.value()?.parse::<LitStr>()?.value());
+        Ok(())
+    })?;
+    match &*names {
+        [a, b] if a == b => Ok(Some(a.clone())),
+        _ => Err(syn::Error::new(
+            meta.path.span(),
+            format!("a document is written and read under one name; give `{word}` a single one"),
+        )),
+    }
+}

@@ -1,0 +1,68 @@
+//! What generated code may name, and nothing else. Not for people: it can change in any release.
+
+pub use core::clone::Clone;
+pub use core::cmp::{Eq, Ord, PartialEq, PartialOrd};
+pub use core::convert::{From, Into};
+pub use core::fmt::Debug;
+pub use core::hash::Hash;
+pub use core::primitive::{bool, str};
+pub use core::result::Result;
+pub use std::vec;
+
+pub use crate::codec::{DecodeError, decode_fields};
+pub use crate::conflict::{check_limits, check_member};
+pub use crate::container::{Container, DefaultTtl, Extends, MemberOf};
+pub use crate::document::{Document, DocumentKey, LocatedKey, Stored};
+pub use crate::id::{IdError, IdReader, IdWriter, ItemId};
+pub use crate::partition_key::{PartitionKey, PartitionKeyPart};
+pub use crate::path::{Fixed, Indexed, Patchable, Path, Unindexed};
+pub use crate::query::{Composite, QueriedIn, Queryable, read_any, read_document};
+pub use crate::shape::{
+    CompositePath, CompositeShape, CompositeTarget, Direction, DocumentShape, FieldIndexing,
+    FieldShape, IdSegment,
+};
+
+/// A discriminator that no type of the container has.
+pub fn unknown_type(container: &'static str, discriminator: &str) -> DecodeError {
+    DecodeError::UnknownType {
+        container,
+        discriminator: discriminator.to_owned(),
+    }
+}
+
+/// The types of an extended container, then the own ones.
+pub const fn join_shapes<const N: usize>(
+    first: &[&'static DocumentShape],
+    second: &[&'static DocumentShape],
+) -> [&'static DocumentShape; N] {
+    assert!(N > 0, "a container has at least one document type");
+    let mut all = [if first.is_empty() { second[0] } else { first[0] }; N];
+    let mut at = 0;
+    while at < N {
+        all[at] = if at < first.len() {
+            first[at]
+        } else {
+            second[at - first.len()]
+        };
+        at += 1;
+    }
+    all
+}
+
+/// Expiry per document as soon as a type has a `ttl` of its own, otherwise what is inherited.
+pub const fn needed_ttl(
+    inherited: DefaultTtl,
+    documents: &[&'static DocumentShape],
+) -> DefaultTtl {
+    if !matches!(inherited, DefaultTtl::Off) {
+        return inherited;
+    }
+    let mut at = 0;
+    while at < documents.len() {
+        if documents[at].ttl {
+            return DefaultTtl::PerDocument;
+        }
+        at += 1;
+    }
+    DefaultTtl::Off
+}

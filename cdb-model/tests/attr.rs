@@ -1,0 +1,265 @@
+//! The derives by behaviour: what is declared is what comes out.
+
+use cdb_model::{
+    Batch, Container, Document, DocumentKey, FieldIndexing, Filter, LocatedKey, PartitionKey, Patch,
+    Query, decode, decode_any, encode,
+};
+use cdb_model::{Fetch, Scope};
+use expect_test::expect;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "order", id = "{customer_id}:order:{number}")]
+#[document(composite(BY_TOTAL = r#type, state, total_cents desc))]
+#[document(unique(number))]
+struct Order {
+    #[document(partition_key)]
+    customer_id: String,
+    number: u64,
+    #[document(index)]
+    state: State,
+    #[document(index)]
+    total_cents: u64,
+    #[document(index)]
+    tags: Vec<String>,
+    #[document(index(city: String, lines[].sku: String))]
+    address: Address,
+    #[document(unindexed)]
+    remark: Option<String>,
+    #[serde(rename = "type_of_parcel")]
+    r#type_of: Option<String>,
+    #[document(ttl)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl: Option<u32>,
+}
+
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Open,
+    Closed,
+}
+
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+struct Address {
+    city: String,
+}
+
+#[derive(Document, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[document(type = "customer", id = "customer")]
+struct Customer {
+    #[document(partition_key)]
+    #[serde(rename = "customerId")]
+    customer_id: String,
+    name: String,
+}
+
+#[derive(Container, Clone, Debug, PartialEq)]
+#[container(partition_key = "/customerId", discriminator = "kind")]
+enum Shop {
+    Order(Order),
+    Customer(Customer),
+}
+
+#[derive(Document, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[document(type = "note", id = "note:{number}")]
+struct Note {
+    #[document(partition_key)]
+    #[serde(rename = "customerId")]
+    customer_id: String,
+    number: u32,
+}
+
+#[derive(Container, Clone, Debug, PartialEq)]
+enum LargerShop {
+    #[container(extends)]
+    Shop(Shop),
+    Note(Note),
+}
+
+fn order() -> Order {
+    Order {
+        customer_id: "c:1".to_owned(),
+        number: 7,
+        state: State::Open,
+        total_cents: 1250,
+        tags: vec!["gift".to_owned()],
+        address: Address {
+            city: "Köln".to_owned(),
+        },
+        remark: None,
+        r#type_of: None,
+        ttl: None,
+    }
+}
+
+#[test]
+fn a_document_is_stored_with_id_and_type_and_comes_back() {
+    let encoded = encode::<Shop, _>(&order()).unwrap();
+    expect![[r#"{"id":"c~3A1:order:7","kind":"order","customerId":"c:1","number":7,"state":"open","totalCents":1250,"tags":["gift"],"address":{"city":"Köln"},"remark":null,"type_of_parcel":null}"#]]
+    .assert_eq(encoded.json.get());
+    let stored = encoded.json.get().replacen('{', r#"{"_etag":"\"1\"","_ts":12,"_rid":"x","#, 1);
+    let back = decode::<Shop, Order>(&stored).unwrap();
+    assert_eq!(back.document, order());
+    assert_eq!(back.etag.as_str(), "\"1\"");
+    assert_eq!(back.timestamp.as_millis(), 12_000);
+    assert_eq!(back.id.as_str(), "c~3A1:order:7");
+    assert_eq!(decode_any::<Shop>(&stored).unwrap().document, Shop::Order(order()));
+    assert_eq!(
+        decode_any::<LargerShop>(&stored).unwrap().document,
+        LargerShop::Shop(Shop::Order(order()))
+    );
+}
+
+#[test]
+fn another_type_is_told_apart() {
+    let stored = r#"{"id":"customer","kind":"customer","customerId":"1","name":"Ada","_etag":"e","_ts":1}"#;
+    let error = decode::<Shop, Order>(stored).unwrap_err();
+    assert_eq!(error.to_string(), "expected a `order`, item `customer` is a `customer`");
+    let foreign = stored.replace("\"customer\",", "\"alien\",");
+    let error = decode_any::<Shop>(&foreign).unwrap_err();
+    assert_eq!(error.to_string(), "container `Shop` has no document type `alien`");
+}
+
+#[test]
+fn a_key_makes_the_id_and_parses_it() {
+    let key = order().key();
+    let id = key.to_id().unwrap();
+    assert_eq!(OrderKey::parse(id.as_str()).unwrap(), key);
+    assert_eq!(key.partition_key(), PartitionKey::from("c:1"));
+    assert_eq!(OrderKey::new("c:1", 7_u64), key);
+    assert!(OrderKey::parse("c~3A1:order:x").is_err());
+}
+
+#[test]
+fn paths_are_the_stored_ones() {
+    assert_eq!(Order::TOTAL_CENTS.pointer(), "/totalCents");
+    assert_eq!(Order::ADDRESS_CITY.pointer(), "/address/city");
+    assert_eq!(Order::TYPE_OF.pointer(), "/type_of_parcel");
+    let excluded: Vec<_> = Order::SHAPE
+        .fields
+        .iter()
+        .filter(|field| field.indexing == FieldIndexing::Excluded)
+        .map(|field| field.path)
+        .collect();
+    assert_eq!(excluded, ["/remark"]);
+}
+
+#[test]
+fn the_policy_is_the_union_of_all_types() {
+    expect![[r#"
+        {
+          "indexingMode": "consistent",
+          "automatic": true,
+          "includedPaths": [
+            {
+              "path": "/address/city/?"
+            },
+            {
+              "path": "/address/lines/[]/sku/?"
+            },
+            {
+              "path": "/kind/?"
+            },
+            {
+              "path": "/state/?"
+            },
+            {
+              "path": "/tags/[]/?"
+            },
+            {
+              "path": "/totalCents/?"
+            }
+          ],
+          "excludedPaths": [
+            {
+              "path": "/*"
+            },
+            {
+              "path": "/remark/*"
+            }
+          ],
+          "compositeIndexes": [
+            [
+              {
+                "path": "/kind",
+                "order": "ascending"
+              },
+              {
+                "path": "/state",
+                "order": "ascending"
+              },
+              {
+                "path": "/totalCents",
+                "order": "descending"
+              }
+            ]
+          ]
+        }"#]]
+    .assert_eq(&LargerShop::definition().indexing_policy().to_json_pretty());
+}
+
+#[test]
+fn a_ttl_field_turns_expiry_on_and_unique_keys_are_collected() {
+    let definition = Shop::definition();
+    assert_eq!(definition.default_ttl, Some(-1));
+    assert_eq!(definition.unique_key_policy.unique_keys[0].paths, ["/number"]);
+    assert_eq!(definition.partition_key.paths, ["/customerId"]);
+}
+
+#[test]
+fn queries_ask_for_their_type() {
+    let query = Query::<Order>::in_partition("c")
+        .filter(Order::STATE.eq(State::Open) & Order::TAGS.contains("gift"))
+        .order_by(Order::BY_TOTAL.desc())
+        .top(5);
+    let statement = Fetch::<Shop>::statement(&query);
+    expect![[r#"SELECT TOP 5 * FROM c WHERE (c["kind"] = @p0 AND c["state"] = @p1 AND ARRAY_CONTAINS(c["tags"], @p2)) ORDER BY c["kind"] DESC, c["state"] DESC, c["totalCents"] ASC"#]]
+        .assert_eq(&statement.sql);
+    assert_eq!(statement.scope, Scope::Partition(PartitionKey::from("c")));
+
+    let everything = Query::<Shop>::across_partitions().filter(
+        Filter::of_type::<Customer>() | Order::TOTAL_CENTS.gt(100_u64).within(),
+    );
+    expect![[r#"SELECT * FROM c WHERE (c["kind"] = @p0 OR (c["kind"] = @p1 AND c["totalCents"] > @p2))"#]]
+        .assert_eq(&Fetch::<Shop>::statement(&everything).sql);
+}
+
+#[test]
+fn patches_and_batches_take_the_service_s_form() {
+    let patch = Patch::<Order>::new()
+        .set(Order::STATE, State::Closed)
+        .incr(Order::TOTAL_CENTS, -50)
+        .remove(Order::REMARK)
+        .when(Order::STATE.eq(State::Open));
+    let mut batch = Batch::<Shop>::new("c:1");
+    batch.create(&order()).unwrap();
+    batch.patch(&order().key(), &patch).unwrap();
+    batch.delete(&CustomerKey::new()).unwrap();
+    expect![[r#"[{"operationType":"Create","resourceBody":{"id":"c~3A1:order:7","kind":"order","customerId":"c:1","number":7,"state":"open","totalCents":1250,"tags":["gift"],"address":{"city":"Köln"},"remark":null,"type_of_parcel":null}},{"operationType":"Patch","id":"c~3A1:order:7","resourceBody":{"operations":[{"op":"set","path":"/state","value":"closed"},{"op":"incr","path":"/totalCents","value":-50},{"op":"remove","path":"/remark"}],"condition":"from c where c[\"state\"] = \"open\""}},{"operationType":"Delete","id":"customer"}]"#]]
+        .assert_eq(&serde_json::to_string(batch.operations()).unwrap());
+    assert_eq!(
+        batch.size_bytes(),
+        serde_json::to_vec(batch.operations()).unwrap().len() + 1
+    );
+    let error = batch.create(&Order { customer_id: "d".to_owned(), ..order() }).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        r#"the batch is for partition ["c:1"], the document belongs to ["d"]"#
+    );
+    assert_eq!(batch.len(), 3);
+}
+
+#[test]
+fn a_batch_never_exceeds_what_the_service_takes() {
+    let mut batch = Batch::<Shop>::new("c:1");
+    for number in 0..100 {
+        batch.create(&Order { number, ..order() }).unwrap();
+    }
+    assert_eq!(batch.create(&order()).unwrap_err().to_string(), "a batch takes 100 operations");
+    let mut batch = Batch::<Shop>::new("c:1");
+    let large = Order { remark: Some("x".repeat(1_500_000)), ..order() };
+    batch.create(&large).unwrap();
+    assert!(batch.create(&large).unwrap_err().to_string().contains("the service takes 2097152"));
+}

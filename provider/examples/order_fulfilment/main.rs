@@ -1,0 +1,98 @@
+//! The main job: orders from a file become orchestrations on the embedded emulator.
+//!
+//! Each order reserves its items in parallel, waits for an approval when it is large (and gives up after a while),
+//! charges, and lets a short timer pass for packing before it ships. When something fails, what was reserved is
+//! released again.
+//!
+//! `cargo run -p cdb-provider --example order_fulfilment [orders.json]`; with `COSMOS_ENDPOINT` and `COSMOS_KEY` set it runs
+//! on that account instead.
+
+mod workflow;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cdb_emulator::Emulator;
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
+use duroxide::runtime::{OrchestrationStatus, Runtime};
+use duroxide::{Client, ErrorDetails};
+use workflow::{Order, APPROVAL, FULFIL};
+
+type Failure = Box<dyn std::error::Error>;
+
+const ORDERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/order_fulfilment/orders.json");
+const DEADLINE: Duration = Duration::from_secs(25);
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let path = std::env::args().nth(1).unwrap_or_else(|| ORDERS.to_owned());
+    let orders = read_orders(&path)?;
+    let (provider, _emulator) = open().await?;
+
+    let started = Instant::now();
+    let store = Arc::new(provider);
+    let runtime = Runtime::start_with_store(
+        store.clone(),
+        workflow::activities(),
+        workflow::orchestrations(),
+    )
+    .await;
+    let client = Client::new(store.clone());
+
+    // Instance ids are unique for ever, so a second run against an account needs others.
+    let run = std::time::UNIX_EPOCH.elapsed()?.as_millis();
+    let mut instances = Vec::new();
+    for order in &orders {
+        let instance = format!("{}/{run}", order.id);
+        let input = serde_json::to_string(order)?;
+        client.start_orchestration(&instance, FULFIL, input).await?;
+        println!("{:>6} ms  {instance} started for {}", started.elapsed().as_millis(), order.customer);
+        instances.push(instance);
+    }
+    // Somebody approves the order that waits for it; the largest one is left to time out.
+    client.raise_event(&instances[1.min(instances.len() - 1)], APPROVAL, "Margaret").await?;
+
+    for instance in &instances {
+        let status = client.wait_for_orchestration(instance, DEADLINE).await?;
+        println!("{:>6} ms  {instance} {}", started.elapsed().as_millis(), outcome(status));
+    }
+    let usage = store.container().usage();
+    println!("{} orders in {:.1} s, {usage}", orders.len(), started.elapsed().as_secs_f64());
+    runtime.shutdown(None).await;
+    Ok(())
+}
+
+fn read_orders(path: &str) -> Result<Vec<Order>, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?;
+    let orders: Vec<Order> =
+        serde_json::from_str(&text).map_err(|error| format!("{path} is not a list of orders: {error}"))?;
+    if orders.is_empty() {
+        return Err(format!("{path} holds no orders").into());
+    }
+    Ok(orders)
+}
+
+/// The account from the environment, or an emulator that lives as long as this process.
+async fn open() -> Result<(CosmosDBProvider, Option<Emulator>), Failure> {
+    if std::env::var_os("COSMOS_ENDPOINT").is_some() {
+        let provider = CosmosDBProvider::new_with_config(CosmosDBProviderConfig::from_env()?).await?;
+        return Ok((provider, None));
+    }
+    let emulator = Emulator::start().await?;
+    println!("emulator at {}", emulator.endpoint());
+    let provider = CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "shop").await?;
+    Ok((provider, Some(emulator)))
+}
+
+fn outcome(status: OrchestrationStatus) -> String {
+    match status {
+        OrchestrationStatus::Completed { output, .. } => output,
+        OrchestrationStatus::Failed {
+            details: ErrorDetails::Application { message, .. },
+            ..
+        } => format!("failed: {message}"),
+        OrchestrationStatus::Failed { details, .. } => format!("failed: {}", details.display_message()),
+        OrchestrationStatus::Running { .. } => "still running".to_owned(),
+        OrchestrationStatus::NotFound => "unknown".to_owned(),
+    }
+}

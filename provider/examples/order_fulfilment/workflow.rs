@@ -1,0 +1,133 @@
+//! The orchestration and its activities.
+
+use std::time::Duration;
+
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
+use serde::{Deserialize, Serialize};
+
+/// Name of the orchestration.
+pub const FULFIL: &str = "FulfilOrder";
+/// Name of the event that approves a large order.
+pub const APPROVAL: &str = "Approval";
+
+const APPROVAL_LIMIT_CENTS: u64 = 50_000;
+const APPROVAL_PATIENCE: Duration = Duration::from_secs(3);
+const PACKING: Duration = Duration::from_millis(500);
+
+/// An order as it stands in the file.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Order {
+    /// Its number.
+    pub id: String,
+    /// Who ordered.
+    pub customer: String,
+    /// What.
+    pub items: Vec<Item>,
+}
+
+/// A line of an order.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Item {
+    /// The article.
+    pub sku: String,
+    /// How many.
+    pub quantity: u32,
+    /// Price of one.
+    pub cents: u64,
+}
+
+impl Order {
+    fn cents(&self) -> u64 {
+        self.items
+            .iter()
+            .map(|item| item.cents * u64::from(item.quantity))
+            .sum()
+    }
+}
+
+/// Everything that touches the world outside.
+pub fn activities() -> ActivityRegistry {
+    ActivityRegistry::builder()
+        .register("Reserve", |_: ActivityContext, sku: String| async move {
+            if sku == "unicorn" {
+                return Err(format!("{sku} is out of stock"));
+            }
+            Ok(format!("reservation of {sku}"))
+        })
+        .register("Release", |_: ActivityContext, reservation: String| async move {
+            println!("           {reservation} released");
+            Ok(reservation)
+        })
+        .register("Charge", |_: ActivityContext, amount: String| async move {
+            Ok(format!("receipt over {amount}"))
+        })
+        .register("Ship", |_: ActivityContext, customer: String| async move {
+            Ok(format!("parcel to {customer}"))
+        })
+        .build()
+}
+
+/// The orchestration.
+pub fn orchestrations() -> OrchestrationRegistry {
+    OrchestrationRegistry::builder()
+        .register(FULFIL, |ctx: OrchestrationContext, input: String| async move {
+            let order: Order = serde_json::from_str(&input).map_err(|error| error.to_string())?;
+            fulfil(&ctx, &order).await
+        })
+        .build()
+}
+
+async fn fulfil(ctx: &OrchestrationContext, order: &Order) -> Result<String, String> {
+    ctx.set_custom_status("reserving");
+    let reservations = ctx
+        .join(
+            order
+                .items
+                .iter()
+                .map(|item| ctx.schedule_activity("Reserve", &*item.sku))
+                .collect(),
+        )
+        .await;
+    let (reserved, failed): (Vec<_>, Vec<_>) = reservations.into_iter().partition(Result::is_ok);
+    let reserved: Vec<String> = reserved.into_iter().flatten().collect();
+    if let Some(Err(reason)) = failed.into_iter().next() {
+        return compensate(ctx, reserved, reason).await;
+    }
+    if order.cents() > APPROVAL_LIMIT_CENTS && !approved(ctx).await {
+        return compensate(ctx, reserved, "nobody approved it in time".to_owned()).await;
+    }
+    ctx.set_custom_status("charging");
+    let amount = format!("{}.{:02} EUR", order.cents() / 100, order.cents() % 100);
+    let receipt = ctx.schedule_activity("Charge", amount).await?;
+    ctx.set_custom_status("packing");
+    ctx.schedule_timer(PACKING).await;
+    let parcel = ctx.schedule_activity("Ship", &*order.customer).await?;
+    Ok(format!("shipped: {parcel}, {receipt}, {} items", reserved.len()))
+}
+
+/// Waits for the approval, but not for ever.
+async fn approved(ctx: &OrchestrationContext) -> bool {
+    ctx.set_custom_status("waiting for approval");
+    let approval = ctx.schedule_wait(APPROVAL);
+    let timeout = ctx.schedule_timer(APPROVAL_PATIENCE);
+    ctx.select2(approval, timeout).await.is_first()
+}
+
+/// Takes back what was reserved.
+async fn compensate(
+    ctx: &OrchestrationContext,
+    reserved: Vec<String>,
+    reason: String,
+) -> Result<String, String> {
+    ctx.set_custom_status("releasing");
+    let count = reserved.len();
+    let releases = reserved
+        .into_iter()
+        .map(|reservation| ctx.schedule_activity("Release", reservation))
+        .collect();
+    for release in ctx.join(releases).await {
+        release?;
+    }
+    Err(format!("{reason}; {count} reservations released"))
+}

@@ -1,0 +1,112 @@
+//! What a user can set. Values are checked when the provider is made, before anything is sent.
+
+use std::fmt;
+use std::time::Duration;
+
+use cdb_client::Bootstrap;
+use duroxide::providers::ProviderError;
+
+/// Configuration of the provider. The first eight fields and their defaults are those of `duroxide-cdb`.
+#[derive(Clone)]
+pub struct CosmosDBProviderConfig {
+    /// The account, `https://<name>.documents.azure.com`.
+    pub endpoint: String,
+    /// Its primary or secondary key, base64. Not shown by `Debug`.
+    pub key: String,
+    /// The database; `duroxide` by default.
+    pub database: String,
+    /// The container; `duroxide` by default.
+    pub container: String,
+    /// How many orchestration dispatchers share what is prefetched; as in `RuntimeOptions`.
+    pub orch_concurrency: u32,
+    /// How many worker dispatchers share what is prefetched; as in `RuntimeOptions`.
+    pub worker_concurrency: u32,
+    /// How often the outbox is searched for messages that were not delivered at once; 2 s by default.
+    pub reconciler_interval: Duration,
+    /// How old such a message must be; 2 s by default.
+    pub reconciler_age_threshold: Duration,
+    /// Whether a fetch waits for work as long as the runtime allows, instead of returning at once; on by default.
+    pub long_polling: bool,
+    /// The shortest time between two polls of a queue; 50 ms by default.
+    pub min_poll_interval: Duration,
+    /// The longest time between two polls of a queue, reached while nothing comes; 1 s by default. Work that this
+    /// process enqueues itself is seen at once and needs no poll.
+    pub max_poll_interval: Duration,
+    /// What to do about a database or container that does not exist; they are created by default.
+    pub bootstrap: Bootstrap,
+}
+
+impl CosmosDBProviderConfig {
+    /// From `COSMOS_ENDPOINT`, `COSMOS_KEY` and, if set, `COSMOS_DATABASE`.
+    ///
+    /// # Errors
+    /// Names the variable that is missing.
+    pub fn from_env() -> Result<Self, ProviderError> {
+        let required = |name: &str| {
+            std::env::var(name).map_err(|_| {
+                ProviderError::permanent("from_env", format!("set the environment variable {name}"))
+            })
+        };
+        let mut config = Self {
+            endpoint: required("COSMOS_ENDPOINT")?,
+            key: required("COSMOS_KEY")?,
+            ..Self::default()
+        };
+        if let Ok(database) = std::env::var("COSMOS_DATABASE") {
+            config.database = database;
+        }
+        Ok(config)
+    }
+}
+
+impl Default for CosmosDBProviderConfig {
+    fn default() -> Self {
+        Self {
+            endpoint: String::new(),
+            key: String::new(),
+            database: "duroxide".to_owned(),
+            container: "duroxide".to_owned(),
+            orch_concurrency: 1,
+            worker_concurrency: 1,
+            reconciler_interval: Duration::from_secs(2),
+            reconciler_age_threshold: Duration::from_secs(2),
+            long_polling: true,
+            min_poll_interval: Duration::from_millis(50),
+            max_poll_interval: Duration::from_secs(1),
+            bootstrap: Bootstrap::CreateIfMissing,
+        }
+    }
+}
+
+impl fmt::Debug for CosmosDBProviderConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CosmosDBProviderConfig")
+            .field("endpoint", &self.endpoint)
+            .field("key", &"<redacted>")
+            .field("database", &self.database)
+            .field("container", &self.container)
+            .field("orch_concurrency", &self.orch_concurrency)
+            .field("worker_concurrency", &self.worker_concurrency)
+            .field("reconciler_interval", &self.reconciler_interval)
+            .field("reconciler_age_threshold", &self.reconciler_age_threshold)
+            .field("long_polling", &self.long_polling)
+            .field("min_poll_interval", &self.min_poll_interval)
+            .field("max_poll_interval", &self.max_poll_interval)
+            .field("bootstrap", &self.bootstrap)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_is_not_shown() {
+        let config = CosmosDBProviderConfig {
+            key: "c2VjcmV0".to_owned(),
+            ..Default::default()
+        };
+        assert!(!format!("{config:?}").contains("c2VjcmV0"));
+    }
+}

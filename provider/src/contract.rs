@@ -1,0 +1,198 @@
+//! duroxide's `Provider`: a switchboard, one call per method.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use duroxide::providers::{
+    DispatcherCapabilityFilter, ExecutionMetadata, OrchestrationItem, Provider, ProviderAdmin,
+    ProviderError, ScheduledActivityIdentifier, SessionFetchConfig, TagFilter, WorkItem,
+};
+use duroxide::{Event, SystemStats};
+
+use crate::provider::CosmosDBProvider;
+use crate::turn::{self, TurnResult};
+use crate::{custom_status, enqueue, history, kv, stats, work};
+
+#[async_trait]
+impl Provider for CosmosDBProvider {
+    fn name(&self) -> &'static str {
+        "cdb"
+    }
+
+    fn version(&self) -> &'static str {
+        env!("CARGO_PKG_VERSION")
+    }
+
+    async fn fetch_orchestration_item(
+        &self,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Result<Option<(OrchestrationItem, String, u32)>, ProviderError> {
+        let patience = self.inner.patience(poll_timeout);
+        turn::fetch(&self.inner, lock_timeout, patience, filter).await
+    }
+
+    async fn ack_orchestration_item(
+        &self,
+        lock_token: &str,
+        execution_id: u64,
+        history_delta: Vec<Event>,
+        worker_items: Vec<WorkItem>,
+        orchestrator_items: Vec<WorkItem>,
+        metadata: ExecutionMetadata,
+        cancelled_activities: Vec<ScheduledActivityIdentifier>,
+    ) -> Result<(), ProviderError> {
+        let result = TurnResult {
+            execution_id,
+            history_delta,
+            worker_items,
+            orchestrator_items,
+            metadata,
+            cancelled: cancelled_activities,
+        };
+        turn::commit(&self.inner, lock_token, result).await
+    }
+
+    async fn abandon_orchestration_item(
+        &self,
+        lock_token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Result<(), ProviderError> {
+        turn::abandon(&self.inner, lock_token, delay, ignore_attempt).await
+    }
+
+    async fn renew_orchestration_item_lock(
+        &self,
+        token: &str,
+        extend_for: Duration,
+    ) -> Result<(), ProviderError> {
+        turn::renew(&self.inner, token, extend_for).await
+    }
+
+    async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
+        history::read_latest(&self.inner.container, instance).await
+    }
+
+    async fn read_with_execution(
+        &self,
+        instance: &str,
+        execution_id: u64,
+    ) -> Result<Vec<Event>, ProviderError> {
+        history::read_execution(&self.inner.container, instance, execution_id).await
+    }
+
+    async fn append_with_execution(
+        &self,
+        instance: &str,
+        execution_id: u64,
+        new_events: Vec<Event>,
+    ) -> Result<(), ProviderError> {
+        history::append(&self.inner.container, instance, execution_id, new_events).await
+    }
+
+    async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
+        enqueue::activity(&self.inner, &item).await
+    }
+
+    async fn fetch_work_item(
+        &self,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        session: Option<&SessionFetchConfig>,
+        tag_filter: &TagFilter,
+    ) -> Result<Option<(WorkItem, String, u32)>, ProviderError> {
+        let patience = self.inner.patience(poll_timeout);
+        work::fetch(&self.inner, lock_timeout, patience, session, tag_filter).await
+    }
+
+    async fn ack_work_item(
+        &self,
+        token: &str,
+        completion: Option<WorkItem>,
+    ) -> Result<(), ProviderError> {
+        work::ack(&self.inner, token, completion).await
+    }
+
+    async fn renew_work_item_lock(
+        &self,
+        token: &str,
+        extend_for: Duration,
+    ) -> Result<(), ProviderError> {
+        work::renew(&self.inner, token, extend_for).await
+    }
+
+    async fn abandon_work_item(
+        &self,
+        token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Result<(), ProviderError> {
+        work::abandon(&self.inner, token, delay, ignore_attempt).await
+    }
+
+    async fn renew_session_lock(
+        &self,
+        owner_ids: &[&str],
+        extend_for: Duration,
+        idle_timeout: Duration,
+    ) -> Result<usize, ProviderError> {
+        let inner = &self.inner;
+        inner
+            .sessions
+            .renew(&inner.container, owner_ids, extend_for, idle_timeout)
+            .await
+    }
+
+    async fn cleanup_orphaned_sessions(
+        &self,
+        idle_timeout: Duration,
+    ) -> Result<usize, ProviderError> {
+        let inner = &self.inner;
+        inner.sessions.cleanup(&inner.container, idle_timeout).await
+    }
+
+    async fn enqueue_for_orchestrator(
+        &self,
+        item: WorkItem,
+        delay: Option<Duration>,
+    ) -> Result<(), ProviderError> {
+        enqueue::message(&self.inner, &item, delay).await
+    }
+
+    fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {
+        Some(self)
+    }
+
+    async fn get_custom_status(
+        &self,
+        instance: &str,
+        last_seen_version: u64,
+    ) -> Result<Option<(Option<String>, u64)>, ProviderError> {
+        custom_status::read(&self.inner.container, instance, last_seen_version).await
+    }
+
+    async fn get_kv_value(
+        &self,
+        instance: &str,
+        key: &str,
+    ) -> Result<Option<String>, ProviderError> {
+        kv::read_value(&self.inner.container, instance, key).await
+    }
+
+    async fn get_kv_all_values(
+        &self,
+        instance: &str,
+    ) -> Result<HashMap<String, String>, ProviderError> {
+        kv::read_all(&self.inner.container, instance).await
+    }
+
+    async fn get_instance_stats(
+        &self,
+        instance: &str,
+    ) -> Result<Option<SystemStats>, ProviderError> {
+        stats::read(&self.inner.container, instance).await
+    }
+}

@@ -1,0 +1,126 @@
+//! Reading and appending history outside of turns: for clients, tools and tests.
+
+use cdb_client::ContainerClient;
+use cdb_model::{Batch, Query, Stored};
+use duroxide::Event;
+use duroxide::providers::ProviderError;
+
+use crate::documents::{Durable, HistorySegment, Instance, InstanceKey};
+use crate::error::{provider_error, unreadable};
+
+/// The instance document, wherever it is stored.
+///
+/// Instances of `duroxide-cdb` whose ids hold characters that we escape have another item id; they are found by their
+/// type, and only when the point read finds nothing.
+pub(crate) async fn read_instance(
+    container: &ContainerClient<Durable>,
+    operation: &'static str,
+    instance_id: &str,
+) -> Result<Option<Stored<Instance>>, ProviderError> {
+    let found = container
+        .read(&InstanceKey::new(instance_id))
+        .await
+        .map_err(|error| provider_error(operation, &error))?;
+    if found.is_some() || !instance_id.contains(|c: char| !c.is_alphanumeric() && c != '-' && c != '_') {
+        return Ok(found);
+    }
+    container
+        .query(Query::<Instance>::in_partition(instance_id))
+        .first()
+        .await
+        .map_err(|error| provider_error(operation, &error))
+}
+
+/// The history documents of an execution, in order.
+pub(crate) async fn read_segments(
+    container: &ContainerClient<Durable>,
+    operation: &'static str,
+    instance_id: &str,
+    execution_id: u64,
+) -> Result<Vec<HistorySegment>, ProviderError> {
+    let query = Query::<HistorySegment>::in_partition(instance_id)
+        .filter(HistorySegment::EXECUTION_ID.eq(execution_id));
+    let mut segments: Vec<HistorySegment> = container
+        .query(query)
+        .all()
+        .await
+        .map_err(|error| provider_error(operation, &error))?
+        .into_iter()
+        .map(|stored| stored.document)
+        .collect();
+    // Sorted here: within one partition of one execution it is cheaper than an index that every write pays for.
+    segments.sort_by_key(|segment| segment.event_id);
+    Ok(segments)
+}
+
+/// The events of ordered segments.
+pub(crate) fn unpack(segments: &[HistorySegment]) -> Result<Vec<Event>, serde_json::Error> {
+    let mut events = Vec::new();
+    for segment in segments {
+        events.extend(segment.unpack()?);
+    }
+    Ok(events)
+}
+
+/// Implements `Provider::read_with_execution`.
+pub(crate) async fn read_execution(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+    execution_id: u64,
+) -> Result<Vec<Event>, ProviderError> {
+    const READ: &str = "read_with_execution";
+    let segments = read_segments(container, READ, instance_id, execution_id).await?;
+    unpack(&segments).map_err(|error| unreadable(READ, error))
+}
+
+/// Implements `Provider::read`: the newest execution.
+pub(crate) async fn read_latest(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+) -> Result<Vec<Event>, ProviderError> {
+    let execution_id = read_instance(container, "read", instance_id)
+        .await?
+        .map_or(1, |stored| stored.document.current_execution_id);
+    read_execution(container, instance_id, execution_id).await
+}
+
+/// Implements `Provider::append_with_execution`. Events whose ids are there already are left out: an event is never
+/// overwritten.
+pub(crate) async fn append(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+    execution_id: u64,
+    events: Vec<Event>,
+) -> Result<(), ProviderError> {
+    const APPEND: &str = "append_with_execution";
+    let present: Vec<u64> = read_execution(container, instance_id, execution_id)
+        .await?
+        .iter()
+        .map(|event| event.event_id)
+        .collect();
+    let fresh: Vec<Event> = events
+        .into_iter()
+        .filter(|event| !present.contains(&event.event_id))
+        .collect();
+    let Some(segment) = HistorySegment::pack(instance_id, execution_id, &fresh)
+        .map_err(|error| unreadable(APPEND, error))?
+    else {
+        return Ok(());
+    };
+    let mut batch = Batch::<Durable>::new(instance_id);
+    batch.create(&segment).map_err(|error| unreadable(APPEND, error))?;
+    if let Some(mut stored) = read_instance(container, APPEND, instance_id).await?
+        && stored.document.current_execution_id == execution_id
+        && let Some(count) = stored.document.history_documents.as_mut()
+    {
+        *count += 1;
+        batch
+            .replace_stored(&stored)
+            .map_err(|error| unreadable(APPEND, error))?;
+    }
+    container
+        .execute(&batch)
+        .await
+        .map(|_| ())
+        .map_err(|error| provider_error(APPEND, &error))
+}

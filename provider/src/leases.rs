@@ -1,0 +1,115 @@
+//! Which share of the instances this runtime looks for.
+//!
+//! Every instance falls into one of 256 dispatch slots. Slots only spread load: two runtimes that believe to hold the
+//! same slot race for locks and one of them loses, nothing else.
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+/// A set of dispatch slots.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SlotSet([u64; 4]);
+
+impl SlotSet {
+    /// All 256 slots.
+    pub const ALL: Self = Self([u64::MAX; 4]);
+
+    /// No slot.
+    pub const NONE: Self = Self([0; 4]);
+
+    /// Whether every slot is in the set.
+    pub fn is_all(&self) -> bool {
+        *self == Self::ALL
+    }
+
+    /// Whether `slot` is in the set.
+    pub fn contains(&self, slot: u8) -> bool {
+        self.0[usize::from(slot >> 6)] & (1 << (slot & 63)) != 0
+    }
+
+    /// Adds a slot.
+    pub fn insert(&mut self, slot: u8) {
+        self.0[usize::from(slot >> 6)] |= 1 << (slot & 63);
+    }
+
+    /// The slots in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = u8> + '_ {
+        (0..=u8::MAX).filter(|&slot| self.contains(slot))
+    }
+}
+
+impl FromIterator<u8> for SlotSet {
+    fn from_iter<I: IntoIterator<Item = u8>>(slots: I) -> Self {
+        let mut set = Self::NONE;
+        for slot in slots {
+            set.insert(slot);
+        }
+        set
+    }
+}
+
+impl fmt::Debug for SlotSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+/// Says which dispatch slots this runtime serves at the moment.
+#[async_trait]
+pub trait LeaseProvider: Send + Sync {
+    /// The slots to look for. Asked before every poll, so the answer must be cheap.
+    async fn slots(&self) -> SlotSet;
+}
+
+/// A fixed share of the slots, for a single runtime or for runtimes that are counted out by hand.
+#[derive(Clone, Debug)]
+pub struct InMemoryLeaseProvider {
+    slots: SlotSet,
+}
+
+impl InMemoryLeaseProvider {
+    /// Every slot: this runtime is alone.
+    pub fn all() -> Self {
+        Self {
+            slots: SlotSet::ALL,
+        }
+    }
+
+    /// The slots of runtime `index`, counted from zero, out of `total`.
+    ///
+    /// An `index` outside the count wraps around, and a `total` of zero counts as one.
+    pub fn share(index: u32, total: u32) -> Self {
+        let total = total.max(1);
+        Self {
+            slots: (0..=u8::MAX)
+                .filter(|&slot| u32::from(slot) % total == index % total)
+                .collect(),
+        }
+    }
+}
+
+#[async_trait]
+impl LeaseProvider for InMemoryLeaseProvider {
+    async fn slots(&self) -> SlotSet {
+        self.slots.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn shares_cover_every_slot_once() {
+        let mut seen = Vec::new();
+        for index in 0..3 {
+            let slots = InMemoryLeaseProvider::share(index, 3).slots().await;
+            assert!((85..=86).contains(&slots.iter().count()));
+            seen.extend(slots.iter());
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, (0..=u8::MAX).collect::<Vec<_>>());
+        assert!(InMemoryLeaseProvider::share(0, 1).slots().await.is_all());
+    }
+}

@@ -1,0 +1,88 @@
+//! The reconciler: finds intents whose first delivery failed or never took place, and delivers them.
+
+use std::sync::Weak;
+use std::time::Duration;
+
+use cdb_model::{Batch, Query, Stored};
+use tokio_util::sync::CancellationToken;
+
+use super::deliver::deliver;
+use crate::documents::{Durable, OutboxIntent};
+use crate::provider::Inner;
+
+/// Most intents per round; what is left comes in the next one, without waiting.
+const ROUND: u32 = 100;
+
+/// Runs until the provider is gone.
+pub(crate) async fn run(
+    inner: Weak<Inner>,
+    interval: Duration,
+    age: Duration,
+    stop: CancellationToken,
+) {
+    let mut wait = interval;
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(wait) => {}
+        }
+        let Some(inner) = inner.upgrade() else { return };
+        inner.turns.sweep(inner.container.now());
+        inner.work.sweep(inner.container.now());
+        wait = if round(&inner, age).await {
+            Duration::ZERO
+        } else {
+            interval
+        };
+    }
+}
+
+/// Delivers one round of old intents. Returns whether more are waiting that can be delivered.
+async fn round(inner: &Inner, age: Duration) -> bool {
+    let query = Query::<OutboxIntent>::across_partitions()
+        .filter(OutboxIntent::CREATED_AT.le(inner.container.now() - age))
+        .order_by(OutboxIntent::BY_CREATED.asc())
+        .top(ROUND);
+    let found: Vec<Stored<OutboxIntent>> = match inner.container.query(query).all().await {
+        Ok(found) => found,
+        Err(error) => {
+            tracing::warn!(%error, "the outbox cannot be searched");
+            return false;
+        }
+    };
+    let mut delivered = 0;
+    for stored in &found {
+        let intent = &stored.document;
+        match deliver(inner, intent).await {
+            Ok(()) => {
+                delivered += 1;
+                remove_stored(inner, stored).await;
+            }
+            Err(error) => tracing::warn!(
+                instance = %intent.instance_id,
+                target_instance = %intent.target_instance_id,
+                %error,
+                "messages still cannot be delivered"
+            ),
+        }
+    }
+    delivered > 0 && u32::try_from(found.len()) == Ok(ROUND)
+}
+
+/// Deletes a delivered intent by the id it is stored under, which `duroxide-cdb` chose differently.
+async fn remove_stored(inner: &Inner, stored: &Stored<OutboxIntent>) {
+    let mut batch = Batch::<Durable>::new(&*stored.document.instance_id);
+    let removed = match batch.delete_stored(stored) {
+        Ok(_) => inner.container.execute(&batch).await.map(|_| ()),
+        Err(error) => {
+            tracing::warn!(%error, "delivered messages cannot be removed");
+            return;
+        }
+    };
+    if let Err(error) = removed
+        && !error.is_not_found()
+        && !error.is_precondition_failed()
+    {
+        tracing::debug!(%error, "delivered messages were not removed; the next round will");
+    }
+}

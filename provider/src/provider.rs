@@ -1,0 +1,259 @@
+//! The provider: what it is made of, how it is opened, who owns its background task.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use cdb_client::{ContainerClient, CosmosClient, Error, MasterKey};
+use cdb_model::{Extends, Stored, Timestamp};
+use duroxide::providers::ProviderError;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::config::CosmosDBProviderConfig;
+use crate::documents::{Durable, WorkerItem};
+use crate::error::provider_error;
+use crate::leases::{InMemoryLeaseProvider, LeaseProvider};
+use crate::outbox;
+use crate::session::Sessions;
+use crate::turn::{InstanceCandidate, Turn, TurnTable};
+use crate::wait::Lobby;
+use crate::work::{WorkTable, WorkerCandidate};
+
+/// How many candidates a poll fetches per dispatcher, so that one poll feeds all of them for a while.
+const PREFETCH_PER_DISPATCHER: u32 = 4;
+/// The fewest candidates a poll fetches: enough to look past instances that are busy elsewhere.
+const MIN_PREFETCH: u32 = 16;
+
+/// duroxide's storage on Azure Cosmos DB. Cheap to clone; all clones share one state.
+#[derive(Clone)]
+pub struct CosmosDBProvider {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// What all clones share.
+pub(crate) struct Inner {
+    pub(crate) container: ContainerClient<Durable>,
+    pub(crate) long_polling: bool,
+    pub(crate) leases: Arc<dyn LeaseProvider>,
+    pub(crate) turns: TurnTable,
+    pub(crate) work: WorkTable,
+    pub(crate) sessions: Sessions,
+    pub(crate) orchestrations: Lobby<InstanceCandidate>,
+    pub(crate) activities: Lobby<WorkerCandidate>,
+    pub(crate) orchestration_prefetch: u32,
+    pub(crate) activity_prefetch: u32,
+    last_enqueued: AtomicU64,
+    myself: Weak<Inner>,
+    stop: CancellationToken,
+    /// Ends the background task with the last clone.
+    _stop_on_drop: DropGuard,
+}
+
+impl CosmosDBProvider {
+    /// Opens the container `duroxide` of a database with default settings, creating what does not exist.
+    ///
+    /// # Errors
+    /// When endpoint or key are malformed, nothing can be reached, or the container has another partition key.
+    pub async fn new(endpoint: &str, key: &str, database: &str) -> Result<Self, ProviderError> {
+        Self::new_with_config(CosmosDBProviderConfig {
+            endpoint: endpoint.to_owned(),
+            key: key.to_owned(),
+            database: database.to_owned(),
+            ..Default::default()
+        })
+        .await
+    }
+
+    /// Like [`CosmosDBProvider::new`], with a container of another name.
+    ///
+    /// # Errors
+    /// As [`CosmosDBProvider::new`].
+    pub async fn new_with_container(
+        endpoint: &str,
+        key: &str,
+        database: &str,
+        container: &str,
+    ) -> Result<Self, ProviderError> {
+        Self::new_with_config(CosmosDBProviderConfig {
+            endpoint: endpoint.to_owned(),
+            key: key.to_owned(),
+            database: database.to_owned(),
+            container: container.to_owned(),
+            ..Default::default()
+        })
+        .await
+    }
+
+    /// Opens a container with settings of your own.
+    ///
+    /// # Errors
+    /// As [`CosmosDBProvider::new`].
+    pub async fn new_with_config(config: CosmosDBProviderConfig) -> Result<Self, ProviderError> {
+        Self::open::<Durable>(config).await
+    }
+
+    /// Opens a container that holds documents of your own beside duroxide's: it is created with the indexing policy of
+    /// all of them.
+    ///
+    /// # Errors
+    /// As [`CosmosDBProvider::new`].
+    pub async fn open<C: Extends<Durable>>(
+        config: CosmosDBProviderConfig,
+    ) -> Result<Self, ProviderError> {
+        const OPEN: &str = "new";
+        let invalid = |error: Error| ProviderError::permanent(OPEN, error.to_string());
+        let client = CosmosClient::builder(&config.endpoint)
+            .credential(MasterKey::new(&config.key).map_err(invalid)?)
+            .build()
+            .map_err(invalid)?;
+        let container = client
+            .database(&config.database)
+            .bootstrap::<C>(&config.container, config.bootstrap)
+            .await
+            .map_err(|error| provider_error(OPEN, &error))?;
+        Ok(Self::on(container.view(), &config))
+    }
+
+    /// Works on a container that is open already, with whatever credential it was opened with. Of `config`, connection
+    /// and bootstrap are not used.
+    pub fn on(container: ContainerClient<Durable>, config: &CosmosDBProviderConfig) -> Self {
+        Self::with_leases(container, config, Arc::new(InMemoryLeaseProvider::all()))
+    }
+
+    /// Like [`CosmosDBProvider::on`], for one of several runtimes that share the dispatch slots.
+    pub fn with_leases(
+        container: ContainerClient<Durable>,
+        config: &CosmosDBProviderConfig,
+        leases: Arc<dyn LeaseProvider>,
+    ) -> Self {
+        let stop = CancellationToken::new();
+        let prefetch =
+            |dispatchers: u32| dispatchers.saturating_mul(PREFETCH_PER_DISPATCHER).max(MIN_PREFETCH);
+        let lobby_pace = (config.min_poll_interval, config.max_poll_interval);
+        let inner = Arc::new_cyclic(|myself| Inner {
+            container,
+            long_polling: config.long_polling,
+            leases,
+            turns: TurnTable::default(),
+            work: WorkTable::default(),
+            sessions: Sessions::default(),
+            orchestrations: Lobby::new(lobby_pace.0, lobby_pace.1),
+            activities: Lobby::new(lobby_pace.0, lobby_pace.1),
+            orchestration_prefetch: prefetch(config.orch_concurrency),
+            activity_prefetch: prefetch(config.worker_concurrency),
+            last_enqueued: AtomicU64::new(0),
+            myself: myself.clone(),
+            stop: stop.clone(),
+            _stop_on_drop: stop.clone().drop_guard(),
+        });
+        tokio::spawn(outbox::reconcile(
+            Arc::downgrade(&inner),
+            config.reconciler_interval,
+            config.reconciler_age_threshold,
+            stop,
+        ));
+        Self { inner }
+    }
+
+    /// The container, for documents of your own and for tools.
+    pub fn container(&self) -> &ContainerClient<Durable> {
+        &self.inner.container
+    }
+
+    /// Deletes the container with everything in it. For tests.
+    ///
+    /// # Errors
+    /// When the service refuses; a container that is gone already is no error.
+    pub async fn cleanup(&self) -> Result<(), ProviderError> {
+        self.inner.stop.cancel();
+        match self.inner.container.delete_container().await {
+            Err(error) if !error.is_not_found() => Err(provider_error("cleanup", &error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for CosmosDBProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CosmosDBProvider")
+            .field("container", &self.inner.container)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    /// How long a fetch may wait.
+    pub(crate) fn patience(&self, poll_timeout: Duration) -> Duration {
+        if self.long_polling {
+            poll_timeout
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// A time for a new queue item: the service's, but never the same twice, so that items that one process writes
+    /// within a millisecond keep their order.
+    pub(crate) fn enqueue_time(&self) -> Timestamp {
+        let now = self.container.now().as_millis();
+        let next = |last: u64| Some(now.max(last + 1));
+        // The closure never declines, so both arms hold the previous value.
+        let last = self
+            .last_enqueued
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
+            .unwrap_or_else(|last| last);
+        Timestamp::from_millis(now.max(last + 1))
+    }
+
+    /// This process knows that an instance will have a message due.
+    pub(crate) fn hint_instance(
+        &self,
+        instance_id: &str,
+        execution_id: Option<u64>,
+        after: Duration,
+    ) {
+        let candidate = InstanceCandidate {
+            instance_id: instance_id.to_owned(),
+            execution_id,
+        };
+        self.orchestrations.hint(candidate, after);
+    }
+
+    /// This process knows that an activity will be free.
+    pub(crate) fn hint_worker(&self, item: Stored<WorkerItem>, after: Duration) {
+        self.activities.hint(WorkerCandidate(item), after);
+    }
+
+    /// A turn has ended: its instance is free for the next one.
+    pub(crate) fn finish_turn(&self, turn: &Turn, delay: Duration) {
+        self.turns.remove(&turn.token);
+        let instance = &turn.instance.document;
+        self.release_instance(&instance.instance_id, turn.claim);
+        if !delay.is_zero() {
+            self.hint_instance(
+                &instance.instance_id,
+                Some(instance.current_execution_id),
+                delay,
+            );
+        }
+    }
+
+    /// Gives back the claim on an instance, and looks again if somebody asked for it meanwhile.
+    pub(crate) fn release_instance(&self, instance_id: &str, claim: u64) {
+        if self.turns.release(instance_id, claim) {
+            self.hint_instance(instance_id, None, Duration::ZERO);
+        }
+    }
+
+    /// Runs something that nobody waits for, unless the provider is gone.
+    pub(crate) fn spawn<F, W>(&self, work: W)
+    where
+        F: Future<Output = ()> + Send + 'static,
+        W: FnOnce(Arc<Self>) -> F,
+    {
+        if let Some(inner) = self.myself.upgrade() {
+            tokio::spawn(work(inner));
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Giving a turn back without a result.
+
+use std::time::Duration;
+
+use cdb_model::{Batch, BatchError, Patch};
+use duroxide::providers::ProviderError;
+
+use super::table::Turn;
+use crate::documents::{Durable, Instance, InstanceKey, OrchestratorItem};
+use crate::error::{lock_lost, provider_error, unreadable};
+use crate::provider::Inner;
+
+const ABANDON: &str = "abandon_orchestration_item";
+
+/// Implements `Provider::abandon_orchestration_item`.
+///
+/// Delay and attempt count change for the messages of this turn alone: what came later keeps its own
+/// (provider guide, "Releasing Without Commit").
+pub(crate) async fn abandon(
+    inner: &Inner,
+    token: &str,
+    delay: Option<Duration>,
+    ignore_attempt: bool,
+) -> Result<(), ProviderError> {
+    let shared = inner
+        .turns
+        .get(token)
+        .ok_or_else(|| lock_lost(ABANDON, "this process holds no such lock"))?;
+    let turn = shared.lock().await;
+    let batch =
+        release(inner, &turn, delay, ignore_attempt).map_err(|error| unreadable(ABANDON, error))?;
+    let outcome = inner.container.execute(&batch).await;
+    inner.finish_turn(&turn, delay.unwrap_or_default());
+    match outcome {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_precondition_failed() || error.is_not_found() => {
+            Err(lock_lost(ABANDON, "another runtime took it"))
+        }
+        // Applied or not, the lock ends by itself.
+        Err(error) => Err(provider_error(ABANDON, &error)),
+    }
+}
+
+fn release(
+    inner: &Inner,
+    turn: &Turn,
+    delay: Option<Duration>,
+    ignore_attempt: bool,
+) -> Result<Batch<Durable>, BatchError> {
+    let now = inner.container.now();
+    let instance = &turn.instance.document;
+    let mut attempts = instance.attempts.clone();
+    if ignore_attempt {
+        for message in &turn.messages {
+            if let Some(count) = attempts.get_mut(message.id.as_str()) {
+                *count = count.saturating_sub(1);
+            }
+        }
+    }
+    let patch = Patch::<Instance>::new()
+        .set(Instance::LOCK_TOKEN, None)
+        .set(Instance::LOCKED_UNTIL, None)
+        .set(Instance::UPDATED_AT, now)
+        .set(Instance::ATTEMPTS, attempts);
+    let mut batch = Batch::new(&*instance.instance_id);
+    batch.patch_if_match(
+        &InstanceKey::new(&*instance.instance_id),
+        &patch,
+        &turn.instance.etag,
+    )?;
+    if let Some(delay) = delay {
+        let later = Patch::<OrchestratorItem>::new().set(OrchestratorItem::VISIBLE_AT, now + delay);
+        for message in &turn.messages {
+            batch.patch_stored(message, &later)?;
+        }
+    }
+    Ok(batch)
+}

@@ -1,0 +1,20 @@
+//! A turn of an orchestration: candidate, load, lock, commit.
+//!
+//! Ownership of an instance is decided by conditional writes of its document and by nothing else. Everything read
+//! before is a hint; everything kept in memory is checked by the ETag when it is acted on.
+
+mod abandon;
+mod candidate;
+mod commit;
+mod load;
+mod lock;
+mod outgoing;
+mod renew;
+mod resolve;
+mod table;
+
+pub(crate) use abandon::abandon;
+pub(crate) use candidate::{InstanceCandidate, fetch};
+pub(crate) use commit::{TurnResult, commit};
+pub(crate) use renew::renew;
+pub(crate) use table::{Turn, TurnTable};

@@ -1,0 +1,258 @@
+//! What a turn sends: activities and messages, for its own partition and for others.
+//!
+//! Everything leaves with the commit. What does not fit into the commit's batch beside the turn itself goes into intents,
+//! which hold many items in one document; an item of the own partition may travel that way too.
+
+use std::collections::{BTreeMap, HashSet};
+
+use cdb_model::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
+use cdb_model::{Batch, BatchError, OperationIndex, Timestamp};
+use duroxide::providers::{ScheduledActivityIdentifier, WorkItem};
+
+use crate::documents::{
+    Durable, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, WorkerItem, target_instance,
+};
+
+/// Most bytes of messages in one intent, so that the document stays below the service's 2 MB with its escapes.
+const INTENT_BYTES: usize = 700 * 1024;
+
+/// What a turn sends, sorted by the way it goes.
+#[derive(Debug, Default)]
+pub(super) struct Outgoing {
+    pub(super) workers: Vec<WorkerItem>,
+    pub(super) own: Vec<OrchestratorItem>,
+    pub(super) intents: Vec<OutboxIntent>,
+}
+
+/// Where the items of a turn come from.
+#[derive(Debug)]
+pub(super) struct Origin<'a> {
+    pub(super) instance_id: &'a str,
+    /// The turn's token: unique, so that everything derived from it is.
+    pub(super) token: &'a str,
+    pub(super) now: Timestamp,
+}
+
+impl Outgoing {
+    /// Sorts the items of a turn. An activity that is cancelled in the turn that schedules it is never sent.
+    pub(super) fn sort(
+        origin: &Origin<'_>,
+        worker_items: &[WorkItem],
+        orchestrator_items: &[WorkItem],
+        cancelled: &[ScheduledActivityIdentifier],
+    ) -> Result<Self, serde_json::Error> {
+        let cancelled: HashSet<_> = cancelled
+            .iter()
+            .map(|activity| (&*activity.instance, activity.execution_id, activity.activity_id))
+            .collect();
+        let mut sorted = Self::default();
+        let mut others: BTreeMap<&str, Vec<IntentItem>> = BTreeMap::new();
+        for item in worker_items {
+            let Some(worker) = WorkerItem::new(item, origin.now)? else {
+                continue;
+            };
+            if cancelled.contains(&(&*worker.instance_id, worker.execution_id, worker.activity_id)) {
+                continue;
+            }
+            if worker.instance_id == origin.instance_id {
+                sorted.workers.push(worker);
+            } else {
+                others.entry(target_instance(item)).or_default().push(IntentItem {
+                    queue: IntentQueue::Worker,
+                    work_item: worker.work_item,
+                    visible_at: worker.visible_at,
+                });
+            }
+        }
+        for (number, item) in orchestrator_items.iter().enumerate() {
+            let visible_at = due(item, origin.now);
+            let target = target_instance(item);
+            if target == origin.instance_id {
+                let cause = format!("{}-{number}", origin.token);
+                sorted.own.push(OrchestratorItem::new(item, cause, visible_at, origin.now)?);
+            } else {
+                others.entry(target).or_default().push(IntentItem {
+                    queue: IntentQueue::Orchestrator,
+                    work_item: serde_json::to_string(item)?,
+                    visible_at,
+                });
+            }
+        }
+        for (target, items) in others {
+            sorted.pack(origin, target, items);
+        }
+        Ok(sorted)
+    }
+
+    /// Puts items into as few intents as their size allows.
+    fn pack(&mut self, origin: &Origin<'_>, target: &str, items: Vec<IntentItem>) {
+        // Full from the start: the first item opens an intent of its own, never the one of another target.
+        let mut bytes = usize::MAX;
+        for item in items {
+            let size = item.work_item.len();
+            match self.intents.last_mut() {
+                Some(intent) if bytes.saturating_add(size) <= INTENT_BYTES => {
+                    bytes += size;
+                    intent.items.push(item);
+                }
+                _ => {
+                    bytes = size;
+                    self.intents.push(OutboxIntent {
+                        instance_id: origin.instance_id.to_owned(),
+                        idempotency_key: format!("{}-{}", origin.token, self.intents.len()),
+                        target_instance_id: target.to_owned(),
+                        items: vec![item],
+                        payload: None,
+                        created_at: origin.now,
+                        attempt_count: 0,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Makes room: when the rest does not fit beside `taken` operations and bytes, the own items leave as intents too.
+    pub(super) fn fit(mut self, origin: &Origin<'_>, taken: &Batch<Durable>) -> Self {
+        let bytes = |text: &str| text.len() + 512;
+        let size: usize = self.workers.iter().map(|item| bytes(&item.work_item)).sum::<usize>()
+            + self.own.iter().map(|item| bytes(&item.work_item)).sum::<usize>()
+            + self
+                .intents
+                .iter()
+                .flat_map(|intent| &intent.items)
+                .map(|item| bytes(&item.work_item))
+                .sum::<usize>();
+        let count = self.workers.len() + self.own.len() + self.intents.len();
+        let fits = taken.len() + count <= MAX_BATCH_OPERATIONS
+            // Items are text inside JSON: quotation marks are escaped and take two bytes.
+            && taken.size_bytes() + size + size / 4 <= MAX_REQUEST_BYTES;
+        if fits {
+            return self;
+        }
+        let workers = std::mem::take(&mut self.workers).into_iter().map(|item| IntentItem {
+            queue: IntentQueue::Worker,
+            work_item: item.work_item,
+            visible_at: item.visible_at,
+        });
+        let own = std::mem::take(&mut self.own).into_iter().map(|item| IntentItem {
+            queue: IntentQueue::Orchestrator,
+            work_item: item.work_item,
+            visible_at: item.visible_at,
+        });
+        let items: Vec<IntentItem> = workers.chain(own).collect();
+        self.pack(origin, origin.instance_id, items);
+        self
+    }
+
+    /// Adds everything to the commit. The indexes are those of the worker items, in order.
+    pub(super) fn add_to(
+        &self,
+        batch: &mut Batch<Durable>,
+    ) -> Result<Vec<OperationIndex>, BatchError> {
+        let workers = self
+            .workers
+            .iter()
+            .map(|item| batch.create(item))
+            .collect::<Result<_, _>>()?;
+        for item in &self.own {
+            batch.create(item)?;
+        }
+        for intent in &self.intents {
+            batch.create(intent)?;
+        }
+        Ok(workers)
+    }
+}
+
+/// When a message is due: a timer's says so itself.
+fn due(item: &WorkItem, now: Timestamp) -> Timestamp {
+    match item {
+        WorkItem::TimerFired { fire_at_ms, .. } => Timestamp::from_millis(*fire_at_ms).max(now),
+        _ => now,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ORIGIN: Origin<'_> = Origin {
+        instance_id: "parent",
+        token: "t",
+        now: Timestamp::from_millis(1_000),
+    };
+
+    fn activity(id: u64, input: &str) -> WorkItem {
+        WorkItem::ActivityExecute {
+            instance: "parent".to_owned(),
+            execution_id: 1,
+            id,
+            name: "Work".to_owned(),
+            input: input.to_owned(),
+            session_id: None,
+            tag: None,
+        }
+    }
+
+    fn event(instance: &str, data: &str) -> WorkItem {
+        WorkItem::ExternalRaised {
+            instance: instance.to_owned(),
+            name: "Event".to_owned(),
+            data: data.to_owned(),
+        }
+    }
+
+    #[test]
+    fn messages_to_one_instance_travel_together() {
+        let items = [event("a", "1"), event("b", "2"), event("a", "3"), event("parent", "4")];
+        let sorted = Outgoing::sort(&ORIGIN, &[], &items, &[]).unwrap();
+        assert_eq!(sorted.own.len(), 1);
+        let targets: Vec<_> = sorted
+            .intents
+            .iter()
+            .map(|intent| (&*intent.target_instance_id, intent.items.len()))
+            .collect();
+        assert_eq!(targets, [("a", 2), ("b", 1)]);
+    }
+
+    #[test]
+    fn targets_never_share_an_intent() {
+        let large = "x".repeat(INTENT_BYTES / 2);
+        let items = [event("a", &large), event("a", &large), event("a", "s"), event("b", "s")];
+        let sorted = Outgoing::sort(&ORIGIN, &[], &items, &[]).unwrap();
+        let targets: Vec<_> = sorted
+            .intents
+            .iter()
+            .map(|intent| (&*intent.target_instance_id, intent.items.len()))
+            .collect();
+        assert_eq!(targets, [("a", 1), ("a", 2), ("b", 1)]);
+        let keys: HashSet<_> = sorted.intents.iter().map(|i| &i.idempotency_key).collect();
+        assert_eq!(keys.len(), 3);
+    }
+
+    #[test]
+    fn what_is_cancelled_in_its_own_turn_is_never_sent() {
+        let cancelled = [ScheduledActivityIdentifier {
+            instance: "parent".to_owned(),
+            execution_id: 1,
+            activity_id: 2,
+        }];
+        let items = [activity(1, ""), activity(2, "")];
+        let sorted = Outgoing::sort(&ORIGIN, &items, &[], &cancelled).unwrap();
+        assert_eq!(sorted.workers.len(), 1);
+        assert_eq!(sorted.workers[0].activity_id, 1);
+    }
+
+    #[test]
+    fn more_than_a_batch_holds_leaves_in_a_few_intents() {
+        let items: Vec<_> = (0..5_000).map(|id| activity(id, "input")).collect();
+        let sorted = Outgoing::sort(&ORIGIN, &items, &[], &[]).unwrap();
+        let mut batch = Batch::new("parent");
+        let fitted = sorted.fit(&ORIGIN, &batch);
+        assert!(fitted.workers.is_empty());
+        let sent: usize = fitted.intents.iter().map(|intent| intent.items.len()).sum();
+        assert_eq!(sent, 5_000);
+        fitted.add_to(&mut batch).unwrap();
+        assert!(batch.len() < 5, "{} operations", batch.len());
+    }
+}

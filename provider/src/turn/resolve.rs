@@ -1,0 +1,40 @@
+//! After a lost answer: did it happen?
+
+use cdb_model::Stored;
+use duroxide::providers::ProviderError;
+
+use super::table::Turn;
+use crate::documents::Instance;
+use crate::history;
+use crate::provider::Inner;
+
+/// What became of a turn.
+#[derive(Debug)]
+pub(super) enum Fate {
+    /// Its commit took place.
+    Committed,
+    /// The lock is still ours; the instance as it is now.
+    Held(Stored<Instance>),
+    /// Somebody else has the instance, or it is gone.
+    Lost,
+}
+
+/// Reads the instance and compares its tokens with the turn's.
+pub(super) async fn fate(
+    inner: &Inner,
+    operation: &'static str,
+    turn: &Turn,
+) -> Result<Fate, ProviderError> {
+    let instance_id = &turn.instance.document.instance_id;
+    let Some(stored) = history::read_instance(&inner.container, operation, instance_id).await? else {
+        return Ok(Fate::Lost);
+    };
+    let token = Some(turn.token.as_str());
+    if stored.document.commit_token.as_deref() == token {
+        Ok(Fate::Committed)
+    } else if stored.document.lock_token.as_deref() == token {
+        Ok(Fate::Held(stored))
+    } else {
+        Ok(Fate::Lost)
+    }
+}

@@ -1,0 +1,157 @@
+//! The turns this process works on, by lock token, and the instances that are busy here.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cdb_model::{ETag, Stored, Timestamp};
+use tokio::sync::Mutex as AsyncMutex;
+
+use crate::documents::{Instance, OrchestratorItem};
+use crate::kv::KvState;
+
+/// What a lock holder knows about the instance since the lock was taken.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    pub(crate) token: String,
+    /// The claim in this process that the lock was taken under.
+    pub(crate) claim: u64,
+    /// The instance as locked: its ETag is the one that the commit is conditional on.
+    pub(crate) instance: Stored<Instance>,
+    pub(crate) messages: Vec<Stored<OrchestratorItem>>,
+    pub(crate) kv: KvState,
+}
+
+impl Turn {
+    /// Whether the lock still holds at `now`.
+    pub(crate) fn holds(&self, now: Timestamp) -> bool {
+        self.instance.document.is_locked(now)
+    }
+
+    /// A write of ours succeeded and gave the instance this version.
+    pub(crate) fn advance(&mut self, instance: Instance, etag: ETag) {
+        self.instance.document = instance;
+        self.instance.etag = etag;
+    }
+}
+
+/// A turn in the table. Renewal and commit of one turn both move its ETag, so they take turns.
+pub(crate) type SharedTurn = Arc<AsyncMutex<Turn>>;
+
+/// All turns of this process.
+#[derive(Debug, Default)]
+pub(crate) struct TurnTable {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    turns: HashMap<String, SharedTurn>,
+    busy: HashMap<String, Busy>,
+    /// Instances that another runtime holds, or that cannot be worked on for now, and until when.
+    avoided: HashMap<String, Timestamp>,
+}
+
+#[derive(Debug)]
+struct Busy {
+    /// Locks end by themselves; until then nobody here needs to look at the instance.
+    until: Timestamp,
+    /// Which claim this is, so that a late release does not remove a newer one.
+    claim: u64,
+    /// Somebody asked for the instance meanwhile.
+    wanted: bool,
+}
+
+/// How many avoided instances are remembered before the outdated ones are dropped.
+const AVOIDED_BEFORE_SWEEP: usize = 1024;
+
+impl TurnTable {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // The state is valid between any two statements, so a panic elsewhere does not spoil it.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Claims an instance for a try in this process, until `until` at the latest. `false` while another dispatcher of
+    /// this process has it, or while it is avoided.
+    pub(crate) fn claim(
+        &self,
+        instance_id: &str,
+        now: Timestamp,
+        until: Timestamp,
+        claim: u64,
+    ) -> bool {
+        let mut state = self.state();
+        if state.avoided.get(instance_id).is_some_and(|&until| until > now) {
+            return false;
+        }
+        if let Some(busy) = state.busy.get_mut(instance_id)
+            && busy.until > now
+        {
+            busy.wanted = true;
+            return false;
+        }
+        let busy = Busy {
+            until,
+            claim,
+            wanted: false,
+        };
+        state.busy.insert(instance_id.to_owned(), busy);
+        true
+    }
+
+    /// Gives a claim back. Returns whether somebody asked for the instance meanwhile.
+    pub(crate) fn release(&self, instance_id: &str, claim: u64) -> bool {
+        let mut state = self.state();
+        match state.busy.get(instance_id) {
+            Some(busy) if busy.claim == claim => {
+                let wanted = busy.wanted;
+                state.busy.remove(instance_id);
+                wanted
+            }
+            _ => false,
+        }
+    }
+
+    /// The lock now holds until `until`.
+    pub(crate) fn extend(&self, instance_id: &str, claim: u64, until: Timestamp) {
+        if let Some(busy) = self.state().busy.get_mut(instance_id)
+            && busy.claim == claim
+        {
+            busy.until = until;
+        }
+    }
+
+    /// Nobody here looks at the instance before `until`.
+    pub(crate) fn avoid(&self, instance_id: &str, now: Timestamp, until: Timestamp) {
+        let mut state = self.state();
+        if state.avoided.len() >= AVOIDED_BEFORE_SWEEP {
+            state.avoided.retain(|_, until| *until > now);
+        }
+        state.avoided.insert(instance_id.to_owned(), until);
+    }
+
+    /// Registers a turn whose lock was won.
+    pub(crate) fn insert(&self, turn: Turn) {
+        let token = turn.token.clone();
+        self.state()
+            .turns
+            .insert(token, Arc::new(AsyncMutex::new(turn)));
+    }
+
+    /// The turn of a lock token.
+    pub(crate) fn get(&self, token: &str) -> Option<SharedTurn> {
+        self.state().turns.get(token).cloned()
+    }
+
+    /// The turn is over, whatever its end.
+    pub(crate) fn remove(&self, token: &str) {
+        self.state().turns.remove(token);
+    }
+
+    /// Forgets turns whose lock has ended long ago: their runtime gave up on them.
+    pub(crate) fn sweep(&self, now: Timestamp) {
+        self.state().turns.retain(|_, turn| {
+            turn.try_lock()
+                .map_or(true, |turn| turn.instance.document.locked_until >= Some(now))
+        });
+    }
+}

@@ -1,0 +1,7 @@
+//! Waiting for work without asking for it all the time.
+
+mod lobby;
+mod pace;
+
+pub(crate) use lobby::{Lobby, Waiter};
+pub(crate) use pace::Pace;

@@ -1,0 +1,70 @@
+//! Extending the lock of an activity that takes longer.
+
+use std::time::Duration;
+
+use cdb_model::{Batch, Patch};
+use duroxide::providers::ProviderError;
+
+use super::fetch::read;
+use crate::documents::{Durable, WorkerItem};
+use crate::error::{lock_lost, provider_error, unreadable};
+use crate::provider::Inner;
+
+const RENEW: &str = "renew_work_item_lock";
+
+/// Implements `Provider::renew_work_item_lock`. A lock that cannot be renewed tells the worker that its activity was
+/// cancelled.
+pub(crate) async fn renew(
+    inner: &Inner,
+    token: &str,
+    extend_for: Duration,
+) -> Result<(), ProviderError> {
+    let shared = inner
+        .work
+        .get(token)
+        .ok_or_else(|| lock_lost(RENEW, "this process holds no such lock"))?;
+    let mut lock = shared.lock().await;
+    let now = inner.container.now();
+    if !lock.holds(now) {
+        inner.work.remove(&lock);
+        return Err(lock_lost(RENEW, "it has expired"));
+    }
+    let mut item = lock.item.document.clone();
+    item.locked_until = Some(now + extend_for);
+    item.visible_at = now + extend_for;
+    let patch = Patch::<WorkerItem>::new()
+        .set(WorkerItem::LOCKED_UNTIL, item.locked_until)
+        .set(WorkerItem::VISIBLE_AT, item.visible_at);
+    let mut batch = Batch::<Durable>::new(&*item.instance_id);
+    batch
+        .patch_stored(&lock.item, &patch)
+        .map_err(|error| unreadable(RENEW, error))?;
+    if let Some(touch) = inner.sessions.touch(&inner.container, &item, now).await? {
+        touch.add_to(&mut batch).map_err(|error| unreadable(RENEW, error))?;
+    }
+    let written = inner
+        .container
+        .execute(&batch)
+        .await
+        .and_then(|outcome| outcome.etag(0));
+    match written {
+        Ok(etag) => {
+            inner.work.extend(&lock.item, now + extend_for);
+            lock.advance(item, etag);
+            Ok(())
+        }
+        Err(error) if error.is_ambiguous() => match read(inner, RENEW, &lock.item).await? {
+            // Ours, renewed or not: the caller renews again well before the lock ends.
+            Some(stored) if stored.document.lock_token.as_deref() == Some(token) => {
+                lock.advance(stored.document, stored.etag);
+                Ok(())
+            }
+            _ => Err(lock_lost(RENEW, "the activity was cancelled, or another worker took it")),
+        },
+        Err(error) if error.is_not_found() || error.is_precondition_failed() => {
+            inner.work.remove(&lock);
+            Err(lock_lost(RENEW, "the activity was cancelled, or another worker took it"))
+        }
+        Err(error) => Err(provider_error(RENEW, &error)),
+    }
+}

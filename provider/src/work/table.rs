@@ -1,0 +1,113 @@
+//! The activities this process runs, by lock token.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cdb_model::{ETag, ItemId, Stored, Timestamp};
+use tokio::sync::Mutex as AsyncMutex;
+
+use crate::documents::WorkerItem;
+
+/// An activity that this process has locked.
+#[derive(Debug)]
+pub(crate) struct WorkLock {
+    pub(crate) token: String,
+    /// The item as locked: its ETag is the one that renewal and end are conditional on.
+    pub(crate) item: Stored<WorkerItem>,
+}
+
+impl WorkLock {
+    /// Whether the lock still holds at `now`.
+    pub(crate) fn holds(&self, now: Timestamp) -> bool {
+        self.item.document.locked_until.is_some_and(|until| until > now)
+    }
+
+    /// A write of ours succeeded and gave the item this version.
+    pub(crate) fn advance(&mut self, item: WorkerItem, etag: ETag) {
+        self.item.document = item;
+        self.item.etag = etag;
+    }
+}
+
+/// A lock in the table. Renewal and end both move its ETag, so they take turns.
+pub(crate) type SharedLock = Arc<AsyncMutex<WorkLock>>;
+
+/// All activities of this process.
+#[derive(Debug, Default)]
+pub(crate) struct WorkTable {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    locks: HashMap<String, SharedLock>,
+    /// Items that a dispatcher of this process is trying or running, and until when at the latest.
+    busy: HashMap<(String, ItemId), Timestamp>,
+}
+
+impl WorkTable {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // The state is valid between any two statements, so a panic elsewhere does not spoil it.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Claims an item for this process's next lock. `false` while another dispatcher here has it.
+    pub(crate) fn claim(
+        &self,
+        item: &Stored<WorkerItem>,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> bool {
+        let mut state = self.state();
+        let busy = state.busy.entry(key(item)).or_default();
+        if *busy > now {
+            return false;
+        }
+        *busy = until;
+        true
+    }
+
+    /// Gives a claim back.
+    pub(crate) fn release(&self, item: &Stored<WorkerItem>) {
+        self.state().busy.remove(&key(item));
+    }
+
+    /// Registers a lock that was won.
+    pub(crate) fn insert(&self, lock: WorkLock) {
+        let mut state = self.state();
+        let until = lock.item.document.locked_until.unwrap_or_default();
+        state.busy.insert(key(&lock.item), until);
+        let token = lock.token.clone();
+        state.locks.insert(token, Arc::new(AsyncMutex::new(lock)));
+    }
+
+    /// The lock of a token.
+    pub(crate) fn get(&self, token: &str) -> Option<SharedLock> {
+        self.state().locks.get(token).cloned()
+    }
+
+    /// The lock now holds until `until`.
+    pub(crate) fn extend(&self, item: &Stored<WorkerItem>, until: Timestamp) {
+        self.state().busy.insert(key(item), until);
+    }
+
+    /// The lock is over, whatever its end.
+    pub(crate) fn remove(&self, lock: &WorkLock) {
+        let mut state = self.state();
+        state.locks.remove(&lock.token);
+        state.busy.remove(&key(&lock.item));
+    }
+
+    /// Forgets locks that have ended long ago: their runtime gave up on them.
+    pub(crate) fn sweep(&self, now: Timestamp) {
+        let mut state = self.state();
+        state
+            .locks
+            .retain(|_, lock| lock.try_lock().map_or(true, |lock| lock.holds(now)));
+        state.busy.retain(|_, until| *until > now);
+    }
+}
+
+fn key(item: &Stored<WorkerItem>) -> (String, ItemId) {
+    (item.document.instance_id.clone(), item.id.clone())
+}
