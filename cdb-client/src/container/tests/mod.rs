@@ -1,6 +1,9 @@
 //! The typed container against scripts: what is sent, in which order, and what comes back.
 
+mod batch;
 mod bootstrap;
 mod feed;
+mod point;
 mod query;
 mod shelf;
+mod shop;

@@ -1,0 +1,228 @@
+//! Batches and bulks: who is to blame, what is sent again, and what stays open.
+
+use cdb_model::{Batch, BulkBatch, Document, ETag};
+use serde_json::{Value, json};
+
+use super::shelf::listing;
+use super::shop::{Order, Profile, Shop, order, profile, shop};
+use crate::error::ErrorKind;
+use crate::scripted::{Script, Step};
+use crate::transport::Delivery;
+
+fn results(codes: &[u16]) -> Step {
+    let results: Vec<Value> = codes
+        .iter()
+        .map(|code| json!({"statusCode": code, "requestCharge": 1.0, "eTag": "\"v\""}))
+        .collect();
+    let mut step = Step::json(&results);
+    if let Step::Answer(answer) = &mut step {
+        answer.status = if codes.iter().all(|&code| code < 300) {
+            200
+        } else {
+            207
+        };
+    }
+    step
+}
+
+fn batch() -> Batch<Shop> {
+    let mut batch = Batch::new("ann");
+    batch.create(&order(1)).unwrap();
+    batch
+        .replace_if_match(&profile(), &ETag::new("\"v1\""))
+        .unwrap();
+    batch.delete(&order(2).key()).unwrap();
+    batch
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_goes_out_whole_with_its_etags() {
+    let script = Script::new([results(&[201, 200, 204]).header("x-ms-request-charge", "20.5")]);
+    let outcome = shop(&script).execute(&batch()).await.unwrap();
+    assert_eq!(outcome.etag(0.into()).unwrap().as_str(), "\"v\"");
+    assert!((outcome.charge() - 20.5).abs() < f64::EPSILON);
+    let request = &script.requests()[0];
+    for name in ["x-ms-cosmos-is-batch-request", "x-ms-cosmos-batch-atomic"] {
+        assert_eq!(request.headers[name], "True");
+    }
+    assert_eq!(
+        request.headers["x-ms-documentdb-partitionkey"],
+        r#"["ann"]"#
+    );
+    let body: Vec<Value> = serde_json::from_slice(&request.body).unwrap();
+    assert_eq!(body[0]["operationType"], "Create");
+    assert_eq!(body[1]["ifMatch"], "\"v1\"");
+    assert_eq!(body[2], json!({"operationType": "Delete", "id": "order:2"}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_operation_to_blame_decides_the_error() {
+    for (codes, kind, index) in [
+        ([409, 424, 424], ErrorKind::Conflict, 0),
+        ([424, 412, 424], ErrorKind::PreconditionFailed, 1),
+        ([424, 424, 404], ErrorKind::NotFound, 2),
+        ([424, 413, 424], ErrorKind::TooLarge, 1),
+    ] {
+        let script = Script::new([results(&codes)]);
+        let error = shop(&script).execute(&batch()).await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.operation_index()),
+            (kind, Some(index)),
+            "{error}"
+        );
+        assert!(!error.is_ambiguous());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_was_throttled_or_raced_inside_goes_out_again() {
+    let script = Script::new([
+        results(&[424, 429, 424]),
+        results(&[449, 424, 424]),
+        results(&[201, 200, 204]),
+    ]);
+    shop(&script).execute(&batch()).await.unwrap();
+    assert_eq!(script.requests().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_without_an_answer_is_not_sent_again() {
+    for lost in [
+        Step::NoAnswer(Delivery::Unknown),
+        Step::refusal(408, 0),
+        Step::Hang,
+    ] {
+        let script = Script::new([lost]);
+        let error = shop(&script).execute(&batch()).await.unwrap_err();
+        assert!(error.is_ambiguous(), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_accepted_batch_with_an_unreadable_answer_may_have_been_carried_out() {
+    for answer in [Step::status(200).body("oops"), results(&[201])] {
+        let script = Script::new([answer]);
+        let error = shop(&script).execute(&batch()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Protocol);
+        assert!(error.is_ambiguous(), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_does_no_harm_twice_is_sent_again_and_its_reads_come_back() {
+    let read = json!([
+        {"statusCode": 200, "eTag": "\"v\""},
+        {"statusCode": 200, "resourceBody": {"id": "profile:ann", "type": "profile", "customer": "ann", "name": "Ann", "_etag": "\"v\"", "_ts": 1}},
+    ]);
+    let script = Script::new([Step::NoAnswer(Delivery::Unknown), Step::json(&read)]);
+    let mut batch = Batch::<Shop>::new("ann");
+    batch.upsert(&order(1)).unwrap();
+    let index = batch.read(&profile().key()).unwrap();
+    let outcome = shop(&script).execute(&batch).await.unwrap();
+    let stored = outcome.document::<Profile>(index).unwrap().unwrap();
+    assert_eq!(stored.document, profile());
+    assert!(outcome.document::<Order>(index).is_err());
+    assert_eq!(
+        script.sent_header("prefer"),
+        [None, None],
+        "a minimal answer may hold no reads"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_batch_is_refused_unsent() {
+    let script = Script::default();
+    let error = shop(&script).execute(&Batch::new("ann")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Configuration);
+}
+
+fn order_of(customer: &str, number: u64) -> Order {
+    Order {
+        customer: customer.to_owned(),
+        ..order(number)
+    }
+}
+
+/// `redmond` lies at 22E3…, `inst-1` at 23A8….
+fn bulk() -> BulkBatch<Shop> {
+    let mut bulk = BulkBatch::new();
+    bulk.upsert(&order_of("redmond", 1)).unwrap();
+    bulk.upsert(&order_of("inst-1", 2)).unwrap();
+    bulk.create(&order_of("redmond", 3)).unwrap();
+    bulk
+}
+
+fn codes(results: Vec<crate::Result<crate::OperationResult>>) -> Vec<u16> {
+    results
+        .into_iter()
+        .map(|result| match result {
+            Ok(result) => result.status().code,
+            Err(error) => error.status().map_or(0, |status| status.code),
+        })
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bulk_is_grouped_by_range_and_each_operation_has_its_own_result() {
+    let script = Script::new([
+        listing(&[("1", "", "23", &[]), ("2", "23", "FF", &[])]),
+        results(&[200, 409]),
+        results(&[429]),
+        results(&[201]),
+    ]);
+    assert_eq!(
+        codes(shop(&script).execute_bulk(&bulk()).await),
+        [200, 201, 409]
+    );
+    let requests = &script.requests()[1..];
+    let sent: Vec<Vec<Value>> = requests
+        .iter()
+        .map(|request| serde_json::from_slice(&request.body).unwrap())
+        .collect();
+    assert_eq!(sent.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1, 1]);
+    assert_eq!(sent[0][1]["partitionKey"], r#"["redmond"]"#);
+    assert_eq!(sent[0][1]["operationType"], "Create");
+    assert_eq!(sent[2][0]["resourceBody"]["id"], "order:2");
+    assert_eq!(requests[0].headers["x-ms-cosmos-batch-atomic"], "False");
+    assert_eq!(
+        requests[0].headers["x-ms-documentdb-partitionkeyrangeid"],
+        "1"
+    );
+    assert!(
+        !requests[0]
+            .headers
+            .contains_key("x-ms-documentdb-partitionkey")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bulk_follows_a_split() {
+    let script = Script::new([
+        listing(&[("0", "", "FF", &[])]),
+        Step::refusal(410, 1002),
+        listing(&[("1", "", "23", &["0"]), ("2", "23", "FF", &["0"])]),
+        results(&[201, 201]),
+        results(&[201]),
+    ]);
+    assert_eq!(
+        codes(shop(&script).execute_bulk(&bulk()).await),
+        [201, 201, 201]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_bulk_is_sent_again_only_where_that_does_no_harm() {
+    let script = Script::new([
+        listing(&[("1", "", "23", &[]), ("2", "23", "FF", &[])]),
+        Step::NoAnswer(Delivery::Unknown),
+        Step::NoAnswer(Delivery::Unknown),
+        results(&[200]),
+    ]);
+    let outcome = shop(&script).execute_bulk(&bulk()).await;
+    let open: Vec<bool> = outcome
+        .iter()
+        .map(|result| matches!(result, Err(error) if error.is_ambiguous()))
+        .collect();
+    // Range 1 has a create among its operations.
+    assert_eq!(open, [true, false, true]);
+}

@@ -1,0 +1,217 @@
+//! Point operations: the requests they become, and what happens after a lost answer.
+
+use cdb_model::{Document, ETag, PartitionKey, Patch};
+use serde_json::json;
+
+use super::shop::{Order, Profile, order, profile, shop};
+use crate::error::{Error, ErrorKind};
+use crate::scripted::{Script, Step};
+use crate::transport::Delivery;
+
+const ITEMS: &str = "https://account.documents.azure.com/dbs/db/colls/c/docs";
+
+fn written(code: u16) -> Step {
+    Step::status(code)
+        .header("etag", "\"v2\"")
+        .header("x-ms-request-charge", "6.5")
+}
+
+fn lost() -> Step {
+    Step::NoAnswer(Delivery::Unknown)
+}
+
+fn etag() -> ETag {
+    ETag::new("\"v1\"")
+}
+
+#[tokio::test(start_paused = true)]
+async fn creating_sends_the_stored_form_and_names_the_partition() {
+    let script = Script::new([written(201)]);
+    let stored = shop(&script).create(&order(7)).await.unwrap();
+    assert_eq!(
+        (stored.id.as_str(), stored.etag.as_str()),
+        ("order:7", "\"v2\"")
+    );
+    assert!((stored.charge - 6.5).abs() < f64::EPSILON);
+    let request = &script.requests()[0];
+    assert_eq!(
+        (request.method.as_str(), request.url.as_str()),
+        ("POST", ITEMS)
+    );
+    assert_eq!(
+        request.headers["x-ms-documentdb-partitionkey"],
+        r#"["ann"]"#
+    );
+    assert_eq!(request.headers["prefer"], "return=minimal");
+    assert!(!request.headers.contains_key("x-ms-documentdb-is-upsert"));
+    let body: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
+    assert_eq!(
+        body,
+        json!({"id": "order:7", "type": "order", "customer": "ann", "number": 7, "status": "new", "viewCount": 0})
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_without_condition_are_sent_again_after_a_lost_answer() {
+    let script = Script::new([
+        lost(),
+        written(200),
+        lost(),
+        written(200),
+        lost(),
+        Step::status(204),
+    ]);
+    let container = shop(&script);
+    container.upsert(&order(7)).await.unwrap();
+    container.replace(&profile()).await.unwrap();
+    container.delete(&profile().key()).await.unwrap();
+    let methods: Vec<String> = script
+        .requests()
+        .iter()
+        .map(|r| r.method.to_string())
+        .collect();
+    assert_eq!(methods, ["POST", "POST", "PUT", "PUT", "DELETE", "DELETE"]);
+    assert_eq!(
+        script.requests()[0].headers["x-ms-documentdb-is-upsert"],
+        "True"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn conditional_writes_are_not_sent_again_after_a_lost_answer() {
+    let script = Script::new([lost(), lost(), lost(), lost()]);
+    let container = shop(&script);
+    let patch = Patch::<Profile>::new().set(Profile::NAME, "Anna".to_owned());
+    let outcomes: [Result<(), Error>; 4] = [
+        container
+            .replace_if_match(&profile(), &etag())
+            .await
+            .map(drop),
+        container
+            .upsert_if_match(&profile(), &etag())
+            .await
+            .map(drop),
+        container.delete_if_match(&profile().key(), &etag()).await,
+        container
+            .patch_if_match(&profile().key(), &patch, &etag())
+            .await
+            .map(drop),
+    ];
+    for outcome in outcomes {
+        assert!(outcome.unwrap_err().is_ambiguous());
+    }
+    assert_eq!(
+        script.sent_header("if-match"),
+        vec![Some("\"v1\"".to_owned()); 4]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_document_after_a_lost_deletion_is_that_deletion() {
+    let script = Script::new([lost(), Step::refusal(404, 0), Step::refusal(404, 0)]);
+    let container = shop(&script);
+    container.delete(&profile().key()).await.unwrap();
+    let error = container.delete(&profile().key()).await.unwrap_err();
+    assert!(error.is_not_found());
+}
+
+#[tokio::test(start_paused = true)]
+async fn reading_tells_a_missing_document_from_a_missing_container() {
+    let found = Step::json(&json!({
+        "id": "profile:ann", "type": "profile", "customer": "ann", "name": "Ann",
+        "_etag": "\"v3\"", "_ts": 1_500_000_000
+    }));
+    let script = Script::new([found, Step::refusal(404, 0), Step::refusal(404, 1003)]);
+    let container = shop(&script);
+    let stored = container.read(&profile().key()).await.unwrap().unwrap();
+    assert_eq!(
+        (stored.document, stored.etag.as_str()),
+        (profile(), "\"v3\"")
+    );
+    assert_eq!(script.requests()[0].url, format!("{ITEMS}/profile%3Aann"));
+    assert!(container.read(&profile().key()).await.unwrap().is_none());
+    assert!(
+        container
+            .read(&profile().key())
+            .await
+            .unwrap_err()
+            .is_not_found()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_document_of_another_type_under_the_id_is_an_error() {
+    let other =
+        Step::json(&json!({"id": "order:7", "type": "profile", "_etag": "\"v\"", "_ts": 1}));
+    let script = Script::new([other]);
+    let partition = PartitionKey::from("ann");
+    let error = shop(&script)
+        .read_in(&partition, &order(7).key())
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Decode);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_that_only_sets_is_sent_again_and_one_that_counts_is_not() {
+    let script = Script::new([lost(), written(200), lost()]);
+    let container = shop(&script);
+    let (partition, key) = (PartitionKey::from("ann"), order(7).key());
+    let sets = Patch::<Order>::new().set(Order::STATUS, "paid".to_owned());
+    container.patch_in(&partition, &key, &sets).await.unwrap();
+    let counts = Patch::<Order>::new().incr(Order::VIEW_COUNT, 1);
+    let error = container
+        .patch_in(&partition, &key, &counts)
+        .await
+        .unwrap_err();
+    assert!(error.is_ambiguous());
+    let request = &script.requests()[0];
+    assert_eq!(request.method, "PATCH");
+    assert_eq!(
+        request.headers["content-type"],
+        "application/json_patch+json"
+    );
+    assert_eq!(
+        request.body,
+        r#"{"operations":[{"op":"set","path":"/status","value":"paid"}]}"#
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_sent_is_an_error_before_anything_is() {
+    let script = Script::default();
+    let container = shop(&script);
+    let empty = Patch::<Profile>::new();
+    let error = container.patch(&profile().key(), &empty).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Encode);
+    let huge = Profile {
+        name: "x".repeat(3 * 1024 * 1024),
+        ..profile()
+    };
+    let error = container.create(&huge).await.unwrap_err();
+    assert!(error.to_string().contains("bytes"), "{error}");
+    assert!(script.requests().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_carries_no_session_token_and_the_read_after_it_does() {
+    let found = Step::json(
+        &json!({"id": "x", "type": "profile", "customer": "a", "name": "n", "_etag": "\"v\"", "_ts": 1}),
+    );
+    let script = Script::new([
+        written(201).header("x-ms-session-token", "0:-1#4"),
+        written(200),
+        found,
+    ]);
+    let container = shop(&script);
+    container.create(&profile()).await.unwrap();
+    container.upsert(&profile()).await.unwrap();
+    // Another handle of the same client shares the session.
+    container
+        .view::<super::shop::Shop>()
+        .read(&profile().key())
+        .await
+        .unwrap();
+    let tokens = script.sent_header("x-ms-session-token");
+    assert_eq!(tokens, [None, None, Some("0:-1#4".to_owned())]);
+}

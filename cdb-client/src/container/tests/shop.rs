@@ -1,0 +1,55 @@
+//! A container with two document types, one of which finds its partition by its key alone.
+
+use cdb_model::{Container, Document};
+use serde::{Deserialize, Serialize};
+
+use super::shelf::client;
+use crate::container::ContainerClient;
+use crate::scripted::Script;
+
+#[derive(Document, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "order", id = "order:{number}")]
+pub(super) struct Order {
+    #[document(partition_key)]
+    pub customer: String,
+    pub number: u64,
+    #[document(index)]
+    pub status: String,
+    pub view_count: u32,
+}
+
+#[derive(Document, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[document(type = "profile", id = "profile:{customer}")]
+pub(super) struct Profile {
+    #[document(partition_key)]
+    pub customer: String,
+    pub name: String,
+}
+
+#[derive(Container, Debug, PartialEq)]
+#[container(partition_key = "/customer", discriminator = "type")]
+pub(super) enum Shop {
+    Order(Order),
+    Profile(Profile),
+}
+
+pub(super) fn shop(script: &Script) -> ContainerClient<Shop> {
+    client(script).database("db").container("c")
+}
+
+pub(super) fn order(number: u64) -> Order {
+    Order {
+        customer: "ann".to_owned(),
+        number,
+        status: "new".to_owned(),
+        view_count: 0,
+    }
+}
+
+pub(super) fn profile() -> Profile {
+    Profile {
+        customer: "ann".to_owned(),
+        name: "Ann".to_owned(),
+    }
+}
