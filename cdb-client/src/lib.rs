@@ -1,4 +1,50 @@
 //! Typed client of Azure Cosmos DB (NoSQL) over its REST protocol.
+//!
+//! Speaks in the documents and containers of [`cdb_model`]: point operations, patches, transactional batches, bulks,
+//! queries within and across physical partitions, the change feed. Retries what may be retried, keeps session tokens,
+//! follows the service's clock, and says of every failure what kind it is and whether a write may have taken effect.
+//!
+//! ```no_run
+//! use cdb_client::{Bootstrap, CosmosClient, MasterKey};
+//! use cdb_model::{Container, Document, Query};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Document, Serialize, Deserialize)]
+//! #[document(type = "order", id = "order:{number}")]
+//! pub struct Order {
+//!     #[document(partition_key)]
+//!     pub customer: String,
+//!     pub number: u64,
+//!     #[document(index)]
+//!     pub status: String,
+//! }
+//!
+//! #[derive(Container)]
+//! #[container(partition_key = "/customer")]
+//! pub enum Shop {
+//!     Order(Order),
+//! }
+//!
+//! # async fn example(endpoint: &str, key: &str, order: Order) -> Result<(), cdb_client::Error> {
+//! let client = CosmosClient::builder(endpoint)
+//!     .credential(MasterKey::new(key)?)
+//!     .build()?;
+//! let shop = client
+//!     .database("shop")
+//!     .bootstrap::<Shop>("orders", Bootstrap::CreateIfMissing)
+//!     .await?;
+//! match shop.create(&order).await {
+//!     Err(error) if error.is_conflict() => { /* it was there */ }
+//!     created => drop(created?),
+//! }
+//! let paid = Query::<Order>::in_partition("ann").filter(Order::STATUS.eq("paid"));
+//! let orders = shop.query(paid).all().await?;
+//! # drop(orders); Ok(()) }
+//! ```
+//!
+//! The limits of what is retried are in [`RetryConfig`]; whether a write that got no answer is sent again follows from
+//! what it promises: an upsert, replace or delete without ETag is, a create, a conditional write or a batch is not, and
+//! then [`Error::is_ambiguous`] tells.
 
 mod client;
 mod clock;

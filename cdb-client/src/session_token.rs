@@ -59,6 +59,14 @@ impl SessionTokens {
         }
     }
 
+    /// Forgets all of them: the service cannot satisfy them, as after a container was deleted and created anew.
+    pub(crate) fn clear(&self) {
+        self.by_range
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+    }
+
     /// Follows a split or merge: a new range starts from the tokens of its parents, a range that is gone is forgotten
     /// (the service no longer knows its number).
     pub(crate) fn follow_ranges<'a>(&self, ranges: impl Iterator<Item = (&'a str, &'a [String])>) {

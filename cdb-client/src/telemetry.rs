@@ -91,7 +91,79 @@ pub(crate) fn call_ended(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use http::Method;
+    use metrics::{
+        Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString,
+        Unit,
+    };
+
     use super::*;
+    use crate::error::{Error, ErrorKind};
+    use crate::resource::Resource;
+
+    /// Keeps every value of every histogram as text.
+    #[derive(Default)]
+    struct Kept(Arc<Mutex<Vec<String>>>);
+
+    struct KeptHistogram {
+        key: Key,
+        values: Arc<Mutex<Vec<String>>>,
+    }
+
+    impl HistogramFn for KeptHistogram {
+        fn record(&self, value: f64) {
+            let labels: Vec<String> = self
+                .key
+                .labels()
+                .map(|label| format!("{}={}", label.key(), label.value()))
+                .collect();
+            let line = format!("{}{{{}}} {value}", self.key.name(), labels.join(","));
+            self.values.lock().unwrap().push(line);
+        }
+    }
+
+    impl Recorder for Kept {
+        fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+        fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
+            Counter::noop()
+        }
+
+        fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+            Gauge::noop()
+        }
+
+        fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+            Histogram::from_arc(Arc::new(KeptHistogram {
+                key: key.clone(),
+                values: self.0.clone(),
+            }))
+        }
+    }
+
+    #[test]
+    fn every_call_records_its_duration_and_charge_under_the_conventions() {
+        let kept = Kept::default();
+        let item = Resource::container("db", "c").item("a").unwrap();
+        let request = Request::new(OperationKind::Read, Method::GET, item);
+        let result = Err(Error::new(ErrorKind::Unavailable, "no answer"));
+        metrics::with_local_recorder(&kept, || {
+            let elapsed = Duration::from_millis(250);
+            call_ended(&call_span(&request), &request, 2, 1.5, elapsed, &result);
+        });
+        let labels = "{db.operation.name=read_item,db.response.status_code=none}";
+        assert_eq!(
+            *kept.0.lock().unwrap(),
+            [
+                format!("db.client.operation.duration{labels} 0.25"),
+                format!("azure.cosmosdb.client.operation.request_charge{labels} 1.5"),
+            ]
+        );
+    }
 
     #[test]
     fn database_and_container_are_read_from_the_link() {

@@ -17,6 +17,7 @@ use crate::request::Request;
 use crate::response::Response;
 use crate::retry::{Backoff, Jitter, Outcome, RetryConfig, Tries, Verdict, verdict};
 use crate::session_token::SessionTokens;
+use crate::status::Status;
 use crate::telemetry::{self, Attempt};
 use crate::transport::{Delivery, HttpRequest, Transport, TransportError};
 use crate::usage::Meter;
@@ -145,6 +146,7 @@ impl Pipeline {
                 Verdict::RetryAfter(asked) => call.backoff.delay(asked),
             };
             if call.started.elapsed() + delay >= self.parts.retry.deadline {
+                call.give_up_unsatisfiable_session(outcome);
                 return Err(call.refused(answer));
             }
             telemetry::retrying(&outcome, call.attempts, delay);
@@ -285,6 +287,15 @@ impl Call<'_> {
                 response,
             }),
             Err(error) => Err(self.unanswered(error)),
+        }
+    }
+
+    /// A replica may lag for a moment, not for a whole deadline. What did not come in that time never will: the container
+    /// was created anew by someone else, and the tokens speak of the old one.
+    fn give_up_unsatisfiable_session(&self, outcome: Outcome) {
+        let lagging = matches!(outcome, Outcome::Answered { status, .. } if status == Status::SESSION_NOT_AVAILABLE);
+        if let (true, Some(sessions)) = (lagging, self.sessions) {
+            sessions.clear();
         }
     }
 

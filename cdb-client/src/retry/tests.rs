@@ -199,6 +199,18 @@ async fn session_tokens_are_learnt_from_writes_and_refusals_and_sent_with_reads_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_that_no_replica_can_satisfy_is_given_up_with_the_call() {
+    let script = Script::new([Step::status(201).header("x-ms-session-token", "0:-1#5")]);
+    script.extend((0..40).map(|_| Step::refusal(404, 1002)));
+    let pipeline = pipeline(&script);
+    let sessions = SessionTokens::default();
+    pipeline.send(&create(), Some(&sessions)).await.unwrap();
+    let error = pipeline.send(&read(), Some(&sessions)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert_eq!(sessions.header(&SessionScope::Container), None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn attempts_and_charges_add_up_in_errors_and_usage() {
     let script = Script::new([
         Step::refusal(449, 0).header("x-ms-request-charge", "1.5"),
