@@ -93,14 +93,16 @@ impl CosmosClient {
             .clone()
     }
 
-    /// A container that is created anew under an old name has other ranges and other sessions. `None` stands for all
-    /// containers of the database.
+    /// Containers that are gone, or created anew under an old name, have other ranges and other sessions. `None` stands
+    /// for all containers of the database. Handles to them go on working.
     pub(crate) fn forget(&self, database: &str, container: Option<&str>) {
         self.inner
             .contexts
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .retain(|(of, name), _| of != database || container.is_some_and(|c| c != name));
+            .iter()
+            .filter(|((of, name), _)| of == database && container.is_none_or(|c| c == name))
+            .for_each(|(_, context)| context.forget());
     }
 }
 

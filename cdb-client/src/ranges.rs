@@ -122,6 +122,11 @@ impl RangeCache {
             .clone()
     }
 
+    /// The next who asks has to list them.
+    pub(crate) fn clear(&self) {
+        *self.map.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// The map, loaded at most once at a time. With `stale`, another one than that.
     pub(crate) async fn load<F>(
         &self,

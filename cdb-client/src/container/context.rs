@@ -13,7 +13,7 @@ use crate::operation::OperationKind;
 use crate::ranges::{ListedRange, RangeCache, RangeMap};
 use crate::request::Request;
 use crate::resource::{Resource, check_name};
-use crate::retry::{Pipeline, Settled};
+use crate::retry::{Pipeline, Repeat, Settled};
 use crate::session_token::{SessionScope, SessionTokens};
 
 /// One container of one account.
@@ -46,6 +46,22 @@ impl ContainerContext {
             sessions: SessionTokens::default(),
             ranges: RangeCache::default(),
         }
+    }
+
+    /// Forgets what is only true of the container as it was.
+    pub(crate) fn forget(&self) {
+        self.sessions.clear();
+        self.ranges.clear();
+    }
+
+    /// Deletes the container and everything in it.
+    pub(crate) async fn delete(&self) -> Result<()> {
+        let resource = self.resource.clone();
+        let request = Request::new(OperationKind::DeleteContainer, Method::DELETE, resource)
+            .repeat(Repeat::Always);
+        let settled = self.send(&request).await;
+        self.forget();
+        settled.map(drop)
     }
 
     /// Sends a request about this container.

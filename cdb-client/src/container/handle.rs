@@ -72,6 +72,14 @@ impl<C: Container> ContainerClient<C> {
         self.context.pipeline.meter.snapshot()
     }
 
+    /// Deletes the container and everything in it.
+    ///
+    /// # Errors
+    /// [`is_not_found`](crate::Error::is_not_found) when there is none.
+    pub async fn delete_container(&self) -> Result<()> {
+        self.context.delete().await
+    }
+
     /// The physical partitions as they are known; lists them the first time.
     ///
     /// # Errors

@@ -36,18 +36,6 @@ struct LiveContainer {
 }
 
 impl DatabaseClient {
-    /// Deletes the container `name` and everything in it.
-    ///
-    /// # Errors
-    /// [`is_not_found`](Error::is_not_found) when there is none.
-    pub async fn delete_container(&self, name: &str) -> Result<()> {
-        check_name("container", name)?;
-        let resource = Resource::container(self.name(), name);
-        let request = Request::new(OperationKind::DeleteContainer, Method::DELETE, resource);
-        self.client().forget(self.name(), Some(name));
-        self.send(&request.repeat(Repeat::Always)).await.map(drop)
-    }
-
     /// Deletes this database and everything in it.
     ///
     /// # Errors
@@ -56,8 +44,9 @@ impl DatabaseClient {
         check_name("database", self.name())?;
         let resource = Resource::database(self.name());
         let request = Request::new(OperationKind::DeleteDatabase, Method::DELETE, resource);
+        let settled = self.send(&request.repeat(Repeat::Always)).await;
         self.client().forget(self.name(), None);
-        self.send(&request.repeat(Repeat::Always)).await.map(drop)
+        settled.map(drop)
     }
 
     /// How far the index of the container `name` follows its policy, in percent. Below 100 after a change of the policy,
