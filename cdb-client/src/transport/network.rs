@@ -173,16 +173,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/dbs", listener.local_addr().unwrap());
         drop(listener);
-        let error = Network::new(ServerProof::None)
-            .unwrap()
-            .send(HttpRequest {
-                method: http::Method::GET,
-                url,
-                headers: http::HeaderMap::new(),
-                body: bytes::Bytes::new(),
-            })
-            .await
-            .unwrap_err();
+        let error = get(ServerProof::None, url).await.unwrap_err();
         assert_eq!(error.delivery, Delivery::NotSent);
         assert!(error.to_string().contains("refused"), "{error}");
     }
@@ -207,5 +198,58 @@ mod tests {
             .unwrap_err();
         server.await.unwrap();
         assert_eq!(error.delivery, Delivery::Unknown, "{error}");
+    }
+
+    /// A server that shows a certificate nobody knows, and answers every request with 200.
+    async fn self_signed_server() -> String {
+        let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let key =
+            rustls::pki_types::PrivateKeyDer::try_from(signed.signing_key.serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![signed.cert.der().clone()], key)
+            .unwrap();
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://{}/dbs", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+            let (stream, _) = listener.accept().await.unwrap();
+            // A client that does not trust us hangs up here.
+            let Ok(mut stream) = acceptor.accept(stream).await else {
+                return;
+            };
+            let mut request = [0; 1024];
+            stream.read(&mut request).await.unwrap();
+            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+            stream.write_all(answer).await.unwrap();
+        });
+        url
+    }
+
+    async fn get(proof: ServerProof, url: String) -> Result<HttpResponse, TransportError> {
+        let request = HttpRequest {
+            method: http::Method::GET,
+            url,
+            headers: http::HeaderMap::new(),
+            body: bytes::Bytes::new(),
+        };
+        Network::new(proof).unwrap().send(request).await
+    }
+
+    #[tokio::test]
+    async fn a_certificate_that_nobody_signed_is_refused_unless_that_was_asked_for() {
+        let url = self_signed_server().await;
+        let error = get(ServerProof::TrustedCertificate, url).await.unwrap_err();
+        assert_eq!(error.delivery, Delivery::NotSent);
+        assert!(error.to_string().contains("certificate"), "{error}");
+        let url = self_signed_server().await;
+        assert_eq!(
+            get(ServerProof::AnyCertificate, url).await.unwrap().status,
+            200
+        );
     }
 }
