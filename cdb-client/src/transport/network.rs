@@ -222,8 +222,8 @@ mod tests {
             let Ok(mut stream) = acceptor.accept(stream).await else {
                 return;
             };
-            let mut request = [0; 1024];
-            stream.read(&mut request).await.unwrap();
+            let mut first_byte = [0];
+            stream.read_exact(&mut first_byte).await.unwrap();
             let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
             stream.write_all(answer).await.unwrap();
         });
