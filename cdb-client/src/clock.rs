@@ -2,7 +2,9 @@
 //!
 //! `Date` has whole seconds, so one answer only says: between sending and receiving it, the service's clock was inside
 //! that second. Each answer therefore bounds the offset from both sides, and the bounds of many answers together are
-//! as narrow as a round trip. Offsets are taken against a monotonic clock: setting the machine's clock changes nothing.
+//! as narrow as a round trip. The machine's own clock, read once, is corrected only as far as the bounds demand, so a
+//! machine that keeps time is never corrected. Offsets are taken against a monotonic clock: setting the machine's clock
+//! later changes nothing.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,13 +15,23 @@ use tokio::time::Instant;
 /// How far two sound clocks may drift apart, in millionths.
 const DRIFT_PPM: i64 = 100;
 
+/// Corrections backwards up to this are made by standing still, so that what was due stays due.
+const STANDSTILL_MS: i64 = 1000;
+
 /// An estimate of the service's clock.
 #[derive(Debug)]
 pub(crate) struct ServiceClock {
     anchor: Instant,
-    /// The machine's time at `anchor`; counts only until the first answer.
+    /// The machine's time at `anchor`.
     local_at_anchor: i64,
-    bounds: Mutex<Option<Bounds>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    bounds: Option<Bounds>,
+    /// The latest time given out.
+    last: i64,
 }
 
 /// The offset (service time in ms minus ms since `anchor`) lies between `low` and `high`.
@@ -36,26 +48,33 @@ impl ServiceClock {
         Self {
             anchor: Instant::now(),
             local_at_anchor: system_millis(),
-            bounds: Mutex::new(None),
+            state: Mutex::new(State::default()),
         }
     }
 
     /// The service's time as well as it is known.
     pub(crate) fn now(&self) -> Timestamp {
-        let bounds = *self.lock();
-        let offset = bounds.map_or(self.local_at_anchor, |bounds| {
-            bounds.low.midpoint(bounds.high)
-        });
-        let now = offset.saturating_add(self.since_anchor(Instant::now()));
-        Timestamp::from_millis(u64::try_from(now).unwrap_or(0))
+        let elapsed = self.since_anchor(Instant::now());
+        let mut state = self.lock();
+        let estimate = self.offset(state.bounds).saturating_add(elapsed);
+        if estimate > state.last || state.last - estimate > STANDSTILL_MS {
+            state.last = estimate;
+        }
+        Timestamp::from_millis(u64::try_from(state.last).unwrap_or(0))
     }
 
     /// How far [`now`](Self::now) can be off; `None` before the first answer.
     pub(crate) fn uncertainty(&self) -> Option<Duration> {
-        let bounds = (*self.lock())?;
-        u64::try_from((bounds.high - bounds.low) / 2)
-            .ok()
-            .map(Duration::from_millis)
+        let bounds = self.lock().bounds?;
+        let offset = self.offset(Some(bounds));
+        let furthest = (bounds.high - offset).max(offset - bounds.low);
+        u64::try_from(furthest).ok().map(Duration::from_millis)
+    }
+
+    fn offset(&self, bounds: Option<Bounds>) -> i64 {
+        bounds.map_or(self.local_at_anchor, |bounds| {
+            self.local_at_anchor.clamp(bounds.low, bounds.high)
+        })
     }
 
     /// The service's time for `x-ms-date`, in the form of RFC 9110.
@@ -73,8 +92,8 @@ impl ServiceClock {
             high: second + 1000 - self.since_anchor(sent),
             at: self.since_anchor(received),
         };
-        let mut bounds = self.lock();
-        *bounds = Some(match *bounds {
+        let mut state = self.lock();
+        state.bounds = Some(match state.bounds {
             Some(known) => known.narrowed(seen),
             None => seen,
         });
@@ -85,8 +104,8 @@ impl ServiceClock {
         i64::try_from(millis).unwrap_or(i64::MAX / 4)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Bounds>> {
-        self.bounds.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -136,51 +155,93 @@ fn system_millis() -> i64 {
 mod tests {
     use super::*;
 
-    const NOON: u64 = 1_500_000_000_000;
+    const NOON: i64 = 1_500_000_000_000;
 
-    /// Lets the service, whose clock shows `NOON` at the anchor, answer at these times.
-    fn answered(clock: &ServiceClock, sent_ms: u64, served_ms: u64, received_ms: u64) {
-        let at = |ms| clock.anchor + Duration::from_millis(ms);
-        let date = UNIX_EPOCH + Duration::from_millis(NOON + served_ms);
-        clock.observe(at(sent_ms), at(received_ms), &httpdate::fmt_http_date(date));
-    }
-
-    fn off_by(clock: &ServiceClock) -> u64 {
-        let elapsed = u64::try_from(clock.anchor.elapsed().as_millis()).unwrap();
-        clock.now().as_millis().abs_diff(NOON + elapsed)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn one_answer_is_known_to_half_a_second() {
-        let clock = ServiceClock::new();
-        answered(&clock, 100, 102, 104);
-        assert!(off_by(&clock) <= 500, "off by {} ms", off_by(&clock));
-        assert!(clock.uncertainty().unwrap() <= Duration::from_millis(503));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn many_answers_are_known_to_about_a_round_trip() {
-        let clock = ServiceClock::new();
-        for n in 0..200_u64 {
-            answered(&clock, n * 137, n * 137 + 2, n * 137 + 5);
+    /// A machine whose clock is `ahead` milliseconds ahead of a service where it is `NOON` now.
+    fn machine(ahead: i64) -> ServiceClock {
+        ServiceClock {
+            local_at_anchor: NOON + ahead,
+            ..ServiceClock::new()
         }
-        assert!(off_by(&clock) <= 12, "off by {} ms", off_by(&clock));
+    }
+
+    /// Lets the service answer at these times, its clock `moved` milliseconds.
+    fn answered(clock: &ServiceClock, [sent, served, received]: [u64; 3], moved: i64) {
+        let at = |ms| clock.anchor + Duration::from_millis(ms);
+        let shown = u64::try_from(NOON + moved).unwrap() + served;
+        let date = http_date_of(Timestamp::from_millis(shown));
+        clock.observe(at(sent), at(received), &date);
+    }
+
+    fn busy(clock: &ServiceClock) {
+        for n in 0..200 {
+            answered(clock, [n * 137, n * 137 + 2, n * 137 + 5], 0);
+        }
+    }
+
+    /// How far the clock is ahead of the service.
+    fn ahead(clock: &ServiceClock) -> i64 {
+        let now = i64::try_from(clock.now().as_millis()).unwrap();
+        now - NOON - clock.since_anchor(Instant::now())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_machine_that_keeps_time_is_not_corrected() {
+        let clock = machine(3);
+        busy(&clock);
+        assert_eq!(ahead(&clock), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_answer_corrects_to_a_second() {
+        for wrong in [-86_400_000, 86_400_000] {
+            let clock = machine(wrong);
+            answered(&clock, [100, 102, 104], 0);
+            assert!(ahead(&clock).abs() <= 1004, "ahead by {} ms", ahead(&clock));
+            assert!(clock.uncertainty().unwrap() <= Duration::from_millis(1004));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_answers_correct_to_about_a_round_trip() {
+        for wrong in [-700, 700, -86_400_000] {
+            let clock = machine(wrong);
+            busy(&clock);
+            assert!(ahead(&clock).abs() <= 12, "ahead by {} ms", ahead(&clock));
+        }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_service_clock_that_was_set_is_followed_at_once() {
-        let clock = ServiceClock::new();
-        for n in 0..50_u64 {
-            answered(&clock, n * 137, n * 137 + 2, n * 137 + 5);
-        }
-        answered(&clock, 10_000, 10_002 + 60_000, 10_005);
-        let moved = clock.now().as_millis() - NOON;
-        assert!((59_400..=60_600).contains(&moved), "{moved}");
+        let clock = machine(0);
+        busy(&clock);
+        answered(&clock, [30_000, 30_002, 30_005], 60_000);
+        assert!(
+            (58_990..=61_010).contains(&ahead(&clock)),
+            "{}",
+            ahead(&clock)
+        );
+        answered(&clock, [30_000, 30_002, 30_005], -60_000);
+        assert!(
+            (-61_010..=-58_990).contains(&ahead(&clock)),
+            "{}",
+            ahead(&clock)
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn small_corrections_never_turn_the_clock_back() {
+        let clock = machine(700);
+        let before = clock.now();
+        busy(&clock);
+        assert_eq!(clock.now(), before);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(clock.now() > before && ahead(&clock).abs() <= 12);
     }
 
     #[tokio::test(start_paused = true)]
     async fn nonsense_in_the_date_is_ignored() {
-        let clock = ServiceClock::new();
+        let clock = machine(0);
         let now = clock.anchor;
         clock.observe(now, now, "yesterday");
         assert_eq!(clock.uncertainty(), None);
@@ -188,8 +249,6 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn dates_for_signing_have_the_form_of_http() {
-        let clock = ServiceClock::new();
-        answered(&clock, 0, 0, 0);
-        assert!(clock.http_date().starts_with("Fri, 14 Jul 2017 02:40:0"));
+        assert_eq!(machine(0).http_date(), "Fri, 14 Jul 2017 02:40:00 GMT");
     }
 }

@@ -18,6 +18,8 @@ pub(super) struct Merge {
     question: Question,
     reader: RowReader,
     sources: Vec<Source>,
+    /// Counted so far. Kept here, so that a page that could not be had does not lose the pages before it.
+    total: u64,
     /// Rows that may still be given out.
     left: Option<usize>,
     done: bool,
@@ -33,6 +35,7 @@ impl Merge {
                 merging: places.len() > 1,
             },
             sources: places.into_iter().map(Source::new).collect(),
+            total: 0,
             left: statement.top.and_then(|top| usize::try_from(top).ok()),
             done: false,
         }
@@ -97,7 +100,6 @@ impl Merge {
 
     /// The sum of all partial counts, over all places and pages.
     async fn total(&mut self, context: &ContainerContext) -> Result<Box<RawValue>> {
-        let mut total = 0_u64;
         while !self.sources.is_empty() {
             self.fill(context).await?;
             for row in self
@@ -107,11 +109,11 @@ impl Merge {
             {
                 let part: u64 = serde_json::from_str(row.json.get())
                     .map_err(|_| Error::protocol(format!("`{}` is no count", row.json)))?;
-                total += part;
+                self.total += part;
             }
             self.sources.retain(|source| !source.is_drained());
         }
         self.done = true;
-        RawValue::from_string(total.to_string()).map_err(Error::decode)
+        RawValue::from_string(self.total.to_string()).map_err(Error::decode)
     }
 }

@@ -231,8 +231,9 @@ impl<C: Container, Q: Fetch<C>> Pages<'_, C, Q> {
             Some(reading) => reading,
             None => self.run.merge().await?,
         };
-        let page = self.run.settle(reading.rows(&self.run).await).await?;
+        let page = reading.rows(&self.run).await;
+        // Also after an error: the next call asks for the page that could not be had.
         self.reading = Some(reading);
-        Ok(page)
+        self.run.settle(page).await
     }
 }

@@ -137,6 +137,21 @@ async fn pages_already_given_out_are_not_given_out_again_after_a_split() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_page_that_could_not_be_had_is_asked_for_again_by_the_next_call() {
+    let script = Script::new([
+        continued(numbers(&[1])),
+        Step::refusal(403, 0),
+        numbers(&[2]),
+    ]);
+    let container = shelf(&script);
+    let mut pages = container.query(in_partition("a")).pages();
+    assert_eq!(n_of(&pages.next_page().await.unwrap().unwrap()), [1]);
+    pages.next_page().await.unwrap_err();
+    assert_eq!(n_of(&pages.next_page().await.unwrap().unwrap()), [2]);
+    assert!(pages.next_page().await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn each_range_can_be_asked_by_itself() {
     let script = Script::new([two_ranges(), numbers(&[1, 4]), numbers(&[2]), numbers(&[5])]);
     let container = shelf(&script);
