@@ -107,8 +107,8 @@ impl Merge {
                 .iter_mut()
                 .flat_map(|source| source.rows.drain(..))
             {
-                let part: u64 = serde_json::from_str(row.json.get())
-                    .map_err(|_| Error::protocol(format!("`{}` is no count", row.json)))?;
+                let part = whole_number(row.json.get())
+                    .ok_or_else(|| Error::protocol(format!("`{}` is no count", row.json)))?;
                 self.total += part;
             }
             self.sources.retain(|source| !source.is_drained());
@@ -116,4 +116,13 @@ impl Merge {
         self.done = true;
         RawValue::from_string(self.total.to_string()).map_err(Error::decode)
     }
+}
+
+/// The service computes in doubles, so a whole number may come as `3.0`.
+fn whole_number(json: &str) -> Option<u64> {
+    let number: serde_json::Number = serde_json::from_str(json).ok()?;
+    number.as_u64().or_else(|| {
+        let double = number.as_f64().filter(|double| double.fract() == 0.0)?;
+        format!("{double:.0}").parse().ok()
+    })
 }

@@ -67,7 +67,7 @@ async fn counts_are_added_up_over_ranges_and_pages() {
     let script = Script::new([
         two_ranges(),
         continued(page(&json!([3]))),
-        page(&json!([4])),
+        page(&json!([4.0])),
         page(&json!([5])),
     ]);
     let container = shelf(&script);
