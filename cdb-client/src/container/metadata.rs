@@ -39,7 +39,7 @@ impl DatabaseClient {
     /// Deletes this database and everything in it.
     ///
     /// # Errors
-    /// [`is_not_found`](Error::is_not_found) when there is none.
+    /// [`is_not_found`](crate::Error::is_not_found) when there is none.
     pub async fn delete(&self) -> Result<()> {
         check_name("database", self.name())?;
         let resource = Resource::database(self.name());
