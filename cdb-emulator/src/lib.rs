@@ -1,1 +1,36 @@
-//! (being built)
+//! A server that speaks the REST protocol of Azure Cosmos DB (NoSQL), for development and tests without Docker.
+//!
+//! It exists to tell the truth about a program before Azure does: it checks signatures, enforces the rules for ids, sizes,
+//! batches and ETags, refuses what the gateway refuses, and answers from the indexes of the container's policy.
+//!
+//! ```
+//! # async fn run() -> Result<(), cdb_emulator::EmulatorError> {
+//! let emulator = cdb_emulator::Emulator::start().await?;
+//! println!("{} {}", emulator.endpoint(), emulator.key());
+//! # Ok(())
+//! # }
+//! ```
+
+mod auth;
+mod charge;
+mod emulator;
+mod epk;
+mod error;
+mod fault;
+mod http_front;
+mod observe;
+mod op;
+mod plan;
+mod route;
+mod rules;
+mod service;
+mod sql;
+mod store;
+
+pub use emulator::{Emulator, EmulatorBuilder, EmulatorError};
+pub use fault::{Effect, Fault};
+pub use observe::{OperationKind, RequestLog};
+
+/// The key that every emulator of Cosmos DB uses. It is published and protects nothing.
+pub const WELL_KNOWN_KEY: &str =
+    "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";

@@ -1,0 +1,95 @@
+//! Refusals as the service words them: status, sub-status, code, message.
+
+use serde_json::json;
+
+/// A refusal.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{status}/{substatus} {code}: {message}")]
+pub(crate) struct ServiceError {
+    pub(crate) status: u16,
+    pub(crate) substatus: u32,
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+    /// For how long the caller should stay away, in milliseconds.
+    pub(crate) retry_after_ms: Option<u64>,
+}
+
+impl ServiceError {
+    pub(crate) fn new(
+        status: u16,
+        substatus: u32,
+        code: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            status,
+            substatus,
+            code,
+            message: message.into(),
+            retry_after_ms: None,
+        }
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, 0, "BadRequest", message)
+    }
+
+    pub(crate) fn unauthorized(message: impl Into<String>) -> Self {
+        Self::new(401, 0, "Unauthorized", message)
+    }
+
+    /// No such item.
+    pub(crate) fn not_found() -> Self {
+        Self::new(404, 0, "NotFound", "Entity with the specified id does not exist in the system.")
+    }
+
+    /// No such database or container.
+    pub(crate) fn owner_not_found() -> Self {
+        Self::new(404, 1003, "NotFound", "Owner resource does not exist.")
+    }
+
+    pub(crate) fn conflict() -> Self {
+        Self::new(
+            409,
+            0,
+            "Conflict",
+            "Entity with the specified id already exists in the system.",
+        )
+    }
+
+    pub(crate) fn precondition_failed() -> Self {
+        Self::new(
+            412,
+            0,
+            "PreconditionFailed",
+            "Operation cannot be performed because one of the specified precondition is not met.",
+        )
+    }
+
+    pub(crate) fn too_large(message: impl Into<String>) -> Self {
+        Self::new(413, 0, "RequestEntityTooLarge", message)
+    }
+
+    /// The physical partition that was asked for is not there (any more).
+    pub(crate) fn range_gone() -> Self {
+        Self::new(410, 1002, "Gone", "The requested partition key range is gone.")
+    }
+
+    pub(crate) fn body(&self) -> Vec<u8> {
+        json!({ "code": self.code, "message": self.message })
+            .to_string()
+            .into_bytes()
+    }
+}
+
+impl From<rusqlite::Error> for ServiceError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::new(500, 0, "InternalServerError", format!("storage: {error}"))
+    }
+}
+
+impl From<serde_json::Error> for ServiceError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::bad_request(format!("The request payload is invalid: {error}"))
+    }
+}

@@ -1,0 +1,115 @@
+//! Sockets: HTTP/1.1 in, HTTP/1.1 out, with faults in between. What a request means is the service's business.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use crate::fault::{Effect, Faults};
+use crate::service::{Answer, Asked, Service};
+
+/// What all connections share.
+#[derive(Debug)]
+pub(crate) struct Front {
+    pub(crate) service: Service,
+    pub(crate) faults: Faults,
+    pub(crate) latency: Duration,
+}
+
+/// Accepts connections until it is aborted, which ends the connections too.
+pub(crate) async fn serve(listener: TcpListener, front: Arc<Front>) {
+    let mut connections = JoinSet::new();
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                connections.spawn(connection(stream, front.clone()));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "connection was not accepted");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+async fn connection(stream: TcpStream, front: Arc<Front>) {
+    // Without it, small answers wait for acknowledgements of earlier ones.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "TCP_NODELAY cannot be set");
+    }
+    let service = service_fn(|request| answer(front.clone(), request));
+    let served = http1::Builder::new()
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+    if let Err(error) = served {
+        // Also what a fault that breaks the connection looks like.
+        tracing::debug!(%error, "connection ended");
+    }
+}
+
+/// The connection is to be broken instead of answered.
+#[derive(Debug, thiserror::Error)]
+#[error("broken on purpose")]
+struct Broken;
+
+async fn answer(
+    front: Arc<Front>,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Broken> {
+    if !front.latency.is_zero() {
+        tokio::time::sleep(front.latency).await;
+    }
+    let (parts, body) = request.into_parts();
+    let body = body.collect().await.map_err(|_| Broken)?.to_bytes();
+    let asked = Asked {
+        method: parts.method,
+        path: parts.uri.path().to_owned(),
+        headers: parts.headers,
+        body,
+    };
+    let effect = front.faults.strike(asked.kind());
+    match effect {
+        None => Ok(to_http(front.service.answer(&asked))),
+        Some(Effect::DropRequest) => Err(Broken),
+        Some(Effect::DropAnswer) => {
+            front.service.answer(&asked);
+            Err(Broken)
+        }
+        Some(Effect::Delay(delay)) => {
+            tokio::time::sleep(delay).await;
+            Ok(to_http(front.service.answer(&asked)))
+        }
+        Some(Effect::Status {
+            status,
+            substatus,
+            retry_after_ms,
+        }) => Ok(to_http(front.service.refuse(&asked, status, substatus, retry_after_ms))),
+        Some(Effect::StatusAfterEffect { status }) => {
+            front.service.answer(&asked);
+            Ok(to_http(front.service.refuse(&asked, status, 0, None)))
+        }
+    }
+}
+
+fn to_http(answer: Answer) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(answer.body)));
+    *response.status_mut() =
+        StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    for (name, value) in answer.headers {
+        // Values come from numbers, ids in ASCII and base64; one that is no header is left out.
+        if let Ok(value) = value.parse() {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}
+

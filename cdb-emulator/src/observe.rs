@@ -1,0 +1,97 @@
+//! What was asked of the server: counted, for tests and benchmarks.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The kind of an operation, as it is billed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum OperationKind {
+    /// Read of one document by its id.
+    Read,
+    /// Creation of one document.
+    Create,
+    /// Replacement of one document.
+    Replace,
+    /// Upsert of one document.
+    Upsert,
+    /// Patch of one document.
+    Patch,
+    /// Deletion of one document.
+    Delete,
+    /// Transactional batch.
+    Batch,
+    /// Bulk: independent operations in one request.
+    Bulk,
+    /// One page of a query.
+    Query,
+    /// One page of the change feed or of a listing.
+    Feed,
+    /// Databases, containers, physical partitions, the account.
+    Metadata,
+}
+
+impl fmt::Display for OperationKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Read => "read",
+            Self::Create => "create",
+            Self::Replace => "replace",
+            Self::Upsert => "upsert",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::Batch => "batch",
+            Self::Bulk => "bulk",
+            Self::Query => "query",
+            Self::Feed => "feed",
+            Self::Metadata => "metadata",
+        })
+    }
+}
+
+/// Requests since the start, or since the last reset.
+#[derive(Clone, Debug, Default)]
+pub struct RequestLog {
+    /// How many requests of each kind were answered.
+    pub counts: BTreeMap<OperationKind, u64>,
+    /// Request units charged.
+    pub charge: f64,
+    /// Bytes of request bodies.
+    pub bytes_in: u64,
+    /// Bytes of response bodies.
+    pub bytes_out: u64,
+    /// Every SQL text that was asked, and how often.
+    pub queries: BTreeMap<String, u64>,
+    /// Answers by status.
+    pub statuses: BTreeMap<u16, u64>,
+}
+
+impl RequestLog {
+    /// All requests.
+    pub fn total(&self) -> u64 {
+        self.counts.values().sum()
+    }
+
+    /// All requests but those for metadata, which a client makes once and caches.
+    pub fn data_requests(&self) -> u64 {
+        let metadata = self.counts.get(&OperationKind::Metadata).copied();
+        self.total() - metadata.unwrap_or_default()
+    }
+
+    pub(crate) fn add(&mut self, kind: OperationKind, answer: &Answered) {
+        *self.counts.entry(kind).or_default() += 1;
+        *self.statuses.entry(answer.status).or_default() += 1;
+        self.charge += answer.charge;
+        self.bytes_in += answer.bytes_in;
+        self.bytes_out += answer.bytes_out;
+    }
+}
+
+/// What is counted of an answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answered {
+    pub(crate) status: u16,
+    pub(crate) charge: f64,
+    pub(crate) bytes_in: u64,
+    pub(crate) bytes_out: u64,
+}

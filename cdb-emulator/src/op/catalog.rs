@@ -1,0 +1,124 @@
+//! Account, databases, containers, physical partitions.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::not_allowed;
+use crate::charge;
+use crate::error::ServiceError;
+use crate::route::{Resource, flag, header};
+use crate::service::{Answer, Asked, Service, now_secs};
+use crate::store::{Container, Database};
+
+pub(super) fn dispatch(
+    service: &Service,
+    asked: &Asked,
+    resource: &Resource,
+) -> Result<Answer, ServiceError> {
+    let connection = service.store.lock();
+    let answer = match (resource, &asked.method) {
+        (Resource::Account, &Method::GET) => Answer::json(200, &account(service)),
+        (Resource::Databases, &Method::GET) => {
+            let all = Database::all(&connection)?;
+            list("Databases", all.iter().map(Database::to_json).collect())
+        }
+        (Resource::Databases, &Method::POST) => {
+            let body: Value = serde_json::from_slice(&asked.body)?;
+            let id = body["id"].as_str().unwrap_or_default();
+            if id.is_empty() {
+                return Err(ServiceError::bad_request("A database needs an id."));
+            }
+            let database = Database::create(&connection, id, now_secs())?;
+            Answer::json(201, &database.to_json())
+        }
+        (Resource::Database(id), &Method::GET) => {
+            Answer::json(200, &Database::find(&connection, id)?.to_json())
+        }
+        (Resource::Database(id), &Method::DELETE) => {
+            Database::delete(&connection, id)?;
+            Answer::empty(204)
+        }
+        (Resource::Containers(db), &Method::GET) => {
+            let all = Container::all(&connection, db)?;
+            list("DocumentCollections", all.iter().map(Container::to_json).collect())
+        }
+        (Resource::Containers(db), &Method::POST) => {
+            let definition = serde_json::from_slice(&asked.body)?;
+            let ranges = service.physical_partitions;
+            let container = Container::create(&connection, db, definition, ranges, now_secs())?;
+            Answer::json(201, &container.to_json()).with("etag", container.etag)
+        }
+        (Resource::Container(db, id), method) => {
+            let container = Container::find(&connection, db, id)?;
+            match *method {
+                Method::GET => {
+                    let answer = Answer::json(200, &container.to_json());
+                    let answer = answer.with("etag", container.etag.clone());
+                    if flag(&asked.headers, "x-ms-documentdb-populatequotainfo") {
+                        // Indexes are rebuilt before the replacement is answered.
+                        answer.with("x-ms-documentdb-collection-index-transformation-progress", "100")
+                    } else {
+                        answer
+                    }
+                }
+                Method::PUT => {
+                    if header(&asked.headers, "if-match").is_some_and(|etag| etag != container.etag) {
+                        return Err(ServiceError::precondition_failed());
+                    }
+                    container.replace(&connection, &serde_json::from_slice(&asked.body)?)?;
+                    let replaced = Container::find(&connection, db, id)?;
+                    Answer::json(200, &replaced.to_json()).with("etag", replaced.etag)
+                }
+                Method::DELETE => {
+                    container.delete(&connection)?;
+                    Answer::empty(204)
+                }
+                _ => return Err(not_allowed(asked)),
+            }
+        }
+        (Resource::Ranges(db, id), &Method::GET) => ranges(asked, &Container::find(&connection, db, id)?),
+        _ => return Err(not_allowed(asked)),
+    };
+    Ok(answer.charged(charge::read(1024)))
+}
+
+fn account(service: &Service) -> Value {
+    let location = json!([{
+        "name": "Local", "databaseAccountEndpoint": format!("http://{}/", service.address),
+    }]);
+    json!({
+        "_self": "", "id": "emulator", "_rid": "emulator", "media": "//media/", "addresses": "//addresses/",
+        "_dbs": "//dbs/", "writableLocations": location, "readableLocations": location,
+        "enableMultipleWriteLocations": false,
+        "userConsistencyPolicy": { "defaultConsistencyLevel": "Session" },
+        "userReplicationPolicy": { "asyncReplication": false, "minReplicaSetSize": 1, "maxReplicasetSize": 4 },
+        "systemReplicationPolicy": { "minReplicaSetSize": 1, "maxReplicasetSize": 4 },
+        "readPolicy": { "primaryReadCoefficient": 1, "secondaryReadCoefficient": 1 },
+        "queryEngineConfiguration": "{}",
+    })
+}
+
+fn list(name: &str, items: Vec<Value>) -> Answer {
+    let count = items.len();
+    Answer::json(200, &json!({ "_rid": "", name: items, "_count": count }))
+}
+
+/// The physical partitions, plainly or as a change feed that has one change.
+fn ranges(asked: &Asked, container: &Container) -> Answer {
+    let etag = format!("\"{}\"", container.ranges.len());
+    if flag_incremental(asked) && header(&asked.headers, "if-none-match") == Some(&*etag) {
+        return Answer::empty(304).with("etag", etag);
+    }
+    let ranges = container.ranges.iter().map(|range| {
+        json!({
+            "id": range.id, "_rid": range.id, "_etag": etag, "minInclusive": range.min,
+            "maxExclusive": range.max, "ridPrefix": 0, "throughputFraction": 1.0, "status": "online",
+            "parents": [], "_ts": container.created,
+        })
+    });
+    list("PartitionKeyRanges", ranges.collect()).with("etag", etag)
+}
+
+fn flag_incremental(asked: &Asked) -> bool {
+    header(&asked.headers, "a-im").is_some_and(|value| value.eq_ignore_ascii_case("incremental feed"))
+}

@@ -1,0 +1,178 @@
+//! Partial updates of a document.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::error::ServiceError;
+use crate::sql::eval::Scope;
+use crate::sql::{self, value};
+
+/// Most changes of one patch.
+const MAX_OPERATIONS: usize = 10;
+
+/// A patch as it is sent.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Patch {
+    operations: Vec<Change>,
+    #[serde(default)]
+    condition: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "op", rename_all = "lowercase")]
+enum Change {
+    Add { path: String, value: Value },
+    Set { path: String, value: Value },
+    Replace { path: String, value: Value },
+    Remove { path: String },
+    Incr { path: String, value: f64 },
+    Move { from: String, path: String },
+}
+
+impl Patch {
+    /// Changes a document, or leaves it as it was and says why.
+    pub(super) fn apply(&self, document: &mut Map<String, Value>) -> Result<(), ServiceError> {
+        if self.operations.is_empty() || self.operations.len() > MAX_OPERATIONS {
+            return Err(ServiceError::bad_request(format!(
+                "A patch takes 1 to {MAX_OPERATIONS} operations, this one has {}.",
+                self.operations.len()
+            )));
+        }
+        if let Some(condition) = &self.condition {
+            self.check(condition, document)?;
+        }
+        let mut root = Value::Object(std::mem::take(document));
+        for change in &self.operations {
+            apply(&mut root, change)?;
+        }
+        if let Value::Object(changed) = root {
+            *document = changed;
+        }
+        Ok(())
+    }
+
+    /// The condition is the end of a query, `from c where …`.
+    fn check(&self, condition: &str, document: &Map<String, Value>) -> Result<(), ServiceError> {
+        let select = sql::parse(&format!("SELECT * {condition}"))?;
+        let parameters = HashMap::new();
+        let scope = Scope::new(&select.alias, Value::Object(document.clone()), &parameters);
+        if scope.holds(select.filter.as_ref())? {
+            return Ok(());
+        }
+        Err(ServiceError::new(
+            412,
+            1110,
+            "PreconditionFailed",
+            "The condition of the patch is not met.",
+        ))
+    }
+}
+
+fn apply(root: &mut Value, change: &Change) -> Result<(), ServiceError> {
+    match change {
+        Change::Add { path, value } => put(root, path, value.clone(), true),
+        Change::Set { path, value } => put(root, path, value.clone(), false),
+        Change::Replace { path, value } => {
+            *find(root, path)?.ok_or_else(|| missing(path))? = value.clone();
+            Ok(())
+        }
+        Change::Remove { path } => take(root, path).map(|_| ()),
+        Change::Incr { path, value: by } => match find(root, path)? {
+            Some(found) => {
+                let number = found.as_f64().ok_or_else(|| {
+                    ServiceError::bad_request(format!("'{path}' is not a number and cannot be incremented."))
+                })?;
+                *found = value::number(number + by);
+                Ok(())
+            }
+            None => put(root, path, value::number(*by), false),
+        },
+        Change::Move { from, path } => {
+            if path.starts_with(&format!("{from}/")) {
+                return Err(ServiceError::bad_request("A value cannot be moved into itself."));
+            }
+            let value = take(root, from)?;
+            put(root, path, value, false)
+        }
+    }
+}
+
+fn missing(path: &str) -> ServiceError {
+    ServiceError::bad_request(format!("For Patch, the path '{path}' does not exist."))
+}
+
+/// Splits a JSON pointer into parent segments and the last one. System properties cannot be named.
+fn split(path: &str) -> Result<(Vec<String>, String), ServiceError> {
+    let invalid = || ServiceError::bad_request(format!("'{path}' is no path of a patch."));
+    let mut segments: Vec<String> = path
+        .strip_prefix('/')
+        .ok_or_else(invalid)?
+        .split('/')
+        .map(|segment| segment.replace("~1", "/").replace("~0", "~"))
+        .collect();
+    if matches!(&*segments[0], "_ts" | "_etag" | "_rid" | "_self" | "id") {
+        return Err(ServiceError::bad_request(format!("'{path}' cannot be patched.")));
+    }
+    let last = segments.pop().ok_or_else(invalid)?;
+    Ok((segments, last))
+}
+
+fn parent<'a>(
+    root: &'a mut Value,
+    segments: &[String],
+) -> Result<Option<&'a mut Value>, ServiceError> {
+    let mut at = root;
+    for segment in segments {
+        let next = match at {
+            Value::Object(object) => object.get_mut(segment),
+            Value::Array(items) => segment.parse().ok().and_then(|index: usize| items.get_mut(index)),
+            _ => None,
+        };
+        match next {
+            Some(next) => at = next,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(at))
+}
+
+fn find<'a>(root: &'a mut Value, path: &str) -> Result<Option<&'a mut Value>, ServiceError> {
+    let (mut segments, last) = split(path)?;
+    segments.push(last);
+    parent(root, &segments)
+}
+
+fn put(root: &mut Value, path: &str, value: Value, insert: bool) -> Result<(), ServiceError> {
+    let (segments, last) = split(path)?;
+    match parent(root, &segments)?.ok_or_else(|| missing(path))? {
+        Value::Object(object) => {
+            object.insert(last, value);
+        }
+        Value::Array(items) if last == "-" => items.push(value),
+        Value::Array(items) => {
+            let index: usize = last.parse().map_err(|_| missing(path))?;
+            if insert && index <= items.len() {
+                items.insert(index, value);
+            } else {
+                *items.get_mut(index).ok_or_else(|| missing(path))? = value;
+            }
+        }
+        _ => return Err(missing(path)),
+    }
+    Ok(())
+}
+
+fn take(root: &mut Value, path: &str) -> Result<Value, ServiceError> {
+    let (segments, last) = split(path)?;
+    let taken = match parent(root, &segments)? {
+        Some(Value::Object(object)) => object.remove(&last),
+        Some(Value::Array(items)) => match last.parse::<usize>() {
+            Ok(index) if index < items.len() => Some(items.remove(index)),
+            _ => None,
+        },
+        _ => None,
+    };
+    taken.ok_or_else(|| missing(path))
+}

@@ -1,0 +1,381 @@
+//! Queries: scope, plan, rows, page.
+
+use std::collections::{HashMap, HashSet};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rusqlite::types::Value as Sql;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::error::ServiceError;
+use crate::plan::{self, Pushdown};
+use crate::route::{flag, header};
+use crate::service::{Answer, Asked, Service, now_secs};
+use crate::sql::ast::{Expr, Select};
+use crate::sql::eval::{Scope, aggregate, by_keys};
+use crate::sql;
+use crate::store::{Container, catalog};
+use crate::{charge, rules};
+
+/// Rows per page when the caller leaves it to the service.
+const PAGE: usize = 1000;
+/// Largest page in bytes.
+const PAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// A query as it is sent.
+#[derive(Debug, Deserialize)]
+struct Sent {
+    query: String,
+    #[serde(default)]
+    parameters: Vec<Parameter>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Parameter {
+    name: String,
+    value: Value,
+}
+
+/// Where the next page begins.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Continuation {
+    /// Rows handed out so far.
+    skip: usize,
+    /// The last document of the page before, for queries that stream.
+    after: Option<(String, String)>,
+}
+
+/// `POST …/docs` with a query.
+pub(super) fn query(
+    service: &Service,
+    asked: &Asked,
+    (db, coll): (&str, &str),
+) -> Result<Answer, ServiceError> {
+    let sent: Sent = serde_json::from_slice(&asked.body)?;
+    service.note_query(&sent.query);
+    let select = sql::parse(&sent.query)?;
+    let parameters: HashMap<String, Value> = sent
+        .parameters
+        .into_iter()
+        .map(|parameter| (parameter.name, parameter.value))
+        .collect();
+    let connection = service.store.lock();
+    let container = Container::find(&connection, db, coll)?;
+    plan::sort_is_indexed(&select, container.policy())?;
+    let mut pushdown = plan::pushdown(&select, container.policy(), &parameters);
+    let range = restrict(asked, &container, &select, &mut pushdown)?;
+    let continuation = continuation(asked)?;
+    let run = Run {
+        connection: &connection,
+        container: &container,
+        select: &select,
+        parameters: &parameters,
+        limit: page_size(asked),
+    };
+    let page = if plan::streams(&select) {
+        run.stream(pushdown, continuation)?
+    } else {
+        run.whole(&pushdown, &continuation)?
+    };
+    let token = format!("{range}:-1#{}", catalog::last_lsn(&connection)?);
+    answer(page, &token)
+}
+
+fn answer(page: Page, token: &str) -> Result<Answer, ServiceError> {
+    let count = page.rows.len();
+    let body = json!({ "_rid": "", "Documents": page.rows, "_count": count });
+    let mut answer = Answer::json(200, &body);
+    answer.charge = charge::query(page.loaded, answer.body.len());
+    answer = answer
+        .with("x-ms-item-count", count.to_string())
+        .with("x-ms-session-token", token);
+    if let Some(next) = page.next {
+        let text = serde_json::to_vec(&next)?;
+        answer = answer.with("x-ms-continuation", STANDARD.encode(text));
+    }
+    Ok(answer)
+}
+
+fn page_size(asked: &Asked) -> usize {
+    header(&asked.headers, "x-ms-max-item-count")
+        .and_then(|count| count.parse().ok())
+        .filter(|count| *count > 0)
+        .unwrap_or(PAGE)
+}
+
+fn continuation(asked: &Asked) -> Result<Continuation, ServiceError> {
+    let Some(text) = header(&asked.headers, "x-ms-continuation") else {
+        return Ok(Continuation::default());
+    };
+    let invalid = || ServiceError::bad_request("The continuation token is not one of this query.");
+    let bytes = STANDARD.decode(text).map_err(|_| invalid())?;
+    serde_json::from_slice(&bytes).map_err(|_| invalid())
+}
+
+/// Restricts the rows to what the headers name, and returns the physical partition for the session token.
+fn restrict(
+    asked: &Asked,
+    container: &Container,
+    select: &Select,
+    pushdown: &mut Pushdown,
+) -> Result<String, ServiceError> {
+    let headers = &asked.headers;
+    let key = header(headers, "x-ms-documentdb-partitionkey");
+    let range = header(headers, "x-ms-documentdb-partitionkeyrangeid");
+    match (key, range) {
+        (Some(_), Some(_)) => Err(ServiceError::bad_request(
+            "A query names a partition key or a partition key range, not both.",
+        )),
+        (Some(key), None) => {
+            let key = rules::partition_key_header(key)?;
+            let epk = crate::epk::effective_partition_key(&key);
+            if key.len() == container.partition_key_paths().len() {
+                let text: Vec<Value> = key
+                    .into_iter()
+                    .map(|value| value.unwrap_or_else(|| json!({})))
+                    .collect();
+                pushdown.condition.push_str(" AND pk = ?");
+                pushdown.parameters.push(Sql::Text(Value::Array(text).to_string()));
+            } else {
+                // A prefix of a hierarchical key is a range of the hash space.
+                pushdown.condition.push_str(" AND epk >= ? AND epk < ?");
+                pushdown.parameters.push(Sql::Text(epk.clone()));
+                pushdown.parameters.push(Sql::Text(format!("{epk}G")));
+            }
+            Ok(container.range_of(&epk).map_or_else(|| "0".to_owned(), |range| range.id.clone()))
+        }
+        (None, Some(id)) => {
+            let range = container.range(id)?;
+            if container.ranges.len() > 1 {
+                pushdown.condition.push_str(" AND epk >= ? AND epk < ?");
+                pushdown.parameters.push(Sql::Text(range.min.clone()));
+                pushdown.parameters.push(Sql::Text(range.max.clone()));
+            }
+            Ok(range.id.clone())
+        }
+        (None, None) => {
+            if !flag(headers, "x-ms-documentdb-query-enablecrosspartition") {
+                return Err(ServiceError::bad_request(
+                    "Cross partition query is required but disabled. Please set \
+                     x-ms-documentdb-query-enablecrosspartition to true, specify \
+                     x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
+                ));
+            }
+            plan::gateway(select)?;
+            Ok("0".to_owned())
+        }
+    }
+}
+
+/// One page.
+#[derive(Debug, Default)]
+struct Page {
+    rows: Vec<Value>,
+    next: Option<Continuation>,
+    /// Documents that were looked at.
+    loaded: usize,
+}
+
+struct Run<'a> {
+    connection: &'a rusqlite::Connection,
+    container: &'a Container,
+    select: &'a Select,
+    parameters: &'a HashMap<String, Value>,
+    limit: usize,
+}
+
+impl Run<'_> {
+    /// A number that a clause names, such as `TOP @n`.
+    fn number(&self, expr: Option<&Expr>) -> Result<Option<usize>, ServiceError> {
+        let Some(expr) = expr else { return Ok(None) };
+        let value = Scope::constant(self.parameters).eval(expr)?;
+        value
+            .and_then(|value| value.as_u64())
+            .and_then(|number| usize::try_from(number).ok())
+            .map(Some)
+            .ok_or_else(|| ServiceError::bad_request("TOP, OFFSET and LIMIT take whole numbers."))
+    }
+
+    /// The bindings of a row that meet the condition.
+    fn matching(&self, body: &str) -> Result<Vec<Scope<'_>>, ServiceError> {
+        let document: Value = serde_json::from_str(body)?;
+        let scope = Scope::new(&self.select.alias, document, self.parameters);
+        let mut found = Vec::new();
+        for scope in scope.joined(self.select)? {
+            if scope.holds(self.select.filter.as_ref())? {
+                found.push(scope);
+            }
+        }
+        Ok(found)
+    }
+
+    fn condition(&self, pushdown: &Pushdown) -> (String, Vec<Sql>) {
+        let mut parameters = pushdown.parameters.clone();
+        parameters.push(Sql::Integer(now_secs()));
+        let condition = format!("{} AND (expires IS NULL OR expires > ?)", pushdown.condition);
+        (condition, parameters)
+    }
+
+    /// Rows in the order of their keys, page by page from where the last one ended.
+    fn stream(
+        &self,
+        mut pushdown: Pushdown,
+        continuation: Continuation,
+    ) -> Result<Page, ServiceError> {
+        let top = self.number(self.select.top.as_ref())?;
+        if let Some((pk, id)) = continuation.after {
+            pushdown.condition.push_str(" AND (pk, id) > (?, ?)");
+            pushdown.parameters.extend([Sql::Text(pk), Sql::Text(id)]);
+        }
+        let (condition, parameters) = self.condition(&pushdown);
+        let mut page = Page::default();
+        let mut bytes = 0;
+        let left = top.map_or(usize::MAX, |top| top.saturating_sub(continuation.skip));
+        let mut last = None;
+        self.container
+            .scan(self.connection, &condition, "pk, id", &parameters, |row| {
+                if page.rows.len() >= left {
+                    return Ok(false);
+                }
+                if page.rows.len() >= self.limit || bytes >= PAGE_BYTES {
+                    page.next = Some(Continuation {
+                        skip: continuation.skip + page.rows.len(),
+                        after: last.take(),
+                    });
+                    return Ok(false);
+                }
+                page.loaded += 1;
+                for scope in self.matching(&row.body)? {
+                    if let Some(value) = scope.project(&self.select.projection)? {
+                        bytes += row.body.len();
+                        page.rows.push(value);
+                    }
+                }
+                last = Some((row.pk, row.id));
+                Ok(true)
+            })?;
+        page.rows.truncate(left);
+        Ok(page)
+    }
+
+    /// Rows that need all of them: sorted, folded, distinct. The page is cut from the whole.
+    fn whole(
+        &self,
+        pushdown: &Pushdown,
+        continuation: &Continuation,
+    ) -> Result<Page, ServiceError> {
+        let select = self.select;
+        let offset = self.number(select.offset.as_ref())?.unwrap_or(0);
+        let most = self
+            .number(select.top.as_ref())?
+            .into_iter()
+            .chain(self.number(select.limit.as_ref())?)
+            .min()
+            .unwrap_or(usize::MAX);
+        // The store sorts, and then only as many rows are read as the page needs.
+        let simple = !select.aggregates() && select.group_by.is_empty() && !select.distinct;
+        let enough = if simple && pushdown.order.is_some() {
+            let end = (continuation.skip + self.limit).saturating_add(1).min(most);
+            offset.saturating_add(end)
+        } else {
+            usize::MAX
+        };
+        let (scopes, loaded) = self.collect(pushdown, enough)?;
+        let mut rows = self.project(scopes)?;
+        if select.distinct {
+            let mut seen = HashSet::new();
+            rows.retain(|row| seen.insert(row.to_string()));
+        }
+        let mut rest = rows.into_iter().skip(offset).take(most).skip(continuation.skip);
+        let mut page = Page {
+            loaded,
+            ..Page::default()
+        };
+        let mut bytes = 0;
+        while page.rows.len() < self.limit && bytes < PAGE_BYTES {
+            let Some(row) = rest.next() else { break };
+            bytes += row.to_string().len();
+            page.rows.push(row);
+        }
+        if rest.next().is_some() {
+            page.next = Some(Continuation {
+                skip: continuation.skip + page.rows.len(),
+                after: None,
+            });
+        }
+        Ok(page)
+    }
+
+    fn collect(
+        &self,
+        pushdown: &Pushdown,
+        enough: usize,
+    ) -> Result<(Vec<Scope<'_>>, usize), ServiceError> {
+        let (condition, parameters) = self.condition(pushdown);
+        let order = match &pushdown.order {
+            Some(order) => format!("{order}, pk, id"),
+            None => "pk, id".to_owned(),
+        };
+        let mut scopes = Vec::new();
+        let mut loaded = 0;
+        self.container
+            .scan(self.connection, &condition, &order, &parameters, |row| {
+                loaded += 1;
+                scopes.extend(self.matching(&row.body)?);
+                Ok(scopes.len() < enough)
+            })?;
+        if self.select.order_by.is_empty() {
+            return Ok((scopes, loaded));
+        }
+        // SQLite knows fewer types than the service, so its order is checked and where they differ mended.
+        let descending: Vec<bool> = self.select.order_by.iter().map(|item| item.descending).collect();
+        let mut keyed = Vec::with_capacity(scopes.len());
+        for scope in scopes {
+            let mut keys = Vec::with_capacity(descending.len());
+            for item in &self.select.order_by {
+                keys.push(scope.eval(&item.expr)?);
+            }
+            keyed.push((keys, scope));
+        }
+        keyed.sort_by(|(a, _), (b, _)| by_keys(a, b, &descending));
+        Ok((keyed.into_iter().map(|(_, scope)| scope).collect(), loaded))
+    }
+
+    fn project(&self, scopes: Vec<Scope<'_>>) -> Result<Vec<Value>, ServiceError> {
+        let select = self.select;
+        let mut rows = Vec::new();
+        if !select.group_by.is_empty() {
+            for group in self.groups(scopes)? {
+                rows.extend(aggregate(&group, &select.projection)?);
+            }
+        } else if select.aggregates() {
+            rows.extend(aggregate(&scopes, &select.projection)?);
+        } else {
+            for scope in scopes {
+                rows.extend(scope.project(&select.projection)?);
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Rows with equal values of the grouping expressions, in the order in which groups first appear.
+    fn groups<'s>(&self, scopes: Vec<Scope<'s>>) -> Result<Vec<Vec<Scope<'s>>>, ServiceError> {
+        let mut groups: Vec<Vec<Scope<'s>>> = Vec::new();
+        let mut known: HashMap<String, usize> = HashMap::new();
+        for scope in scopes {
+            let mut key = String::new();
+            for expr in &self.select.group_by {
+                let value = scope.eval(expr)?;
+                key.push_str(&value.map_or_else(|| "undefined".to_owned(), |value| value.to_string()));
+                key.push('\u{1f}');
+            }
+            let at = *known.entry(key).or_insert_with(|| {
+                groups.push(Vec::new());
+                groups.len() - 1
+            });
+            groups[at].push(scope);
+        }
+        Ok(groups)
+    }
+}

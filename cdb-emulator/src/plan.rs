@@ -1,0 +1,194 @@
+//! What a query may ask for, and how much of it the store can answer by itself.
+
+use std::collections::HashMap;
+
+use rusqlite::types::Value as Sql;
+use serde_json::Value;
+
+use crate::error::ServiceError;
+use crate::sql::ast::{Binary, Expr, Projection, Select};
+use crate::store::indexes::{has_composite, is_included};
+use crate::store::json_path;
+
+/// The part of a query that the store answers: a condition that every result meets, and an order.
+#[derive(Debug)]
+pub(crate) struct Pushdown {
+    pub(crate) condition: String,
+    pub(crate) parameters: Vec<Sql>,
+    /// The sort, when the store can do it.
+    pub(crate) order: Option<String>,
+    /// Indexed predicates that were found, for the charge.
+    pub(crate) indexed: usize,
+}
+
+/// The gateway answers without a merge only: everything that needs one is refused across partitions, whether there
+/// is one physical partition or many.
+pub(crate) fn gateway(select: &Select) -> Result<(), ServiceError> {
+    let features = [
+        (!select.order_by.is_empty(), "OrderBy"),
+        (select.top.is_some(), "Top"),
+        (select.offset.is_some() || select.limit.is_some(), "OffsetAndLimit"),
+        (select.distinct, "Distinct"),
+        (!select.group_by.is_empty(), "GroupBy"),
+        (select.aggregates(), "Aggregate"),
+    ];
+    let found: Vec<&str> = features
+        .into_iter()
+        .filter_map(|(found, name)| found.then_some(name))
+        .collect();
+    if found.is_empty() {
+        return Ok(());
+    }
+    Err(ServiceError::new(
+        400,
+        1004,
+        "BadRequest",
+        format!(
+            "The provided cross partition query can not be directly served by the gateway. This is a \
+             first chance (internal) exception that all newer clients will know how to handle \
+             gracefully. Features: {}.",
+            found.join(", ")
+        ),
+    ))
+}
+
+/// A sort needs its index: a range index for one path, a composite for several.
+pub(crate) fn sort_is_indexed(select: &Select, policy: &Value) -> Result<(), ServiceError> {
+    let mut paths = Vec::new();
+    for item in &select.order_by {
+        let path = item.expr.path(&select.alias).filter(|path| !path.is_empty());
+        let path = path.ok_or_else(|| {
+            ServiceError::bad_request("Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a document path.")
+        })?;
+        paths.push((path, item.descending));
+    }
+    match &*paths {
+        [] => Ok(()),
+        [(path, _)] if is_included(policy, path) => Ok(()),
+        [_] => Err(ServiceError::bad_request(
+            "The order-by item requires a range index to be defined on the corresponding index path.",
+        )),
+        several if has_composite(policy, several) => Ok(()),
+        _ => Err(ServiceError::bad_request(
+            "The order by query does not have a corresponding composite index that it can be served from.",
+        )),
+    }
+}
+
+/// Finds what the store can answer. Conditions here may let too much through, never too little: SQLite compares across
+/// types where the service says undefined, so every row is judged again.
+pub(crate) fn pushdown(
+    select: &Select,
+    policy: &Value,
+    parameters: &HashMap<String, Value>,
+) -> Pushdown {
+    let mut found = Pushdown {
+        condition: "1".to_owned(),
+        parameters: Vec::new(),
+        order: None,
+        indexed: 0,
+    };
+    if !select.joins.is_empty() {
+        return found;
+    }
+    if let Some(filter) = &select.filter {
+        conjuncts(filter, &mut |expr| {
+            if let Some((condition, values, path)) = comparison(expr, &select.alias, parameters) {
+                found.condition.push_str(" AND ");
+                found.condition.push_str(&condition);
+                found.parameters.extend(values);
+                if is_included(policy, &path) {
+                    found.indexed += 1;
+                }
+            }
+        });
+    }
+    let keys: Option<Vec<String>> = select
+        .order_by
+        .iter()
+        .map(|item| {
+            let path = item.expr.path(&select.alias)?;
+            let direction = if item.descending { "DESC" } else { "ASC" };
+            Some(format!("{} {direction}", json_path(&path)))
+        })
+        .collect();
+    found.order = keys.filter(|keys| !keys.is_empty()).map(|keys| keys.join(", "));
+    found
+}
+
+fn conjuncts(expr: &Expr, visit: &mut impl FnMut(&Expr)) {
+    if let Expr::Binary(left, Binary::And, right) = expr {
+        conjuncts(left, visit);
+        conjuncts(right, visit);
+    } else {
+        visit(expr);
+    }
+}
+
+fn comparison(
+    expr: &Expr,
+    alias: &str,
+    parameters: &HashMap<String, Value>,
+) -> Option<(String, Vec<Sql>, String)> {
+    match expr {
+        Expr::Binary(left, operator, right) => {
+            let symbol = match operator {
+                Binary::Equal => "=",
+                Binary::Less => "<",
+                Binary::LessOrEqual => "<=",
+                Binary::Greater => ">",
+                Binary::GreaterOrEqual => ">=",
+                _ => return None,
+            };
+            let path = plain_path(left, alias)?;
+            let value = scalar(right, parameters)?;
+            Some((format!("{} {symbol} ?", json_path(&path)), vec![value], path))
+        }
+        Expr::In(left, list) => {
+            let path = plain_path(left, alias)?;
+            let values: Option<Vec<Sql>> =
+                list.iter().map(|item| scalar(item, parameters)).collect();
+            let values = values?;
+            let marks = vec!["?"; values.len()].join(", ");
+            Some((format!("{} IN ({marks})", json_path(&path)), values, path))
+        }
+        _ => None,
+    }
+}
+
+fn plain_path(expr: &Expr, alias: &str) -> Option<String> {
+    // System properties are part of the stored body, so they need no exception.
+    expr.path(alias).filter(|path| !path.is_empty())
+}
+
+/// A value that SQLite compares as the service does. Null is left out: in SQL it equals nothing.
+fn scalar(expr: &Expr, parameters: &HashMap<String, Value>) -> Option<Sql> {
+    let value = match expr {
+        Expr::Literal(value) => value,
+        Expr::Parameter(name) => parameters.get(name)?,
+        _ => return None,
+    };
+    match value {
+        Value::String(text) => Some(Sql::Text(text.clone())),
+        Value::Bool(value) => Some(Sql::Integer((*value).into())),
+        Value::Number(number) => number
+            .as_i64()
+            .map(Sql::Integer)
+            .or_else(|| number.as_f64().map(Sql::Real)),
+        _ => None,
+    }
+}
+
+/// Whether rows leave the query as whole documents, so that paging by key is possible.
+pub(crate) fn streams(select: &Select) -> bool {
+    select.order_by.is_empty()
+        && !select.aggregates()
+        && !select.distinct
+        && select.group_by.is_empty()
+        && select.offset.is_none()
+        && select.limit.is_none()
+        && matches!(
+            select.projection,
+            Projection::Star | Projection::Value(_) | Projection::List(_)
+        )
+}

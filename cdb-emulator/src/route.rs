@@ -1,0 +1,104 @@
+//! What a request is about: its path, method and headers, read once.
+
+use http::{HeaderMap, Method};
+use percent_encoding::percent_decode_str;
+
+use crate::error::ServiceError;
+use crate::observe::OperationKind;
+
+/// The resource that a path names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Resource {
+    Account,
+    Databases,
+    Database(String),
+    Containers(String),
+    Container(String, String),
+    Ranges(String, String),
+    Items(String, String),
+    Item(String, String, String),
+    Offers,
+}
+
+impl Resource {
+    /// Reads a path. Each segment is decoded once, as the service does.
+    pub(crate) fn parse(path: &str) -> Result<Self, ServiceError> {
+        let mut segments = Vec::new();
+        for segment in path.trim_matches('/').split('/').filter(|segment| !segment.is_empty()) {
+            let decoded = percent_decode_str(segment).decode_utf8().map_err(|_| {
+                ServiceError::bad_request("The path is no UTF-8 after percent-decoding.")
+            })?;
+            segments.push(decoded.into_owned());
+        }
+        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+        let own = |text: &str| text.to_owned();
+        Ok(match *segments {
+            [] => Self::Account,
+            ["dbs"] => Self::Databases,
+            ["dbs", db] => Self::Database(own(db)),
+            ["dbs", db, "colls"] => Self::Containers(own(db)),
+            ["dbs", db, "colls", coll] => Self::Container(own(db), own(coll)),
+            ["dbs", db, "colls", coll, "pkranges"] => Self::Ranges(own(db), own(coll)),
+            ["dbs", db, "colls", coll, "docs"] => Self::Items(own(db), own(coll)),
+            ["dbs", db, "colls", coll, "docs", id] => Self::Item(own(db), own(coll), own(id)),
+            ["offers"] => Self::Offers,
+            _ => {
+                return Err(ServiceError::bad_request(format!(
+                    "The path '{path}' names nothing that this emulator has."
+                )));
+            }
+        })
+    }
+
+    /// Type and link as they are signed: for a collection of children, the link is the parent.
+    pub(crate) fn signed(&self) -> (&'static str, String) {
+        match self {
+            Self::Account => ("", String::new()),
+            Self::Databases => ("dbs", String::new()),
+            Self::Database(db) => ("dbs", format!("dbs/{db}")),
+            Self::Containers(db) => ("colls", format!("dbs/{db}")),
+            Self::Container(db, coll) => ("colls", format!("dbs/{db}/colls/{coll}")),
+            Self::Ranges(db, coll) => ("pkranges", format!("dbs/{db}/colls/{coll}")),
+            Self::Items(db, coll) => ("docs", format!("dbs/{db}/colls/{coll}")),
+            Self::Item(db, coll, id) => ("docs", format!("dbs/{db}/colls/{coll}/docs/{id}")),
+            Self::Offers => ("offers", String::new()),
+        }
+    }
+}
+
+/// A header's text.
+pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// A header that switches something on.
+pub(crate) fn flag(headers: &HeaderMap, name: &str) -> bool {
+    header(headers, name).is_some_and(|value| value.eq_ignore_ascii_case("true"))
+}
+
+/// What kind of operation a request is.
+pub(crate) fn kind(method: &Method, resource: &Resource, headers: &HeaderMap) -> OperationKind {
+    match (resource, method) {
+        (Resource::Items(..), &Method::POST) => {
+            let batch = flag(headers, "x-ms-cosmos-is-batch-request");
+            let bulk = header(headers, "x-ms-cosmos-batch-atomic")
+                .is_some_and(|value| value.eq_ignore_ascii_case("false"));
+            let query = flag(headers, "x-ms-documentdb-isquery")
+                || header(headers, "content-type")
+                    .is_some_and(|value| value.starts_with("application/query+json"));
+            match (batch, bulk, query) {
+                (true, true, _) => OperationKind::Bulk,
+                (true, false, _) => OperationKind::Batch,
+                (_, _, true) => OperationKind::Query,
+                _ if flag(headers, "x-ms-documentdb-is-upsert") => OperationKind::Upsert,
+                _ => OperationKind::Create,
+            }
+        }
+        (Resource::Items(..), _) => OperationKind::Feed,
+        (Resource::Item(..), &Method::PUT) => OperationKind::Replace,
+        (Resource::Item(..), &Method::PATCH) => OperationKind::Patch,
+        (Resource::Item(..), &Method::DELETE) => OperationKind::Delete,
+        (Resource::Item(..), _) => OperationKind::Read,
+        _ => OperationKind::Metadata,
+    }
+}

@@ -1,0 +1,85 @@
+//! What the service demands of a document before it stores it.
+
+use serde_json::{Map, Value};
+
+use crate::error::ServiceError;
+
+/// Largest document and largest request.
+pub(crate) const MAX_BYTES: usize = 2 * 1024 * 1024;
+/// Longest id in bytes.
+const MAX_ID_BYTES: usize = 1023;
+
+/// Checks a document's id and returns it.
+pub(crate) fn id(document: &Map<String, Value>) -> Result<&str, ServiceError> {
+    let Some(Value::String(id)) = document.get("id") else {
+        return Err(ServiceError::bad_request(
+            "The input content is invalid because the required properties - 'id; ' - are missing",
+        ));
+    };
+    if id.is_empty() || id.len() > MAX_ID_BYTES {
+        return Err(ServiceError::bad_request(format!(
+            "The id has {} bytes, 1 to {MAX_ID_BYTES} are allowed.",
+            id.len()
+        )));
+    }
+    // The service stores ids with a slash and can never address them again; refusing them says so at once.
+    if let Some(c) = id.chars().find(|c| matches!(c, '/' | '\\' | '?' | '#')) {
+        return Err(ServiceError::bad_request(format!("The id contains '{c}', which is not allowed.")));
+    }
+    if id.ends_with(' ') {
+        return Err(ServiceError::bad_request("The id ends in a space, which gateways refuse."));
+    }
+    Ok(id)
+}
+
+/// Checks a document's time to live.
+pub(crate) fn ttl(document: &Map<String, Value>) -> Result<Option<i64>, ServiceError> {
+    match document.get("ttl") {
+        None => Ok(None),
+        Some(value) => match value.as_i64() {
+            Some(seconds) if seconds == -1 || seconds > 0 => Ok(Some(seconds)),
+            _ => Err(ServiceError::bad_request(
+                "The input ttl is invalid. Ensure to provide a positive integer or -1.",
+            )),
+        },
+    }
+}
+
+/// Checks a document's size.
+pub(crate) fn size(bytes: usize) -> Result<(), ServiceError> {
+    if bytes > MAX_BYTES {
+        return Err(ServiceError::too_large(format!(
+            "Request size is too large: {bytes} bytes, {MAX_BYTES} are allowed."
+        )));
+    }
+    Ok(())
+}
+
+/// The components of a partition key in a document; `None` where the path is not there.
+pub(crate) fn partition_key(document: &Map<String, Value>, paths: &[String]) -> Vec<Option<Value>> {
+    paths
+        .iter()
+        .map(|path| {
+            let mut value: Option<&Value> = None;
+            for (level, name) in path.split('/').filter(|name| !name.is_empty()).enumerate() {
+                value = match (level, value) {
+                    (0, _) => document.get(name),
+                    (_, Some(Value::Object(object))) => object.get(name),
+                    _ => None,
+                };
+            }
+            value.cloned()
+        })
+        .collect()
+}
+
+/// Reads the header `x-ms-documentdb-partitionkey`; an empty object stands for undefined.
+pub(crate) fn partition_key_header(text: &str) -> Result<Vec<Option<Value>>, ServiceError> {
+    let values: Vec<Value> = serde_json::from_str(text).map_err(|_| {
+        ServiceError::bad_request(format!("Partition key {text} is invalid: it must be a JSON array."))
+    })?;
+    Ok(values
+        .into_iter()
+        .map(|value| if value.is_object() { None } else { Some(value) })
+        .collect())
+}

@@ -1,0 +1,182 @@
+//! Requests to answers, without sockets.
+
+use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+
+use crate::error::ServiceError;
+use crate::observe::{Answered, OperationKind, RequestLog};
+use crate::route::{self, Resource, header};
+use crate::store::Store;
+use crate::{auth, op};
+
+/// A request as it came in.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Asked {
+    /// What kind of operation it is, as far as its head tells.
+    pub(crate) fn kind(&self) -> OperationKind {
+        Resource::parse(&self.path).map_or(OperationKind::Metadata, |resource| {
+            route::kind(&self.method, &resource, &self.headers)
+        })
+    }
+}
+
+/// An answer as it goes out.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: Vec<u8>,
+    /// Request units.
+    pub(crate) charge: f64,
+}
+
+impl Answer {
+    /// An answer with a JSON body.
+    pub(crate) fn json(status: u16, body: &serde_json::Value) -> Self {
+        Self {
+            status,
+            body: body.to_string().into_bytes(),
+            ..Self::default()
+        }
+    }
+
+    /// An answer without a body.
+    pub(crate) fn empty(status: u16) -> Self {
+        Self {
+            status,
+            ..Self::default()
+        }
+    }
+
+    /// Adds a header.
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    /// Sets the charge.
+    pub(crate) fn charged(mut self, charge: f64) -> Self {
+        self.charge = charge;
+        self
+    }
+}
+
+/// The server without its sockets.
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub(crate) store: Store,
+    key: Vec<u8>,
+    pub(crate) physical_partitions: u32,
+    pub(crate) address: SocketAddr,
+    pub(crate) log: Mutex<RequestLog>,
+}
+
+impl Service {
+    pub(crate) fn new(
+        store: Store,
+        key: Vec<u8>,
+        physical_partitions: u32,
+        address: SocketAddr,
+    ) -> Self {
+        Self {
+            store,
+            key,
+            physical_partitions,
+            address,
+            log: Mutex::default(),
+        }
+    }
+
+    /// Answers a request.
+    pub(crate) fn answer(&self, asked: &Asked) -> Answer {
+        let answer = self.carry_out(asked).unwrap_or_else(|error| refusal(&error));
+        self.finish(asked, answer)
+    }
+
+    /// Refuses a request because a fault says so.
+    pub(crate) fn refuse(
+        &self,
+        asked: &Asked,
+        status: u16,
+        substatus: u32,
+        retry_after_ms: Option<u64>,
+    ) -> Answer {
+        let mut error = ServiceError::new(status, substatus, "Injected", "A fault was injected.");
+        error.retry_after_ms = retry_after_ms;
+        self.finish(asked, refusal(&error))
+    }
+
+    fn carry_out(&self, asked: &Asked) -> Result<Answer, ServiceError> {
+        let resource = Resource::parse(&asked.path)?;
+        auth::verify(&self.key, &asked.method, &resource, &asked.headers, now())?;
+        op::dispatch(self, asked, &resource)
+    }
+
+    fn finish(&self, asked: &Asked, answer: Answer) -> Answer {
+        let answered = Answered {
+            status: answer.status,
+            charge: answer.charge,
+            bytes_in: asked.body.len() as u64,
+            bytes_out: answer.body.len() as u64,
+        };
+        self.log
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .add(asked.kind(), &answered);
+        let activity = header(&asked.headers, "x-ms-activity-id").map_or_else(
+            || uuid::Uuid::new_v4().to_string(),
+            str::to_owned,
+        );
+        let charge = format!("{:.2}", answer.charge);
+        answer
+            .with("x-ms-activity-id", activity)
+            .with("x-ms-request-charge", charge)
+            .with("content-type", "application/json")
+            .with("x-ms-version", "2020-07-15")
+    }
+
+    /// Notes the SQL text of a query.
+    pub(crate) fn note_query(&self, sql: &str) {
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        *log.queries.entry(sql.to_owned()).or_default() += 1;
+    }
+}
+
+fn refusal(error: &ServiceError) -> Answer {
+    let mut answer = Answer {
+        status: error.status,
+        body: error.body(),
+        charge: crate::charge::REFUSED,
+        ..Answer::default()
+    };
+    if error.substatus != 0 {
+        answer = answer.with("x-ms-substatus", error.substatus.to_string());
+    }
+    if let Some(after) = error.retry_after_ms {
+        answer = answer.with("x-ms-retry-after-ms", after.to_string());
+    }
+    answer
+}
+
+/// The server's clock.
+#[expect(clippy::disallowed_methods, reason = "the emulator is the service, and its clock decides")]
+pub(crate) fn now() -> SystemTime {
+    SystemTime::now()
+}
+
+/// The server's clock in seconds since the epoch, as `_ts` has it.
+pub(crate) fn now_secs() -> i64 {
+    let since = now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}

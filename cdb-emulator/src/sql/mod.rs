@@ -1,0 +1,10 @@
+//! The query language: text to tree, tree over a document to value.
+
+pub(crate) mod ast;
+pub(crate) mod eval;
+mod function;
+mod lexer;
+mod parser;
+pub(crate) mod value;
+
+pub(crate) use parser::parse;

@@ -1,0 +1,311 @@
+//! Databases, containers and their physical partitions.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::{Value, json};
+
+use super::indexes;
+use crate::epk;
+use crate::error::ServiceError;
+
+/// A database.
+#[derive(Clone, Debug)]
+pub(crate) struct Database {
+    pub(crate) id: String,
+    pub(crate) created: i64,
+}
+
+/// A container.
+#[derive(Clone, Debug)]
+pub(crate) struct Container {
+    pub(crate) number: i64,
+    pub(crate) id: String,
+    /// The definition as it was sent.
+    pub(crate) definition: Value,
+    pub(crate) etag: String,
+    pub(crate) created: i64,
+    pub(crate) ranges: Vec<PhysicalRange>,
+}
+
+/// A physical partition: a range of the hash space.
+#[derive(Clone, Debug)]
+pub(crate) struct PhysicalRange {
+    pub(crate) id: String,
+    /// Inclusive.
+    pub(crate) min: String,
+    /// Exclusive.
+    pub(crate) max: String,
+}
+
+impl Container {
+    /// Paths of the partition key.
+    pub(crate) fn partition_key_paths(&self) -> Vec<String> {
+        strings(&self.definition["partitionKey"]["paths"])
+    }
+
+    /// Seconds to live of a document without a `ttl` of its own; `None` when expiry is off.
+    pub(crate) fn default_ttl(&self) -> Option<i64> {
+        self.definition["defaultTtl"].as_i64()
+    }
+
+    /// The sets of paths that must be unique.
+    pub(crate) fn unique_keys(&self) -> Vec<Vec<String>> {
+        let keys = self.definition["uniqueKeyPolicy"]["uniqueKeys"].as_array();
+        keys.map(|keys| keys.iter().map(|key| strings(&key["paths"])).collect())
+            .unwrap_or_default()
+    }
+
+    /// The indexing policy.
+    pub(crate) fn policy(&self) -> &Value {
+        &self.definition["indexingPolicy"]
+    }
+
+    /// The physical partition that holds an effective partition key.
+    pub(crate) fn range_of(&self, epk: &str) -> Option<&PhysicalRange> {
+        self.ranges
+            .iter()
+            .find(|range| *range.min <= *epk && *epk < *range.max)
+    }
+
+    /// A physical partition by its id.
+    pub(crate) fn range(&self, id: &str) -> Result<&PhysicalRange, ServiceError> {
+        self.ranges
+            .iter()
+            .find(|range| range.id == id)
+            .ok_or_else(ServiceError::range_gone)
+    }
+}
+
+fn strings(value: &Value) -> Vec<String> {
+    let items = value.as_array().into_iter().flatten();
+    items.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+pub(super) fn create(connection: &Connection) -> Result<(), ServiceError> {
+    connection.execute_batch(
+        "CREATE TABLE IF NOT EXISTS database (id TEXT PRIMARY KEY, created INTEGER NOT NULL);
+         CREATE TABLE IF NOT EXISTS container (
+            number INTEGER PRIMARY KEY AUTOINCREMENT, database TEXT NOT NULL, id TEXT NOT NULL,
+            definition TEXT NOT NULL, etag TEXT NOT NULL, created INTEGER NOT NULL, ranges INTEGER NOT NULL,
+            UNIQUE (database, id));
+         CREATE TABLE IF NOT EXISTS sequence (lsn INTEGER NOT NULL);
+         INSERT INTO sequence SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM sequence);",
+    )?;
+    Ok(())
+}
+
+/// The next number of the log: every write gets one, all writes of a batch the same.
+pub(crate) fn next_lsn(connection: &Connection) -> Result<i64, ServiceError> {
+    Ok(connection
+        .prepare_cached("UPDATE sequence SET lsn = lsn + 1 RETURNING lsn")?
+        .query_row([], |row| row.get(0))?)
+}
+
+/// The last number of the log.
+pub(crate) fn last_lsn(connection: &Connection) -> Result<i64, ServiceError> {
+    Ok(connection
+        .prepare_cached("SELECT lsn FROM sequence")?
+        .query_row([], |row| row.get(0))?)
+}
+
+impl Database {
+    pub(crate) fn create(connection: &Connection, id: &str, now: i64) -> Result<Self, ServiceError> {
+        let added = connection.execute(
+            "INSERT OR IGNORE INTO database (id, created) VALUES (?, ?)",
+            params![id, now],
+        )?;
+        if added == 0 {
+            return Err(ServiceError::conflict());
+        }
+        Self::find(connection, id)
+    }
+
+    pub(crate) fn find(connection: &Connection, id: &str) -> Result<Self, ServiceError> {
+        connection
+            .prepare_cached("SELECT id, created FROM database WHERE id = ?")?
+            .query_row([id], |row| {
+                Ok(Self {
+                    id: row.get(0)?,
+                    created: row.get(1)?,
+                })
+            })
+            .optional()?
+            .ok_or_else(ServiceError::not_found)
+    }
+
+    pub(crate) fn all(connection: &Connection) -> Result<Vec<Self>, ServiceError> {
+        let mut statement = connection.prepare_cached("SELECT id, created FROM database ORDER BY id")?;
+        let rows = statement.query_map([], |row| {
+            Ok(Self {
+                id: row.get(0)?,
+                created: row.get(1)?,
+            })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    pub(crate) fn delete(connection: &Connection, id: &str) -> Result<(), ServiceError> {
+        Self::find(connection, id)?;
+        for container in Container::all(connection, id)? {
+            container.delete(connection)?;
+        }
+        connection.execute("DELETE FROM database WHERE id = ?", [id])?;
+        Ok(())
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        json!({
+            "id": self.id, "_rid": rid(&self.id), "_self": format!("dbs/{}/", rid(&self.id)),
+            "_etag": "\"0000\"", "_colls": "colls/", "_users": "users/", "_ts": self.created,
+        })
+    }
+}
+
+/// Something that looks like a resource id, and is none for any name that people use.
+fn rid(name: &str) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(name.as_bytes())
+}
+
+impl Container {
+    pub(crate) fn create(
+        connection: &Connection,
+        database: &str,
+        definition: Value,
+        ranges: u32,
+        now: i64,
+    ) -> Result<Self, ServiceError> {
+        Database::find(connection, database)?;
+        let id = definition["id"].as_str().unwrap_or_default().to_owned();
+        if id.is_empty() || strings(&definition["partitionKey"]["paths"]).is_empty() {
+            return Err(ServiceError::bad_request("A container needs an id and a partitionKey."));
+        }
+        let mut definition = definition;
+        if definition["indexingPolicy"].is_null() {
+            definition["indexingPolicy"] = default_policy();
+        }
+        let added = connection.execute(
+            "INSERT OR IGNORE INTO container (database, id, definition, etag, created, ranges)
+             VALUES (?, ?, ?, ?, ?, ?)",
+            params![database, id, definition.to_string(), new_etag(), now, ranges.max(1)],
+        )?;
+        if added == 0 {
+            return Err(ServiceError::conflict());
+        }
+        let container = Self::find(connection, database, &id)?;
+        container.create_table(connection)?;
+        indexes::create(connection, &container)?;
+        Ok(container)
+    }
+
+    pub(crate) fn find(connection: &Connection, database: &str, id: &str) -> Result<Self, ServiceError> {
+        connection
+            .prepare_cached(
+                "SELECT number, id, definition, etag, created, ranges FROM container
+                 WHERE database = ? AND id = ?",
+            )?
+            .query_row([database, id], Self::from_row)
+            .optional()?
+            .ok_or_else(ServiceError::owner_not_found)
+    }
+
+    pub(crate) fn all(connection: &Connection, database: &str) -> Result<Vec<Self>, ServiceError> {
+        let mut statement = connection.prepare_cached(
+            "SELECT number, id, definition, etag, created, ranges FROM container
+             WHERE database = ? ORDER BY id",
+        )?;
+        let rows = statement.query_map([database], Self::from_row)?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    fn from_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
+        let definition: String = row.get(2)?;
+        let ranges: u32 = row.get(5)?;
+        Ok(Self {
+            number: row.get(0)?,
+            id: row.get(1)?,
+            definition: serde_json::from_str(&definition).unwrap_or_default(),
+            etag: row.get(3)?,
+            created: row.get(4)?,
+            ranges: split_evenly(ranges),
+        })
+    }
+
+    /// Replaces the definition; the partition key stays. The indexes follow the new policy at once.
+    pub(crate) fn replace(
+        &self,
+        connection: &Connection,
+        definition: &Value,
+    ) -> Result<(), ServiceError> {
+        if definition["partitionKey"]["paths"] != self.definition["partitionKey"]["paths"] {
+            return Err(ServiceError::bad_request(
+                "The partition key of a container cannot be changed.",
+            ));
+        }
+        connection.execute(
+            "UPDATE container SET definition = ?, etag = ? WHERE number = ?",
+            params![definition.to_string(), new_etag(), self.number],
+        )?;
+        indexes::drop_all(connection, self)?;
+        let replaced = Self {
+            definition: definition.clone(),
+            ..self.clone()
+        };
+        indexes::create(connection, &replaced)
+    }
+
+    pub(crate) fn delete(&self, connection: &Connection) -> Result<(), ServiceError> {
+        connection.execute_batch(&format!("DROP TABLE IF EXISTS document_{}", self.number))?;
+        connection.execute("DELETE FROM container WHERE number = ?", [self.number])?;
+        Ok(())
+    }
+
+    fn create_table(&self, connection: &Connection) -> Result<(), ServiceError> {
+        connection.execute_batch(&format!(
+            "CREATE TABLE document_{0} (
+                pk TEXT NOT NULL, id TEXT NOT NULL, epk TEXT NOT NULL, body TEXT NOT NULL, etag TEXT NOT NULL,
+                lsn INTEGER NOT NULL, ts INTEGER NOT NULL, expires INTEGER,
+                PRIMARY KEY (pk, id)) WITHOUT ROWID;
+             CREATE INDEX document_{0}_lsn ON document_{0} (lsn);",
+            self.number
+        ))?;
+        Ok(())
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        let mut body = self.definition.clone();
+        body["_rid"] = rid(&self.id).into();
+        body["_self"] = format!("dbs/x/colls/{}/", rid(&self.id)).into();
+        body["_etag"] = self.etag.clone().into();
+        body["_ts"] = self.created.into();
+        body["_docs"] = "docs/".into();
+        body
+    }
+}
+
+fn default_policy() -> Value {
+    json!({
+        "indexingMode": "consistent", "automatic": true, "includedPaths": [{ "path": "/*" }],
+        "excludedPaths": [{ "path": "/\"_etag\"/?" }],
+    })
+}
+
+/// A version that was never given before.
+pub(crate) fn new_etag() -> String {
+    format!("\"{}\"", uuid::Uuid::new_v4())
+}
+
+/// Cuts the hash space into equal ranges. Real values lie below `40…`.
+fn split_evenly(count: u32) -> Vec<PhysicalRange> {
+    let boundary = |at: u32| match at {
+        0 => String::new(),
+        at if at == count => epk::MAX.to_owned(),
+        at => format!("{:08X}", 0x4000_0000_u64 * u64::from(at) / u64::from(count)),
+    };
+    (0..count)
+        .map(|at| PhysicalRange {
+            id: at.to_string(),
+            min: boundary(at),
+            max: boundary(at + 1),
+        })
+        .collect()
+}

@@ -1,0 +1,197 @@
+//! Rows of a container.
+
+use rusqlite::types::{ToSql, Value as Sql};
+use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
+use serde_json::Value;
+
+use super::Container;
+use crate::error::ServiceError;
+
+/// A document as it is kept.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredDocument {
+    pub(crate) pk: String,
+    pub(crate) id: String,
+    pub(crate) epk: String,
+    /// The JSON, system properties included.
+    pub(crate) body: String,
+    pub(crate) etag: String,
+    pub(crate) lsn: i64,
+    pub(crate) ts: i64,
+    /// When it expires, in seconds since the epoch.
+    pub(crate) expires: Option<i64>,
+}
+
+/// A row that a scan hands out.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) pk: String,
+    pub(crate) id: String,
+    pub(crate) body: String,
+}
+
+/// The SQL expression of a stored path.
+pub(crate) fn json_path(path: &str) -> String {
+    let mut json = String::from("$");
+    for name in path.split('/').filter(|name| !name.is_empty()) {
+        json.push_str(".\"");
+        json.push_str(name);
+        json.push('"');
+    }
+    format!("json_extract(body, '{}')", json.replace('\'', "''"))
+}
+
+impl Container {
+    /// A document, unless it has expired.
+    pub(crate) fn read(
+        &self,
+        connection: &Connection,
+        pk: &str,
+        id: &str,
+        now: i64,
+    ) -> Result<Option<StoredDocument>, ServiceError> {
+        let sql = format!(
+            "SELECT pk, id, epk, body, etag, lsn, ts, expires FROM document_{}
+             WHERE pk = ? AND id = ? AND (expires IS NULL OR expires > ?)",
+            self.number
+        );
+        Ok(connection
+            .prepare_cached(&sql)?
+            .query_row(params![pk, id, now], |row| {
+                Ok(StoredDocument {
+                    pk: row.get(0)?,
+                    id: row.get(1)?,
+                    epk: row.get(2)?,
+                    body: row.get(3)?,
+                    etag: row.get(4)?,
+                    lsn: row.get(5)?,
+                    ts: row.get(6)?,
+                    expires: row.get(7)?,
+                })
+            })
+            .optional()?)
+    }
+
+    /// Stores a document in place of whatever is there under its id.
+    pub(crate) fn write(
+        &self,
+        connection: &Connection,
+        document: &StoredDocument,
+    ) -> Result<(), ServiceError> {
+        let sql = format!(
+            "INSERT INTO document_{} (pk, id, epk, body, etag, lsn, ts, expires)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+             ON CONFLICT (pk, id) DO UPDATE SET body = excluded.body, etag = excluded.etag,
+                lsn = excluded.lsn, ts = excluded.ts, expires = excluded.expires",
+            self.number
+        );
+        connection.prepare_cached(&sql)?.execute(params![
+            document.pk,
+            document.id,
+            document.epk,
+            document.body,
+            document.etag,
+            document.lsn,
+            document.ts,
+            document.expires
+        ])?;
+        Ok(())
+    }
+
+    /// Refuses a document whose values under a unique key another one of its partition has. What is missing counts as
+    /// null, so it can be missing once.
+    pub(crate) fn check_unique(
+        &self,
+        connection: &Connection,
+        document: &StoredDocument,
+    ) -> Result<(), ServiceError> {
+        for paths in self.unique_keys() {
+            let same: Vec<String> = paths
+                .iter()
+                .map(|path| {
+                    let mine = json_path(path).replacen("body", "?3", 1);
+                    format!("{} IS {mine}", json_path(path))
+                })
+                .collect();
+            let sql = format!(
+                "SELECT 1 FROM document_{} WHERE pk = ?1 AND id <> ?2 AND {}",
+                self.number,
+                same.join(" AND ")
+            );
+            let taken = connection
+                .prepare_cached(&sql)?
+                .exists([&document.pk, &document.id, &document.body])?;
+            if taken {
+                let message = "Unique index constraint violation.";
+                return Err(ServiceError::new(409, 3301, "Conflict", message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a document.
+    pub(crate) fn remove(
+        &self,
+        connection: &Connection,
+        pk: &str,
+        id: &str,
+    ) -> Result<(), ServiceError> {
+        let sql = format!("DELETE FROM document_{} WHERE pk = ? AND id = ?", self.number);
+        connection.prepare_cached(&sql)?.execute([pk, id])?;
+        Ok(())
+    }
+
+    /// Hands out rows that may meet a condition, in an order, until `visit` has enough.
+    pub(crate) fn scan(
+        &self,
+        connection: &Connection,
+        condition: &str,
+        order: &str,
+        parameters: &[Sql],
+        mut visit: impl FnMut(Row) -> Result<bool, ServiceError>,
+    ) -> Result<(), ServiceError> {
+        let sql = format!(
+            "SELECT pk, id, body FROM document_{} WHERE {condition} ORDER BY {order}",
+            self.number
+        );
+        let mut statement = connection.prepare_cached(&sql)?;
+        let parameters = parameters.iter().map(|value| value as &dyn ToSql);
+        let mut rows = statement.query(params_from_iter(parameters))?;
+        while let Some(row) = rows.next()? {
+            let row = Row {
+                pk: row.get(0)?,
+                id: row.get(1)?,
+                body: row.get(2)?,
+            };
+            if !visit(row)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes after `lsn`, oldest first, with the number of each.
+    pub(crate) fn changes(
+        &self,
+        connection: &Connection,
+        lsn: i64,
+        range: (&str, &str),
+        limit: usize,
+        now: i64,
+    ) -> Result<Vec<(i64, Value)>, ServiceError> {
+        let sql = format!(
+            "SELECT lsn, body FROM document_{} WHERE lsn > ? AND epk >= ? AND epk < ?
+             AND (expires IS NULL OR expires > ?) ORDER BY lsn, pk, id LIMIT ?",
+            self.number
+        );
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let mut statement = connection.prepare_cached(&sql)?;
+        let mut rows = statement.query(params![lsn, range.0, range.1, now, limit])?;
+        let mut changes = Vec::new();
+        while let Some(row) = rows.next()? {
+            let body: String = row.get(1)?;
+            changes.push((row.get(0)?, serde_json::from_str(&body)?));
+        }
+        Ok(changes)
+    }
+}

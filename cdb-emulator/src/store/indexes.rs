@@ -1,0 +1,132 @@
+//! One SQLite index per index of the policy.
+
+use rusqlite::Connection;
+use serde_json::Value;
+
+use super::Container;
+use super::documents::json_path;
+use crate::error::ServiceError;
+
+/// Creates the indexes that the policy asks for: one per included scalar path, one per composite.
+///
+/// Subtrees (`/a/*`) and array elements have no index of their own in SQLite; queries on them scan the partition.
+pub(super) fn create(connection: &Connection, container: &Container) -> Result<(), ServiceError> {
+    let policy = container.policy();
+    let mut columns: Vec<String> = Vec::new();
+    for path in policy["includedPaths"].as_array().into_iter().flatten() {
+        if let Some(path) = path["path"].as_str()
+            && let Some(path) = path.strip_suffix("/?")
+            && !path.contains("[]")
+        {
+            columns.push(expression(path));
+        }
+    }
+    for composite in policy["compositeIndexes"].as_array().into_iter().flatten() {
+        let paths: Vec<String> = composite
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|path| {
+                let descending = path["order"] == "descending";
+                let direction = if descending { "DESC" } else { "ASC" };
+                Some(format!("{} {direction}", expression(path["path"].as_str()?)))
+            })
+            .collect();
+        if !paths.is_empty() {
+            columns.push(paths.join(", "));
+        }
+    }
+    for (at, columns) in columns.iter().enumerate() {
+        connection.execute_batch(&format!(
+            "CREATE INDEX IF NOT EXISTS document_{0}_path_{at} ON document_{0} ({columns})",
+            container.number
+        ))?;
+    }
+    Ok(())
+}
+
+/// Drops what [`create`] has created.
+pub(super) fn drop_all(connection: &Connection, container: &Container) -> Result<(), ServiceError> {
+    let mut statement = connection.prepare(
+        "SELECT name FROM sqlite_master WHERE type = 'index' AND name LIKE ? ESCAPE '\\'",
+    )?;
+    let pattern = format!("document\\_{}\\_path\\_%", container.number);
+    let names: Vec<String> = statement
+        .query_map([pattern], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for name in names {
+        connection.execute_batch(&format!("DROP INDEX {name}"))?;
+    }
+    Ok(())
+}
+
+/// The expression of a path, written exactly as queries write it, or SQLite would not see that they are the same.
+fn expression(policy_path: &str) -> String {
+    json_path(&unquote(policy_path))
+}
+
+/// A policy path as a plain stored path: names in quotation marks lose them.
+pub(crate) fn unquote(policy_path: &str) -> String {
+    let mut out = String::new();
+    let mut rest = policy_path;
+    while let Some(name) = rest.strip_prefix('/') {
+        let (name, after) = match name.strip_prefix('"') {
+            Some(quoted) => {
+                let end = quoted.find('"').unwrap_or(quoted.len());
+                (&quoted[..end], quoted.get(end + 1..).unwrap_or_default())
+            }
+            None => name.split_at(name.find('/').unwrap_or(name.len())),
+        };
+        out.push('/');
+        out.push_str(name);
+        rest = after;
+    }
+    out
+}
+
+/// Whether the policy has a range index on this stored path.
+pub(crate) fn is_included(policy: &Value, path: &str) -> bool {
+    if matches!(path, "/id" | "/_ts") {
+        return true;
+    }
+    let mut best: Option<(usize, bool)> = None;
+    for (list, included) in [("includedPaths", true), ("excludedPaths", false)] {
+        for entry in policy[list].as_array().into_iter().flatten() {
+            let Some(entry) = entry["path"].as_str() else { continue };
+            let precision = if let Some(exact) = entry.strip_suffix("/?") {
+                (unquote(exact) == path).then_some(usize::MAX)
+            } else if let Some(prefix) = entry.strip_suffix("/*") {
+                let prefix = unquote(prefix);
+                (prefix.is_empty() || path == prefix || path.starts_with(&format!("{prefix}/")))
+                    .then_some(prefix.len())
+            } else {
+                None
+            };
+            if let Some(precision) = precision
+                && best.is_none_or(|(known, _)| precision > known)
+            {
+                best = Some((precision, included));
+            }
+        }
+    }
+    best.is_some_and(|(_, included)| included)
+}
+
+/// Whether the policy has a composite index that serves this sort: exactly these paths, all directions or all inverted.
+pub(crate) fn has_composite(policy: &Value, sort: &[(String, bool)]) -> bool {
+    let composites = policy["compositeIndexes"].as_array().into_iter().flatten();
+    composites.filter_map(Value::as_array).any(|composite| {
+        let paths: Vec<(String, bool)> = composite
+            .iter()
+            .map(|path| {
+                (
+                    unquote(path["path"].as_str().unwrap_or_default()),
+                    path["order"] == "descending",
+                )
+            })
+            .collect();
+        let inverted: Vec<(String, bool)> =
+            paths.iter().map(|(path, down)| (path.clone(), !down)).collect();
+        paths == sort || inverted == sort
+    })
+}
