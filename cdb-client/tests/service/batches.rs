@@ -1,0 +1,102 @@
+//! Batches and bulks.
+
+use cdb_client::ErrorKind;
+use cdb_model::{Batch, BulkBatch, Document, LocatedKey, Patch, Query};
+
+use crate::account::Account;
+use crate::shop::{Order, Profile, Shop, order, profile};
+
+#[tokio::test]
+async fn a_batch_takes_place_as_a_whole_and_sees_its_own_writes() {
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    let mut batch = Batch::<Shop>::new("ann");
+    batch.create(&profile("ann")).unwrap();
+    batch.create(&order("ann", 1)).unwrap();
+    let touch = Patch::<Order>::new().incr(Order::VIEW_COUNT, 1);
+    batch.patch(&order("ann", 1).key(), &touch).unwrap();
+    let read = batch.read(&order("ann", 1).key()).unwrap();
+    let outcome = shop.execute(&batch).await.unwrap();
+    let stored = outcome.document::<Order>(read).unwrap().unwrap();
+    assert_eq!(stored.document.view_count, 1);
+    assert_eq!(outcome.etag(read), Some(&stored.etag));
+    account.end().await;
+}
+
+#[tokio::test]
+async fn a_batch_that_fails_leaves_nothing_and_names_the_operation() {
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    shop.create(&profile("ann")).await.unwrap();
+    let mut batch = Batch::<Shop>::new("ann");
+    batch.create(&order("ann", 1)).unwrap();
+    let culprit = batch.create(&profile("ann")).unwrap();
+    batch.create(&order("ann", 2)).unwrap();
+    let error = shop.execute(&batch).await.unwrap_err();
+    assert!(error.is_conflict() && !error.is_ambiguous(), "{error}");
+    assert_eq!(error.operation_index(), Some(culprit.get()));
+    let orders = Query::<Order>::in_partition("ann").count();
+    assert_eq!(shop.query(orders).first().await.unwrap(), Some(0));
+    account.end().await;
+}
+
+#[tokio::test]
+async fn a_stale_version_fails_its_batch() {
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    let first = shop.create(&profile("ann")).await.unwrap();
+    shop.upsert(&profile("ann")).await.unwrap();
+    let mut batch = Batch::<Shop>::new("ann");
+    batch.create(&order("ann", 1)).unwrap();
+    batch
+        .replace_if_match(&profile("ann"), &first.etag)
+        .unwrap();
+    let error = shop.execute(&batch).await.unwrap_err();
+    assert!(error.is_precondition_failed(), "{error}");
+    assert_eq!(error.operation_index(), Some(1));
+    account.end().await;
+}
+
+#[tokio::test]
+async fn a_bulk_reaches_all_partitions_and_each_operation_stands_alone() {
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    shop.create(&profile("customer-3")).await.unwrap();
+    let mut bulk = BulkBatch::<Shop>::new();
+    for customer in 0..60 {
+        bulk.create(&profile(&format!("customer-{customer}")))
+            .unwrap();
+        for number in 0..4 {
+            bulk.upsert(&order(&format!("customer-{customer}"), number))
+                .unwrap();
+        }
+    }
+    let results = shop.execute_bulk(&bulk).await;
+    assert_eq!(results.len(), 300);
+    let refused: Vec<usize> = (0..results.len())
+        .filter(|&at| results[at].is_err())
+        .collect();
+    assert_eq!(refused, [15], "only the profile that was there");
+    assert_eq!(
+        results[15].as_ref().unwrap_err().kind(),
+        ErrorKind::Conflict
+    );
+    let all = Query::<Shop>::across_partitions().count();
+    assert_eq!(shop.query(all).first().await.unwrap(), Some(300));
+
+    let mut deletions = BulkBatch::<Shop>::new();
+    for customer in 0..60 {
+        let key = profile(&format!("customer-{customer}")).key();
+        assert_eq!(key.partition_key(), format!("customer-{customer}").into());
+        deletions.delete(&key).unwrap();
+    }
+    assert!(
+        shop.execute_bulk(&deletions)
+            .await
+            .iter()
+            .all(Result::is_ok)
+    );
+    let profiles = Query::<Profile>::across_partitions().count();
+    assert_eq!(shop.query(profiles).first().await.unwrap(), Some(0));
+    account.end().await;
+}

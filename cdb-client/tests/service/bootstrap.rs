@@ -1,0 +1,65 @@
+//! Making sure of the container.
+
+use cdb_client::{Bootstrap, BootstrapConfig, ErrorKind, OnDifference};
+
+use crate::account::Account;
+use crate::shop::Shop;
+use crate::shop::elsewhere::Depot;
+
+#[tokio::test]
+async fn a_container_made_from_the_model_does_not_differ_from_it() {
+    let account = Account::new().await;
+    account.shop().await;
+    let strict =
+        BootstrapConfig::from(Bootstrap::VerifyOnly).with_on_difference(OnDifference::Fail);
+    account
+        .database
+        .bootstrap::<Shop>("shop", strict)
+        .await
+        .unwrap();
+    assert_eq!(
+        account.database.differences::<Shop>("shop").await.unwrap(),
+        []
+    );
+    account.end().await;
+}
+
+#[tokio::test]
+async fn many_may_create_the_same_container_at_once() {
+    let account = Account::new().await;
+    let create = || {
+        account
+            .database
+            .bootstrap::<Shop>("shop", Bootstrap::CreateIfMissing)
+    };
+    let (a, b, c) = tokio::join!(create(), create(), create());
+    a.and(b).and(c).unwrap();
+    account.end().await;
+}
+
+#[tokio::test]
+async fn a_container_with_another_partition_key_is_refused() {
+    let account = Account::new().await;
+    account.shop().await;
+    let error = account
+        .database
+        .bootstrap::<Depot>("shop", Bootstrap::CreateIfMissing)
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ContainerMismatch);
+    assert!(error.to_string().contains("/customer"), "{error}");
+    account.end().await;
+}
+
+#[tokio::test]
+async fn a_missing_container_is_named_when_nothing_may_be_created() {
+    let account = Account::new().await;
+    account.shop().await;
+    let error = account
+        .database
+        .bootstrap::<Shop>("absent", Bootstrap::VerifyOnly)
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("container `absent`"), "{error}");
+    account.end().await;
+}

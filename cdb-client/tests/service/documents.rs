@@ -1,0 +1,179 @@
+//! One document at a time.
+
+use cdb_client::{CosmosClient, ErrorKind, MasterKey};
+use cdb_model::{Document, ETag, PartitionKey, Patch};
+
+use crate::account::Account;
+use crate::shop::{Order, Profile, Shop, order, profile};
+
+#[tokio::test]
+async fn a_document_is_created_read_replaced_and_deleted() {
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    let key = profile("ann").key();
+    assert!(shop.read(&key).await.unwrap().is_none());
+    let created = shop.create(&profile("ann")).await.unwrap();
+    let stored = shop.read(&key).await.unwrap().unwrap();
+    assert_eq!(
+        (stored.document, &stored.etag),
+        (profile("ann"), &created.etag)
+    );
+
+    let renamed = Profile {
+        name: "Anna".to_owned(),
+        ..profile("ann")
+    };
+    let replaced = shop
+        .replace_if_match(&renamed, &created.etag)
+        .await
+        .unwrap();
+    assert_ne!(replaced.etag, created.etag);
+    shop.delete_if_match(&key, &replaced.etag).await.unwrap();
+    assert!(shop.read(&key).await.unwrap().is_none());
+    account.end().await;
+}
+
+#[tokio::test]
+async fn refusals_can_be_told_apart() {
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    let key = profile("ann").key();
+    assert!(shop.delete(&key).await.unwrap_err().is_not_found());
+    assert!(
+        shop.replace(&profile("ann"))
+            .await
+            .unwrap_err()
+            .is_not_found()
+    );
+    shop.create(&profile("ann")).await.unwrap();
+    assert!(
+        shop.create(&profile("ann"))
+            .await
+            .unwrap_err()
+            .is_conflict()
+    );
+    let stale = ETag::new("\"00000000-0000-0000-0000-000000000000\"");
+    let error = shop
+        .replace_if_match(&profile("ann"), &stale)
+        .await
+        .unwrap_err();
+    assert!(
+        error.is_precondition_failed() && !error.is_ambiguous(),
+        "{error}"
+    );
+    let error = shop.delete_if_match(&key, &stale).await.unwrap_err();
+    assert!(error.is_precondition_failed(), "{error}");
+    account.end().await;
+}
+
+#[tokio::test]
+async fn ids_and_partition_keys_of_any_text_find_their_document() {
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    for customer in [
+        "plain",
+        "",
+        " leading and trailing ",
+        "quo\"te's \\ back/slash",
+        "a:b|c;d,e?f#g%41~h+i@j&k=l",
+        "line\nbreak\ttab",
+        "größe 東京 😀",
+        ".",
+        "..",
+        "{\"json\":[1]}",
+        &"long ".repeat(40),
+    ] {
+        shop.create(&profile(customer)).await.unwrap();
+        let stored = shop.read(&profile(customer).key()).await.unwrap();
+        assert_eq!(stored.unwrap().document, profile(customer), "{customer:?}");
+        shop.delete(&profile(customer).key()).await.unwrap();
+    }
+    account.end().await;
+}
+
+#[tokio::test]
+async fn a_patch_changes_what_it_names_under_its_condition() {
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    let noted = Order {
+        note: Some("ring twice".to_owned()),
+        ..order("ann", 2)
+    };
+    shop.create(&noted).await.unwrap();
+    let (partition, key) = (PartitionKey::from("ann"), noted.key());
+    let pay = Patch::<Order>::new()
+        .set(Order::STATUS, "paid".to_owned())
+        .incr(Order::VIEW_COUNT, 3)
+        .remove(Order::NOTE)
+        .when(Order::STATUS.eq("new"));
+    shop.patch_in(&partition, &key, &pay).await.unwrap();
+    let stored = shop.read_in(&partition, &key).await.unwrap().unwrap();
+    let Order {
+        status,
+        view_count,
+        note,
+        ..
+    } = &stored.document;
+    assert_eq!((status.as_str(), *view_count, note), ("paid", 3, &None));
+    let error = shop.patch_in(&partition, &key, &pay).await.unwrap_err();
+    assert!(error.is_precondition_failed(), "{error}");
+    let touch = Patch::<Order>::new().set(Order::VIEW_COUNT, 4);
+    let written = shop.patch_stored(&stored, &touch).await.unwrap();
+    assert_ne!(written.etag, stored.etag);
+    assert!(
+        shop.patch_stored(&stored, &touch)
+            .await
+            .unwrap_err()
+            .is_precondition_failed()
+    );
+    account.end().await;
+}
+
+#[tokio::test]
+async fn a_missing_container_is_not_a_missing_document() {
+    let account = Account::new().await;
+    account.shop().await;
+    let absent = account.database.container::<Shop>("absent");
+    let error = absent.read(&profile("ann").key()).await.unwrap_err();
+    assert!(
+        error.is_not_found() && error.status().unwrap().sub == 1003,
+        "{error}"
+    );
+    account.end().await;
+}
+
+#[tokio::test]
+async fn a_wrong_key_is_refused_and_named_as_such() {
+    let account = Account::new().await;
+    account.shop().await;
+    let wrong =
+        "dsZQi3KtZmCv1ljt3VNWNm7sQUF1y5rJfC6kv5JiwvW0EndXdDku/dkKBp8/ufDToSxLzR4y+O/0H/t4bQtVNw==";
+    let client = CosmosClient::builder(&account.endpoint)
+        .credential(MasterKey::new(wrong).unwrap())
+        .build()
+        .unwrap();
+    let shop = client
+        .database(account.database.name())
+        .container::<Shop>("shop");
+    let error = shop.create(&profile("ann")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unauthorized);
+    assert!(!format!("{error:?}").contains(wrong));
+    account.end().await;
+}
+
+#[tokio::test]
+async fn the_services_clock_becomes_known_and_charges_are_counted() {
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    shop.create(&profile("ann")).await.unwrap();
+    let stored = shop.read(&profile("ann").key()).await.unwrap().unwrap();
+    // `_ts` has whole seconds.
+    assert!(shop.now().since(stored.timestamp).as_secs() < 10);
+    assert!(account.client.clock_uncertainty().unwrap().as_millis() <= 1000);
+    let usage = account.client.usage().total();
+    assert!(
+        usage.requests >= 4 && usage.charge > 0.0 && usage.bytes_sent > 0,
+        "{usage:?}"
+    );
+    account.end().await;
+}

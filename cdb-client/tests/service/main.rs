@@ -1,0 +1,11 @@
+//! The client against a service: the embedded emulator, or any account given by `COSMOS_ENDPOINT` and `COSMOS_KEY`.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod account;
+mod batches;
+mod bootstrap;
+mod documents;
+mod feed;
+mod queries;
+mod shop;

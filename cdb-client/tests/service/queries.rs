@@ -1,0 +1,151 @@
+//! Queries in one partition and across physical ones.
+
+use std::collections::HashSet;
+
+use cdb_client::ContainerClient;
+use cdb_model::{BulkBatch, Query};
+
+use crate::account::Account;
+use crate::shop::{Order, Profile, Shop, order, profile};
+
+/// Orders of 20 customers, ten each, and their profiles.
+async fn stocked(account: &Account) -> ContainerClient<Shop> {
+    let shop = account.shop().await;
+    let mut bulk = BulkBatch::<Shop>::new();
+    for customer in 0..20_u64 {
+        let name = format!("customer-{customer}");
+        bulk.create(&profile(&name)).unwrap();
+        for number in 0..10 {
+            bulk.create(&order(&name, customer * 10 + number)).unwrap();
+        }
+    }
+    assert!(shop.execute_bulk(&bulk).await.iter().all(Result::is_ok));
+    shop
+}
+
+fn expected(of: impl Fn(&Order) -> bool) -> Vec<Order> {
+    let mut orders: Vec<Order> = (0..200)
+        .map(|number| order(&format!("customer-{}", number / 10), number))
+        .filter(of)
+        .collect();
+    orders.sort_by_key(|order| order.placed_at);
+    orders
+}
+
+#[tokio::test]
+async fn one_partition_answers_filtered_ordered_and_page_by_page() {
+    let account = Account::new().await;
+    let shop = stocked(&account).await;
+    let paid = Query::<Order>::in_partition("customer-7")
+        .filter(Order::STATUS.eq("paid"))
+        .order_by(Order::PLACED_AT.desc());
+    let mut pages = shop.query(paid).page_size(2).pages();
+    let mut rows = Vec::new();
+    while let Some(page) = pages.next_page().await.unwrap() {
+        assert!(page.len() <= 2);
+        rows.extend(page.into_iter().map(|stored| stored.document));
+    }
+    let mut orders = expected(|order| order.customer == "customer-7" && order.status == "paid");
+    orders.reverse();
+    assert_eq!(rows, orders);
+    account.end().await;
+}
+
+#[tokio::test]
+async fn all_partitions_answer_in_one_order() {
+    let account = Account::new().await;
+    let shop = stocked(&account).await;
+    assert!(shop.ranges().await.unwrap().len() > 1 || std::env::var("COSMOS_ENDPOINT").is_ok());
+    let all = Query::<Order>::across_partitions().order_by(Order::PLACED_AT.asc());
+    let rows = shop.query(all).page_size(7).all().await.unwrap();
+    let times: Vec<u64> = rows.iter().map(|row| row.document.placed_at).collect();
+    let expected: Vec<u64> = expected(|_| true)
+        .iter()
+        .map(|order| order.placed_at)
+        .collect();
+    assert_eq!(times, expected);
+    let different: HashSet<u64> = rows.iter().map(|row| row.document.number).collect();
+    assert_eq!(different.len(), 200);
+    account.end().await;
+}
+
+#[tokio::test]
+async fn the_top_of_all_partitions_costs_a_page_of_each() {
+    let account = Account::new().await;
+    let shop = stocked(&account).await;
+    let ranges = shop.ranges().await.unwrap().len();
+    let before = account.client.usage();
+    let first = Query::<Order>::across_partitions()
+        .filter(Order::STATUS.eq("new"))
+        .order_by(Order::PLACED_AT.asc())
+        .top(5);
+    let rows = shop.query(first).all().await.unwrap();
+    let times: Vec<u64> = rows.iter().map(|row| row.document.placed_at).collect();
+    let expected: Vec<u64> = expected(|order| order.status == "new")
+        .iter()
+        .take(5)
+        .map(|order| order.placed_at)
+        .collect();
+    assert_eq!(times, expected);
+    let requests = account.client.usage().since(&before).total().requests;
+    assert_eq!(requests, u64::try_from(ranges).unwrap());
+    account.end().await;
+}
+
+#[tokio::test]
+async fn counts_and_values_come_from_all_partitions() {
+    let account = Account::new().await;
+    let shop = stocked(&account).await;
+    let paid = Query::<Order>::across_partitions().filter(Order::STATUS.eq("paid"));
+    assert_eq!(
+        shop.query(paid.clone().count()).first().await.unwrap(),
+        Some(100)
+    );
+    let values = paid
+        .order_by(Order::PLACED_AT.asc())
+        .values(Order::PLACED_AT);
+    let values = shop.query(values).all().await.unwrap();
+    let expected: Vec<u64> = expected(|order| order.status == "paid")
+        .iter()
+        .map(|order| order.placed_at)
+        .collect();
+    assert_eq!(values, expected);
+    account.end().await;
+}
+
+#[tokio::test]
+async fn each_range_answers_for_itself() {
+    let account = Account::new().await;
+    let shop = stocked(&account).await;
+    let some = Query::<Order>::across_partitions()
+        .order_by(Order::PLACED_AT.asc())
+        .top(3);
+    let answers = shop.query(some).per_range().await.unwrap();
+    assert_eq!(answers.len(), shop.ranges().await.unwrap().len());
+    for answer in answers {
+        let times: Vec<u64> = answer
+            .rows
+            .iter()
+            .map(|row| row.document.placed_at)
+            .collect();
+        assert!(times.len() <= 3 && times.is_sorted(), "{times:?}");
+    }
+    account.end().await;
+}
+
+#[tokio::test]
+async fn one_query_reads_documents_of_all_types() {
+    let account = Account::new().await;
+    let shop = stocked(&account).await;
+    let everything = Query::<Shop>::in_partition("customer-1");
+    let rows = shop.query(everything).all().await.unwrap();
+    let profiles = rows
+        .iter()
+        .filter(|row| matches!(row.document, Shop::Profile(_)))
+        .count();
+    assert_eq!((rows.len(), profiles), (11, 1));
+    let one = Query::<Profile>::in_partition("customer-1");
+    let first = shop.query(one).first().await.unwrap().unwrap();
+    assert_eq!(first.document, profile("customer-1"));
+    account.end().await;
+}
