@@ -148,10 +148,10 @@ impl Provider for CosmosDBProvider {
 
     async fn cleanup_orphaned_sessions(
         &self,
-        idle_timeout: Duration,
+        _idle_timeout: Duration,
     ) -> Result<usize, ProviderError> {
         let inner = &self.inner;
-        inner.sessions.cleanup(&inner.container, idle_timeout).await
+        inner.sessions.cleanup(&inner.container).await
     }
 
     async fn enqueue_for_orchestrator(

@@ -66,15 +66,22 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     /// # Errors
     /// When the service refuses the query or a row does not fit its type.
     pub async fn all(self) -> Result<Vec<Q::Row>> {
-        self.survive_splits(async |run| {
-            let mut merge = run.merge().await?;
-            let mut rows = Vec::new();
-            while let Some(page) = run.settle(merge.rows(run).await).await? {
-                rows.extend(page);
+        let mut splits = 0;
+        loop {
+            match self.read_all().await {
+                Err(error) if self.survives(&error, &mut splits) => {}
+                settled => return settled,
             }
-            Ok(rows)
-        })
-        .await
+        }
+    }
+
+    async fn read_all(&self) -> Result<Vec<Q::Row>> {
+        let mut merge = self.merge().await?;
+        let mut rows = Vec::new();
+        while let Some(page) = self.settle(merge.rows(self).await).await? {
+            rows.extend(page);
+        }
+        Ok(rows)
     }
 
     /// The first row, or `None`. Asks for one row only; of a count, that is the count.
@@ -83,12 +90,19 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     /// When the service refuses the query or the row does not fit its type.
     pub async fn first(mut self) -> Result<Option<Q::Row>> {
         self.page_size.get_or_insert(1);
-        self.survive_splits(async |run| {
-            let mut merge = run.merge().await?;
-            let page = run.settle(merge.rows(run).await).await?;
-            Ok(page.and_then(|rows| rows.into_iter().next()))
-        })
-        .await
+        let mut splits = 0;
+        loop {
+            match self.read_first().await {
+                Err(error) if self.survives(&error, &mut splits) => {}
+                settled => return settled,
+            }
+        }
+    }
+
+    async fn read_first(&self) -> Result<Option<Q::Row>> {
+        let mut merge = self.merge().await?;
+        let page = self.settle(merge.rows(self).await).await?;
+        Ok(page.and_then(|rows| rows.into_iter().next()))
     }
 
     /// Page by page. A page ends where the service ends it, or where the order needs another partition's next page.
@@ -105,40 +119,38 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     /// # Errors
     /// When the service refuses the query or a row does not fit its type.
     pub async fn per_range(self) -> Result<Vec<RangeRows<Q::Row>>> {
-        self.survive_splits(async |run| {
-            let map = run.container.context.ranges().await?;
-            let asked = map.iter().map(|range| async {
-                let mut reading =
-                    run.read_from(vec![Place::Range(range.id.clone())], Some(map.clone()))?;
-                let mut rows = Vec::new();
-                while let Some(page) = run.settle(reading.rows(run).await).await? {
-                    rows.extend(page);
-                }
-                Ok(RangeRows {
-                    range: range.id.clone(),
-                    rows,
-                })
-            });
-            try_join_all(asked).await
-        })
-        .await
-    }
-
-    async fn survive_splits<T>(&self, attempt: impl AsyncFn(&Self) -> Result<T>) -> Result<T> {
         let mut splits = 0;
         loop {
-            match attempt(self).await {
-                // A range that the caller named cannot be replaced by its children behind his back.
-                Err(error)
-                    if error.is_partition_split()
-                        && self.range.is_none()
-                        && splits < SPLITS_SURVIVED =>
-                {
-                    splits += 1;
-                }
+            match self.read_per_range().await {
+                Err(error) if self.survives(&error, &mut splits) => {}
                 settled => return settled,
             }
         }
+    }
+
+    async fn read_per_range(&self) -> Result<Vec<RangeRows<Q::Row>>> {
+        let map = self.container.context.ranges().await?;
+        let asked = map.iter().map(|range| self.read_range(&range.id, &map));
+        try_join_all(asked).await
+    }
+
+    async fn read_range(&self, range: &RangeId, map: &Arc<RangeMap>) -> Result<RangeRows<Q::Row>> {
+        let mut reading = self.read_from(vec![Place::Range(range.clone())], Some(map.clone()))?;
+        let mut rows = Vec::new();
+        while let Some(page) = self.settle(reading.rows(self).await).await? {
+            rows.extend(page);
+        }
+        Ok(RangeRows {
+            range: range.clone(),
+            rows,
+        })
+    }
+
+    /// Whether to ask again after an error: a range was split, and not one that the caller named, which cannot be
+    /// replaced by its children behind his back.
+    fn survives(&self, error: &Error, splits: &mut u32) -> bool {
+        *splits += 1;
+        error.is_partition_split() && self.range.is_none() && *splits <= SPLITS_SURVIVED
     }
 
     /// Passes a result on; has the ranges listed anew when one of them is gone.

@@ -12,7 +12,7 @@ mod session;
 
 use cdb_model::Container;
 
-pub use history::{Execution, HistorySegment, HistorySegmentKey};
+pub use history::{Execution, ExecutionKey, HistorySegment, HistorySegmentKey};
 pub use instance::{Instance, InstanceKey, Status};
 pub use kv::{KeyValue, KeyValueDelta, KeyValueDeltaKey, KeyValueKey};
 pub use outbox_intent::{IntentItem, IntentQueue, OutboxIntent, OutboxIntentKey};

@@ -1,7 +1,9 @@
 //! The commit of a turn: one atomic batch, conditional on the lock.
 
 use cdb_client::BatchOutcome;
-use cdb_model::{Batch, BatchError, BulkBatch, OperationIndex, Stored, Timestamp};
+use cdb_model::{
+    Batch, BatchError, BulkBatch, Document, DocumentKey, OperationIndex, Stored, Timestamp,
+};
 use duroxide::Event;
 use duroxide::providers::{
     ExecutionMetadata, ProviderError, ScheduledActivityIdentifier, WorkItem,
@@ -255,7 +257,7 @@ fn committed(
     outgoing: Outgoing,
     origin: &Origin<'_>,
     workers: &[OperationIndex],
-    outcome: Option<&BatchOutcome>,
+    outcome: Option<&BatchOutcome<Durable>>,
 ) -> Committed {
     let own = outgoing
         .own
@@ -266,7 +268,14 @@ fn committed(
         .workers
         .into_iter()
         .zip(workers)
-        .filter_map(|(document, &index)| outcome?.stored(index, document, origin.now))
+        .filter_map(|(document, &index)| {
+            Some(Stored {
+                id: document.key().to_id().ok()?,
+                etag: outcome?.etag(index)?.clone(),
+                document,
+                timestamp: origin.now,
+            })
+        })
         .collect();
     Committed {
         workers,
@@ -315,7 +324,7 @@ async fn cancel(inner: &Inner, cancelled: &[ScheduledActivityIdentifier]) {
     if bulk.is_empty() {
         return;
     }
-    for result in inner.container.execute_bulk(bulk).await {
+    for result in inner.container.execute_bulk(&bulk).await {
         match result {
             Err(error) if !error.is_not_found() => {
                 tracing::warn!(%error, "cancelled activity was not deleted and will run");

@@ -46,16 +46,18 @@ pub(super) async fn lock(
     let attempt_count = count_attempts(&mut instance.attempts, &loaded.messages);
 
     let written = match &loaded.instance {
-        None => inner.container.create(&instance).await.map(|written| written.etag),
+        None => inner
+            .container
+            .create(&instance)
+            .await
+            .map(|written| Some(written.etag)),
         Some(stored) => relock(inner, stored, &instance).await?,
     };
     let etag = match written {
         Ok(etag) => etag,
-        Err(error) => match settle(inner, instance_id, &token, error).await? {
-            Some(etag) => etag,
-            None => return Ok(None),
-        },
+        Err(error) => settle(inner, instance_id, &token, error).await?,
     };
+    let Some(etag) = etag else { return Ok(None) };
     let id = InstanceKey::new(instance_id)
         .to_id()
         .map_err(|error| unreadable(FETCH, error))?;
@@ -76,7 +78,7 @@ async fn relock(
     inner: &Inner,
     stored: &Stored<Instance>,
     locked: &Instance,
-) -> Result<Result<ETag, Error>, ProviderError> {
+) -> Result<Result<Option<ETag>, Error>, ProviderError> {
     let key = InstanceKey::new(&*locked.instance_id);
     let id = key.to_id().map_err(|error| unreadable(FETCH, error))?;
     if stored.id == id {
@@ -89,18 +91,18 @@ async fn relock(
             .container
             .patch_if_match(&key, &patch, &stored.etag)
             .await
-            .map(|written| written.etag));
+            .map(|written| Some(written.etag)));
     }
     let mut batch = Batch::<Durable>::new(&*locked.instance_id);
     batch
         .delete_stored(stored)
-        .and_then(|_| batch.create(locked))
         .map_err(|error| unreadable(FETCH, error))?;
+    let created = batch.create(locked).map_err(|error| unreadable(FETCH, error))?;
     Ok(inner
         .container
         .execute(&batch)
         .await
-        .and_then(|outcome| outcome.etag(1)))
+        .map(|outcome| outcome.etag(created).cloned()))
 }
 
 /// What a failed lock means: `Some` when it took place all the same, `None` when somebody else was faster.

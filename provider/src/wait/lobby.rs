@@ -17,7 +17,7 @@ use super::Pace;
 
 /// A candidate and what identifies it: two candidates with one key are one piece of work.
 pub(crate) trait Candidate: Send {
-    type Key: Clone + Eq + Hash + Send;
+    type Key: Clone + std::fmt::Debug + Eq + Hash + Send;
 
     fn key(&self) -> Self::Key;
 }

@@ -3,5 +3,5 @@
 mod lobby;
 mod pace;
 
-pub(crate) use lobby::{Lobby, Waiter};
+pub(crate) use lobby::{Candidate, Lobby};
 pub(crate) use pace::Pace;

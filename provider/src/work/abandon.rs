@@ -37,21 +37,19 @@ pub(crate) async fn abandon(
         .set(WorkerItem::VISIBLE_AT, item.visible_at)
         .set(WorkerItem::ATTEMPT_COUNT, item.attempt_count);
     let mut batch = Batch::<Durable>::new(&*item.instance_id);
-    batch
+    let released = batch
         .patch_stored(&lock.item, &patch)
         .map_err(|error| unreadable(ABANDON, error))?;
-    let written = inner
-        .container
-        .execute(&batch)
-        .await
-        .and_then(|outcome| outcome.etag(0));
+    let written = inner.container.execute(&batch).await;
     inner.work.remove(&lock);
     match written {
-        Ok(etag) => {
-            let mut stored = lock.item.clone();
-            stored.document = item;
-            stored.etag = etag;
-            inner.hint_worker(stored, delay);
+        Ok(outcome) => {
+            if let Some(etag) = outcome.etag(released) {
+                let mut stored = lock.item.clone();
+                stored.document = item;
+                stored.etag = etag.clone();
+                inner.hint_worker(stored, delay);
+            }
             Ok(())
         }
         Err(error) if error.is_not_found() || error.is_precondition_failed() => {

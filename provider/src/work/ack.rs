@@ -45,12 +45,13 @@ pub(crate) async fn ack(
         return Err(lock_lost(ACK, "it has expired"));
     }
     let completion = sort(&lock, completion.as_ref(), now)?;
-    let result = send(inner, &mut lock, &completion, now).await;
+    let result = send(inner, &mut lock, &completion).await;
     match &result {
         Err(error) if error.is_retryable() => return result,
         _ => inner.work.remove(&lock),
     }
     result?;
+    let touched = inner.sessions.touch(&inner.container, &lock.item.document, now);
     match completion {
         Completion::None => {}
         Completion::Own(item) => {
@@ -58,6 +59,7 @@ pub(crate) async fn ack(
         }
         Completion::Other(intent) => outbox::deliver_all(inner, vec![*intent]).await,
     }
+    touched.await;
     Ok(())
 }
 
@@ -96,11 +98,9 @@ async fn send(
     inner: &Inner,
     lock: &mut WorkLock,
     completion: &Completion,
-    now: Timestamp,
 ) -> Result<(), ProviderError> {
-    let touch = inner.sessions.touch(&inner.container, &lock.item.document, now).await?;
     for _ in 0..MAX_SENDS {
-        let batch = end(lock, completion, touch.as_ref()).map_err(|error| unreadable(ACK, error))?;
+        let batch = end(lock, completion).map_err(|error| unreadable(ACK, error))?;
         let error = match inner.container.execute(&batch).await {
             Ok(_) => return Ok(()),
             Err(error) => error,
@@ -129,7 +129,6 @@ async fn send(
 fn end(
     lock: &WorkLock,
     completion: &Completion,
-    touch: Option<&crate::session::Touch>,
 ) -> Result<Batch<Durable>, BatchError> {
     let mut batch = Batch::new(&*lock.item.document.instance_id);
     // First, so that a lost lock shows up as this operation's 404 or 412.
@@ -142,9 +141,6 @@ fn end(
         Completion::Other(intent) => {
             batch.create(&**intent)?;
         }
-    }
-    if let Some(touch) = touch {
-        touch.add_to(&mut batch)?;
     }
     Ok(batch)
 }

@@ -140,11 +140,9 @@ async fn attempt(
 
     let etag = match write(inner, seen, &item, claim.as_ref()).await? {
         Ok(etag) => etag,
-        Err(error) => match settle(inner, seen, &token, error).await? {
-            Some(etag) => etag,
-            None => return Ok(None),
-        },
+        Err(error) => settle(inner, seen, &token, error).await?,
     };
+    let Some(etag) = etag else { return Ok(None) };
     if let Some(claim) = claim {
         inner.sessions.claimed(claim);
     }
@@ -166,14 +164,14 @@ async fn write(
     seen: &Stored<WorkerItem>,
     locked: &WorkerItem,
     session: Option<&SessionClaim>,
-) -> Result<Result<ETag, Error>, ProviderError> {
+) -> Result<Result<Option<ETag>, Error>, ProviderError> {
     let patch = Patch::<WorkerItem>::new()
         .set(WorkerItem::LOCK_TOKEN, locked.lock_token.clone())
         .set(WorkerItem::LOCKED_UNTIL, locked.locked_until)
         .set(WorkerItem::VISIBLE_AT, locked.visible_at)
         .set(WorkerItem::ATTEMPT_COUNT, locked.attempt_count);
     let mut batch = Batch::<Durable>::new(&*locked.instance_id);
-    batch
+    let locked = batch
         .patch_stored(seen, &patch)
         .map_err(|error| unreadable(FETCH, error))?;
     if let Some(session) = session {
@@ -185,7 +183,7 @@ async fn write(
         .container
         .execute(&batch)
         .await
-        .and_then(|outcome| outcome.etag(0)))
+        .map(|outcome| outcome.etag(locked).cloned()))
 }
 
 /// What a failed lock means: `Some` when it took place all the same, `None` when somebody else was faster.

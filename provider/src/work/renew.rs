@@ -36,21 +36,15 @@ pub(crate) async fn renew(
         .set(WorkerItem::LOCKED_UNTIL, item.locked_until)
         .set(WorkerItem::VISIBLE_AT, item.visible_at);
     let mut batch = Batch::<Durable>::new(&*item.instance_id);
-    batch
+    let renewed = batch
         .patch_stored(&lock.item, &patch)
         .map_err(|error| unreadable(RENEW, error))?;
-    if let Some(touch) = inner.sessions.touch(&inner.container, &item, now).await? {
-        touch.add_to(&mut batch).map_err(|error| unreadable(RENEW, error))?;
-    }
-    let written = inner
-        .container
-        .execute(&batch)
-        .await
-        .and_then(|outcome| outcome.etag(0));
-    match written {
-        Ok(etag) => {
+    match inner.container.execute(&batch).await {
+        Ok(outcome) => {
+            let etag = outcome.etag(renewed).unwrap_or(&lock.item.etag).clone();
             inner.work.extend(&lock.item, now + extend_for);
             lock.advance(item, etag);
+            inner.sessions.touch(&inner.container, &lock.item.document, now).await;
             Ok(())
         }
         Err(error) if error.is_ambiguous() => match read(inner, RENEW, &lock.item).await? {

@@ -1,0 +1,224 @@
+//! Deleting instances with everything that belongs to them.
+//!
+//! An instance is a partition, and a partition of up to 100 documents goes in one atomic batch. A larger one goes in
+//! several: first the instance is taken over, so that a turn in flight cannot commit; then the queues go, so that
+//! nothing starts another turn; the instance itself goes last. Whatever interrupts this, the instance is still there
+//! and a repeat finishes the work.
+
+use std::collections::BTreeSet;
+
+use cdb_client::{ContainerClient, Error};
+use cdb_model::limits::MAX_BATCH_OPERATIONS;
+use cdb_model::{Batch, BatchError, Query, Stored};
+use duroxide::providers::{DeleteInstanceResult, InstanceFilter, ProviderAdmin, ProviderError};
+
+use super::instances;
+use crate::documents::{Durable, Instance, Status};
+use crate::error::{provider_error, unreadable};
+use crate::history;
+use crate::provider::CosmosDBProvider;
+
+const DELETE: &str = "delete_instances_atomic";
+/// How many instances one bulk call deletes when it does not say.
+const DEFAULT_LIMIT: u32 = 1000;
+/// How often a partition is read again because it changed while it was being deleted.
+const MAX_ROUNDS: u32 = 10;
+
+/// Implements `ProviderAdmin::delete_instances_atomic`.
+pub(crate) async fn delete(
+    container: &ContainerClient<Durable>,
+    ids: &[String],
+    force: bool,
+) -> Result<DeleteInstanceResult, ProviderError> {
+    if !force {
+        for id in ids {
+            let found = history::read_instance(container, DELETE, id).await?;
+            if found.is_some_and(|stored| stored.document.status == Status::Running) {
+                return Err(ProviderError::permanent(
+                    DELETE,
+                    format!("instance {id} is still running; cancel it first, or delete it with force"),
+                ));
+            }
+        }
+    }
+    for id in ids {
+        for child in instances::children(container, id).await? {
+            if !ids.contains(&child) {
+                return Err(ProviderError::permanent(
+                    DELETE,
+                    format!("instance {id} has a child {child} that is not to be deleted; read the tree again"),
+                ));
+            }
+        }
+    }
+    let mut result = DeleteInstanceResult::default();
+    // Children first: while a parent is there, an interrupted deletion can be found and repeated.
+    for id in ids.iter().rev() {
+        delete_partition(container, id, &mut result).await?;
+    }
+    result.instances_deleted = ids.len() as u64;
+    Ok(result)
+}
+
+/// Implements `ProviderAdmin::delete_instance_bulk`: ended root instances, each with its descendants.
+pub(crate) async fn delete_bulk(
+    provider: &CosmosDBProvider,
+    filter: &InstanceFilter,
+) -> Result<DeleteInstanceResult, ProviderError> {
+    let container = &provider.inner.container;
+    let ended = Instance::STATUS.is_in([Status::Completed, Status::Failed, Status::ContinuedAsNew]);
+    let root = Instance::PARENT_INSTANCE_ID.is_null() | !Instance::PARENT_INSTANCE_ID.is_defined();
+    let roots =
+        instances::filtered(container, "delete_instance_bulk", filter, ended & root, DEFAULT_LIMIT)
+            .await?;
+    let mut result = DeleteInstanceResult::default();
+    for root in roots {
+        let tree = provider.get_instance_tree(&root).await?;
+        let deleted = delete(container, &tree.all_ids, true).await?;
+        result.instances_deleted += deleted.instances_deleted;
+        result.executions_deleted += deleted.executions_deleted;
+        result.events_deleted += deleted.events_deleted;
+        result.queue_messages_deleted += deleted.queue_messages_deleted;
+    }
+    Ok(result)
+}
+
+/// Deletes everything in the partition of an instance.
+async fn delete_partition(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+    result: &mut DeleteInstanceResult,
+) -> Result<(), ProviderError> {
+    for _ in 0..MAX_ROUNDS {
+        let mut rows = container
+            .query(Query::<Durable>::in_partition(instance_id))
+            .all()
+            .await
+            .map_err(|error| provider_error(DELETE, &error))?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        rows.sort_by_key(|row| rank(&row.document));
+        let counted = count(&rows);
+        match delete_rows(container, instance_id, &rows).await {
+            Ok(()) => {
+                result.executions_deleted += counted.executions_deleted;
+                result.events_deleted += counted.events_deleted;
+                result.queue_messages_deleted += counted.queue_messages_deleted;
+                return Ok(());
+            }
+            // It changed in between: read it again.
+            Err(Undeleted::Refused(error))
+                if error.is_precondition_failed() || error.is_not_found() => {}
+            Err(Undeleted::Refused(error)) => return Err(provider_error(DELETE, &error)),
+            Err(Undeleted::Unfit(error)) => return Err(unreadable(DELETE, error)),
+        }
+    }
+    Err(ProviderError::retryable(
+        DELETE,
+        format!("instance {instance_id} keeps changing"),
+    ))
+}
+
+/// Queues first, the instance last.
+fn rank(document: &Durable) -> u8 {
+    match document {
+        Durable::OrchestratorItem(_) | Durable::WorkerItem(_) => 0,
+        Durable::Instance(_) => 2,
+        _ => 1,
+    }
+}
+
+fn count(rows: &[Stored<Durable>]) -> DeleteInstanceResult {
+    let mut counted = DeleteInstanceResult::default();
+    let mut executions = BTreeSet::new();
+    for row in rows {
+        match &row.document {
+            Durable::OrchestratorItem(_) | Durable::WorkerItem(_) => {
+                counted.queue_messages_deleted += 1;
+            }
+            Durable::History(segment) => {
+                counted.events_deleted += segment.event_count;
+                executions.insert(segment.execution_id);
+            }
+            Durable::Execution(execution) => {
+                executions.insert(execution.execution_id);
+            }
+            Durable::Instance(instance) if instance.commit_token.is_some() => {
+                executions.insert(instance.current_execution_id);
+            }
+            _ => {}
+        }
+    }
+    counted.executions_deleted = executions.len() as u64;
+    counted
+}
+
+/// Why a partition was not deleted.
+enum Undeleted {
+    Refused(Error),
+    Unfit(BatchError),
+}
+
+impl From<Error> for Undeleted {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+async fn delete_rows(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+    rows: &[Stored<Durable>],
+) -> Result<(), Undeleted> {
+    let mut rows = rows.to_vec();
+    if rows.len() > MAX_BATCH_OPERATIONS {
+        take_over(container, &mut rows).await?;
+    }
+    for chunk in rows.chunks(MAX_BATCH_OPERATIONS) {
+        let mut batch = Batch::<Durable>::new(instance_id);
+        for row in chunk {
+            add_delete(&mut batch, row).map_err(Undeleted::Unfit)?;
+        }
+        container.execute(&batch).await?;
+    }
+    Ok(())
+}
+
+/// Writes the instance as it is: its version changes, so that whoever holds its lock cannot commit any more.
+async fn take_over(
+    container: &ContainerClient<Durable>,
+    rows: &mut [Stored<Durable>],
+) -> Result<(), Error> {
+    for row in rows {
+        if let Durable::Instance(instance) = &row.document {
+            let written = container.replace_if_match(instance, &row.etag).await?;
+            row.etag = written.etag;
+        }
+    }
+    Ok(())
+}
+
+/// Deletes a document of whichever type, under the id and version that it was read with.
+pub(super) fn add_delete(
+    batch: &mut Batch<Durable>,
+    row: &Stored<Durable>,
+) -> Result<(), BatchError> {
+    macro_rules! stored {
+        ($document:expr) => {
+            batch.delete_stored(&row.clone().map(|_| $document.clone()))
+        };
+    }
+    match &row.document {
+        Durable::Instance(document) => stored!(document),
+        Durable::History(document) => stored!(document),
+        Durable::Execution(document) => stored!(document),
+        Durable::OrchestratorItem(document) => stored!(document),
+        Durable::WorkerItem(document) => stored!(document),
+        Durable::OutboxIntent(document) => stored!(document),
+        Durable::Session(document) => stored!(document),
+        Durable::KeyValue(document) => stored!(document),
+        Durable::KeyValueDelta(document) => stored!(document),
+    }
+    .map(|_| ())
+}

@@ -1,0 +1,94 @@
+//! The executions of an instance: the newest stands in the instance, earlier ones have a document each.
+
+use std::collections::BTreeSet;
+
+use cdb_client::ContainerClient;
+use cdb_model::Query;
+use duroxide::providers::{ExecutionInfo, ProviderError};
+
+use super::instances::existing;
+use crate::documents::{Durable, Execution, ExecutionKey, HistorySegment, Status};
+use crate::error::provider_error;
+use crate::history;
+
+/// Implements `ProviderAdmin::list_executions`.
+pub(crate) async fn list(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+) -> Result<Vec<u64>, ProviderError> {
+    const LIST: &str = "list_executions";
+    let Some(stored) = history::read_instance(container, LIST, instance_id).await? else {
+        return Ok(Vec::new());
+    };
+    if stored.document.status == Status::Pending && stored.document.commit_token.is_none() {
+        return Ok(Vec::new());
+    }
+    let failed = |error| provider_error(LIST, &error);
+    let ended = Query::<Execution>::in_partition(instance_id).values(Execution::EXECUTION_ID);
+    let mut found: BTreeSet<u64> = container.query(ended).all().await.map_err(failed)?.into_iter().collect();
+    // Of executions that `duroxide-cdb` has ended, only the history tells.
+    let told = Query::<HistorySegment>::in_partition(instance_id).values(HistorySegment::EXECUTION_ID);
+    found.extend(container.query(told).all().await.map_err(failed)?);
+    found.insert(stored.document.current_execution_id);
+    Ok(found.into_iter().collect())
+}
+
+/// Implements `ProviderAdmin::latest_execution_id`.
+pub(crate) async fn latest(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+) -> Result<u64, ProviderError> {
+    Ok(existing(container, "latest_execution_id", instance_id)
+        .await?
+        .current_execution_id)
+}
+
+/// Implements `ProviderAdmin::get_execution_info`.
+pub(crate) async fn info(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+    execution_id: u64,
+) -> Result<ExecutionInfo, ProviderError> {
+    const INFO: &str = "get_execution_info";
+    let instance = existing(container, INFO, instance_id).await?;
+    let segments = history::read_segments(container, INFO, instance_id, execution_id).await?;
+    let events: u64 = segments.iter().map(|segment| segment.event_count).sum();
+    let event_count = usize::try_from(events).unwrap_or(usize::MAX);
+    if instance.current_execution_id == execution_id {
+        return Ok(ExecutionInfo {
+            execution_id,
+            status: instance.status.to_string(),
+            output: instance.output,
+            started_at: instance.started_at.unwrap_or(instance.created_at).as_millis(),
+            completed_at: instance.completed_at.map(cdb_model::Timestamp::as_millis),
+            event_count,
+        });
+    }
+    let ended = container
+        .read(&ExecutionKey::new(instance_id, execution_id))
+        .await
+        .map_err(|error| provider_error(INFO, &error))?;
+    match ended.map(|stored| stored.document) {
+        Some(execution) => Ok(ExecutionInfo {
+            execution_id,
+            status: execution.status.to_string(),
+            output: execution.output,
+            started_at: execution.started_at.as_millis(),
+            completed_at: execution.completed_at.map(cdb_model::Timestamp::as_millis),
+            event_count,
+        }),
+        // Ended under `duroxide-cdb`, which keeps nothing but the history.
+        None if event_count > 0 => Ok(ExecutionInfo {
+            execution_id,
+            status: Status::ContinuedAsNew.to_string(),
+            output: None,
+            started_at: instance.created_at.as_millis(),
+            completed_at: None,
+            event_count,
+        }),
+        None => Err(ProviderError::permanent(
+            INFO,
+            format!("execution {execution_id} of instance {instance_id} not found"),
+        )),
+    }
+}

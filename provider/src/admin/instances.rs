@@ -1,0 +1,130 @@
+//! Which instances there are, and how they belong together.
+
+use cdb_client::ContainerClient;
+use cdb_model::{Filter, Query};
+use duroxide::providers::{InstanceFilter, InstanceInfo, ProviderError};
+
+use crate::documents::{Durable, Instance, Status};
+use crate::error::provider_error;
+use crate::history;
+
+/// An instance that outsiders may know of: one whose first turn is committed.
+fn visible() -> Filter<Instance> {
+    Instance::STATUS.ne(Status::Pending)
+}
+
+/// Ids of the instances that meet a condition, newest first.
+async fn ids(
+    container: &ContainerClient<Durable>,
+    operation: &'static str,
+    filter: Filter<Instance>,
+    limit: Option<u32>,
+) -> Result<Vec<String>, ProviderError> {
+    let mut query = Query::<Instance>::across_partitions()
+        .filter(filter)
+        .order_by(Instance::BY_CREATED.desc());
+    if let Some(limit) = limit {
+        query = query.top(limit);
+    }
+    container
+        .query(query.values(Instance::INSTANCE_ID))
+        .all()
+        .await
+        .map_err(|error| provider_error(operation, &error))
+}
+
+/// Implements `ProviderAdmin::list_instances`.
+pub(crate) async fn list(container: &ContainerClient<Durable>) -> Result<Vec<String>, ProviderError> {
+    ids(container, "list_instances", visible(), None).await
+}
+
+/// Implements `ProviderAdmin::list_instances_by_status`.
+pub(crate) async fn list_by_status(
+    container: &ContainerClient<Durable>,
+    status: &str,
+) -> Result<Vec<String>, ProviderError> {
+    let filter = visible() & Instance::STATUS.eq(Status::from(status.to_owned()));
+    ids(container, "list_instances_by_status", filter, None).await
+}
+
+/// Implements `ProviderAdmin::list_children`.
+pub(crate) async fn children(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+) -> Result<Vec<String>, ProviderError> {
+    let filter = visible() & Instance::PARENT_INSTANCE_ID.eq(instance_id);
+    ids(container, "list_children", filter, None).await
+}
+
+/// Ids of the instances that a filter names, and that meet a condition.
+pub(super) async fn filtered(
+    container: &ContainerClient<Durable>,
+    operation: &'static str,
+    filter: &InstanceFilter,
+    condition: Filter<Instance>,
+    default_limit: u32,
+) -> Result<Vec<String>, ProviderError> {
+    let mut condition = visible() & condition;
+    if let Some(before) = filter.completed_before {
+        let before = cdb_model::Timestamp::from_millis(before);
+        condition = condition & Instance::COMPLETED_AT.lt(before);
+    }
+    let limit = filter.limit.unwrap_or(default_limit);
+    let Some(wanted) = &filter.instance_ids else {
+        return ids(container, operation, condition, Some(limit)).await;
+    };
+    // Each is one partition, so asking them one by one costs less than asking all.
+    let mut found = Vec::new();
+    for instance_id in wanted {
+        if found.len() >= usize::try_from(limit).unwrap_or(usize::MAX) {
+            break;
+        }
+        let query = Query::<Instance>::in_partition(&**instance_id)
+            .filter(condition.clone())
+            .values(Instance::INSTANCE_ID);
+        let ids = container
+            .query(query)
+            .all()
+            .await
+            .map_err(|error| provider_error(operation, &error))?;
+        found.extend(ids);
+    }
+    Ok(found)
+}
+
+/// The instance, if it exists for outsiders.
+///
+/// # Errors
+/// A permanent one that names the instance when it does not.
+pub(crate) async fn existing(
+    container: &ContainerClient<Durable>,
+    operation: &'static str,
+    instance_id: &str,
+) -> Result<Instance, ProviderError> {
+    history::read_instance(container, operation, instance_id)
+        .await?
+        .map(|stored| stored.document)
+        .filter(|instance| instance.status != Status::Pending)
+        .ok_or_else(|| {
+            ProviderError::permanent(operation, format!("instance {instance_id} not found"))
+        })
+}
+
+/// Implements `ProviderAdmin::get_instance_info`.
+pub(crate) async fn info(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+) -> Result<InstanceInfo, ProviderError> {
+    let instance = existing(container, "get_instance_info", instance_id).await?;
+    Ok(InstanceInfo {
+        instance_id: instance.instance_id,
+        orchestration_name: instance.orchestration_name,
+        orchestration_version: instance.orchestration_version.unwrap_or_default(),
+        current_execution_id: instance.current_execution_id,
+        status: instance.status.to_string(),
+        output: instance.output,
+        created_at: instance.created_at.as_millis(),
+        updated_at: instance.updated_at.as_millis(),
+        parent_instance_id: instance.parent_instance_id,
+    })
+}

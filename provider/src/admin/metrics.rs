@@ -1,0 +1,68 @@
+//! How much there is of everything, counted by the service.
+
+use cdb_client::ContainerClient;
+use cdb_model::{Filter, Query};
+use duroxide::providers::{ProviderError, QueueDepths, SystemMetrics};
+
+use crate::documents::{
+    Durable, Execution, HistorySegment, Instance, OrchestratorItem, Status, WorkerItem,
+};
+use crate::error::provider_error;
+
+/// Implements `ProviderAdmin::get_system_metrics`.
+pub(crate) async fn system(container: &ContainerClient<Durable>) -> Result<SystemMetrics, ProviderError> {
+    const METRICS: &str = "get_system_metrics";
+    let failed = |error| provider_error(METRICS, &error);
+    let instances = |filter: Filter<Instance>| {
+        container.query(Query::<Instance>::across_partitions().filter(filter).count()).all()
+    };
+    let with = |status: Status| Instance::STATUS.eq(status);
+    let (total, running, completed, failed_instances, executions, events) = futures::try_join!(
+        instances(Instance::STATUS.ne(Status::Pending)),
+        instances(with(Status::Running)),
+        instances(with(Status::Completed)),
+        instances(with(Status::Failed)),
+        container.query(Query::<Execution>::across_partitions().count()).all(),
+        container
+            .query(Query::<HistorySegment>::across_partitions().sum(HistorySegment::EVENT_COUNT))
+            .all(),
+    )
+    .map_err(failed)?;
+    let sum = |counts: &[u64]| counts.iter().sum::<u64>();
+    Ok(SystemMetrics {
+        total_instances: sum(&total),
+        // Every instance has its newest execution besides those that have a document.
+        total_executions: sum(&executions) + sum(&total),
+        running_instances: sum(&running),
+        completed_instances: sum(&completed),
+        failed_instances: sum(&failed_instances),
+        total_events: sum(&events),
+    })
+}
+
+/// Implements `ProviderAdmin::get_queue_depths`.
+pub(crate) async fn queue_depths(container: &ContainerClient<Durable>) -> Result<QueueDepths, ProviderError> {
+    const DEPTHS: &str = "get_queue_depths";
+    let now = container.now();
+    let messages = Query::<OrchestratorItem>::across_partitions()
+        .filter(OrchestratorItem::VISIBLE_AT.le(now))
+        .count();
+    let timers = Query::<OrchestratorItem>::across_partitions()
+        .filter(OrchestratorItem::VISIBLE_AT.gt(now))
+        .count();
+    let activities = Query::<WorkerItem>::across_partitions()
+        .filter(WorkerItem::VISIBLE_AT.le(now))
+        .count();
+    let (messages, timers, activities) = futures::try_join!(
+        container.query(messages).all(),
+        container.query(timers).all(),
+        container.query(activities).all(),
+    )
+    .map_err(|error| provider_error(DEPTHS, &error))?;
+    let depth = |counts: Vec<u64>| usize::try_from(counts.iter().sum::<u64>()).unwrap_or(usize::MAX);
+    Ok(QueueDepths {
+        orchestrator_queue: depth(messages),
+        worker_queue: depth(activities),
+        timer_queue: depth(timers),
+    })
+}

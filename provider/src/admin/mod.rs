@@ -1,0 +1,7 @@
+//! Management: what there is, what it did, what can go.
+
+pub(crate) mod delete;
+pub(crate) mod executions;
+pub(crate) mod instances;
+pub(crate) mod metrics;
+pub(crate) mod prune;

@@ -1,0 +1,114 @@
+//! Pruning: old executions go, the newest and everything that runs stays.
+
+use cdb_client::ContainerClient;
+use cdb_model::limits::MAX_BATCH_OPERATIONS;
+use cdb_model::{Batch, Filter, Query, Stored, Timestamp};
+use duroxide::providers::{InstanceFilter, ProviderError, PruneOptions, PruneResult};
+
+use super::delete::add_delete;
+use super::instances;
+use crate::documents::{Durable, Execution, HistorySegment, Status};
+use crate::error::{provider_error, unreadable};
+
+const PRUNE: &str = "prune_executions";
+/// How many instances one bulk call prunes when it does not say.
+const DEFAULT_LIMIT: u32 = 1000;
+
+/// Implements `ProviderAdmin::prune_executions`.
+pub(crate) async fn prune(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+    options: &PruneOptions,
+) -> Result<PruneResult, ProviderError> {
+    let instance = instances::existing(container, PRUNE, instance_id).await?;
+    let mut executions: Vec<Execution> = container
+        .query(Query::<Execution>::in_partition(instance_id))
+        .all()
+        .await
+        .map_err(|error| provider_error(PRUNE, &error))?
+        .into_iter()
+        .map(|stored| stored.document)
+        .collect();
+    executions.sort_by_key(|execution| std::cmp::Reverse(execution.execution_id));
+    // The newest execution counts among those that are kept, and is kept in any case.
+    let kept = options.keep_last.map_or(0, |keep| usize::try_from(keep).unwrap_or(usize::MAX));
+    let before = options.completed_before.map(Timestamp::from_millis);
+    let mut result = PruneResult {
+        instances_processed: 1,
+        ..PruneResult::default()
+    };
+    for execution in executions.iter().skip(kept.saturating_sub(1)) {
+        let protected = execution.execution_id == instance.current_execution_id
+            || execution.status == Status::Running
+            || before.is_some_and(|before| execution.completed_at.is_none_or(|at| at >= before));
+        if !protected {
+            result.events_deleted += remove(container, instance_id, execution.execution_id).await?;
+            result.executions_deleted += 1;
+        }
+    }
+    Ok(result)
+}
+
+/// Implements `ProviderAdmin::prune_executions_bulk`. Running instances too: their old executions may go.
+pub(crate) async fn prune_bulk(
+    container: &ContainerClient<Durable>,
+    filter: &InstanceFilter,
+    options: &PruneOptions,
+) -> Result<PruneResult, ProviderError> {
+    let everything = Filter::all();
+    let found =
+        instances::filtered(container, "prune_executions_bulk", filter, everything, DEFAULT_LIMIT)
+            .await?;
+    let mut result = PruneResult::default();
+    for instance_id in found {
+        let pruned = prune(container, &instance_id, options).await?;
+        result.instances_processed += pruned.instances_processed;
+        result.executions_deleted += pruned.executions_deleted;
+        result.events_deleted += pruned.events_deleted;
+    }
+    Ok(result)
+}
+
+/// Removes an execution and returns how many events it had. The history goes first, so that an execution that was
+/// removed in part is still found and finished by the next call.
+async fn remove(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+    execution_id: u64,
+) -> Result<u64, ProviderError> {
+    let wanted = HistorySegment::EXECUTION_ID.eq(execution_id).within()
+        | Execution::EXECUTION_ID.eq(execution_id).within();
+    let mut rows = container
+        .query(Query::<Durable>::in_partition(instance_id).filter(wanted))
+        .all()
+        .await
+        .map_err(|error| provider_error(PRUNE, &error))?;
+    rows.sort_by_key(|row| matches!(row.document, Durable::Execution(_)));
+    let events = rows
+        .iter()
+        .map(|row| match &row.document {
+            Durable::History(segment) => segment.event_count,
+            _ => 0,
+        })
+        .sum();
+    for chunk in rows.chunks(MAX_BATCH_OPERATIONS) {
+        remove_chunk(container, instance_id, chunk).await?;
+    }
+    Ok(events)
+}
+
+async fn remove_chunk(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+    rows: &[Stored<Durable>],
+) -> Result<(), ProviderError> {
+    let mut batch = Batch::<Durable>::new(instance_id);
+    for row in rows {
+        add_delete(&mut batch, row).map_err(|error| unreadable(PRUNE, error))?;
+    }
+    container
+        .execute(&batch)
+        .await
+        .map(|_| ())
+        .map_err(|error| provider_error(PRUNE, &error))
+}

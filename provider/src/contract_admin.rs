@@ -1,0 +1,103 @@
+//! duroxide's `ProviderAdmin`: a switchboard, one call per method.
+
+use async_trait::async_trait;
+use duroxide::Event;
+use duroxide::providers::{
+    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, ProviderAdmin, ProviderError,
+    PruneOptions, PruneResult, QueueDepths, SystemMetrics,
+};
+
+use crate::admin::{delete, executions, instances, metrics, prune};
+use crate::history;
+use crate::provider::CosmosDBProvider;
+
+#[async_trait]
+impl ProviderAdmin for CosmosDBProvider {
+    async fn list_instances(&self) -> Result<Vec<String>, ProviderError> {
+        instances::list(&self.inner.container).await
+    }
+
+    async fn list_instances_by_status(&self, status: &str) -> Result<Vec<String>, ProviderError> {
+        instances::list_by_status(&self.inner.container, status).await
+    }
+
+    async fn list_executions(&self, instance: &str) -> Result<Vec<u64>, ProviderError> {
+        executions::list(&self.inner.container, instance).await
+    }
+
+    async fn read_history_with_execution_id(
+        &self,
+        instance: &str,
+        execution_id: u64,
+    ) -> Result<Vec<Event>, ProviderError> {
+        history::read_execution(&self.inner.container, instance, execution_id).await
+    }
+
+    async fn read_history(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
+        history::read_latest(&self.inner.container, instance).await
+    }
+
+    async fn latest_execution_id(&self, instance: &str) -> Result<u64, ProviderError> {
+        executions::latest(&self.inner.container, instance).await
+    }
+
+    async fn get_instance_info(&self, instance: &str) -> Result<InstanceInfo, ProviderError> {
+        instances::info(&self.inner.container, instance).await
+    }
+
+    async fn get_execution_info(
+        &self,
+        instance: &str,
+        execution_id: u64,
+    ) -> Result<ExecutionInfo, ProviderError> {
+        executions::info(&self.inner.container, instance, execution_id).await
+    }
+
+    async fn get_system_metrics(&self) -> Result<SystemMetrics, ProviderError> {
+        metrics::system(&self.inner.container).await
+    }
+
+    async fn get_queue_depths(&self) -> Result<QueueDepths, ProviderError> {
+        metrics::queue_depths(&self.inner.container).await
+    }
+
+    async fn list_children(&self, instance_id: &str) -> Result<Vec<String>, ProviderError> {
+        instances::children(&self.inner.container, instance_id).await
+    }
+
+    async fn get_parent_id(&self, instance_id: &str) -> Result<Option<String>, ProviderError> {
+        let instance = instances::existing(&self.inner.container, "get_parent_id", instance_id).await?;
+        Ok(instance.parent_instance_id)
+    }
+
+    async fn delete_instances_atomic(
+        &self,
+        ids: &[String],
+        force: bool,
+    ) -> Result<DeleteInstanceResult, ProviderError> {
+        delete::delete(&self.inner.container, ids, force).await
+    }
+
+    async fn delete_instance_bulk(
+        &self,
+        filter: InstanceFilter,
+    ) -> Result<DeleteInstanceResult, ProviderError> {
+        delete::delete_bulk(self, &filter).await
+    }
+
+    async fn prune_executions(
+        &self,
+        instance_id: &str,
+        options: PruneOptions,
+    ) -> Result<PruneResult, ProviderError> {
+        prune::prune(&self.inner.container, instance_id, &options).await
+    }
+
+    async fn prune_executions_bulk(
+        &self,
+        filter: InstanceFilter,
+        options: PruneOptions,
+    ) -> Result<PruneResult, ProviderError> {
+        prune::prune_bulk(&self.inner.container, &filter, &options).await
+    }
+}

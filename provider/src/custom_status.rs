@@ -1,0 +1,32 @@
+//! Custom status: what an orchestration says about itself while it runs.
+
+use cdb_client::ContainerClient;
+use duroxide::providers::ProviderError;
+use duroxide::{Event, EventKind};
+
+use crate::documents::{Durable, Status};
+use crate::history;
+
+/// What a turn's events make of it: the last change counts; `Some(None)` clears it.
+#[expect(clippy::option_option, reason = "no change, cleared, set")]
+pub(crate) fn change_in(events: &[Event]) -> Option<Option<String>> {
+    events.iter().rev().find_map(|event| match &event.kind {
+        EventKind::CustomStatusUpdated { status } => Some(status.clone()),
+        _ => None,
+    })
+}
+
+/// Implements `Provider::get_custom_status`.
+pub(crate) async fn read(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+    last_seen_version: u64,
+) -> Result<Option<(Option<String>, u64)>, ProviderError> {
+    let found = history::read_instance(container, "get_custom_status", instance_id).await?;
+    Ok(found
+        .map(|stored| stored.document)
+        .filter(|instance| {
+            instance.status != Status::Pending && instance.custom_status_version > last_seen_version
+        })
+        .map(|instance| (instance.custom_status, instance.custom_status_version)))
+}
