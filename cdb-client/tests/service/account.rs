@@ -54,6 +54,11 @@ impl Account {
             .unwrap()
     }
 
+    /// The emulator behind it, if it is one.
+    pub(crate) fn emulator(&self) -> Option<&Emulator> {
+        self.emulator.as_ref()
+    }
+
     /// Removes what the test left in an account.
     pub(crate) async fn end(self) {
         if self.emulator.is_none() {

@@ -6,6 +6,7 @@ mod account;
 mod batches;
 mod bootstrap;
 mod documents;
+mod faults;
 mod feed;
 mod queries;
 mod shop;

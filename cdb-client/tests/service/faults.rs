@@ -1,0 +1,128 @@
+//! A service that fails one request in ten in six ways. Only the emulator does that on demand.
+
+use cdb_client::ContainerClient;
+use cdb_emulator::{Effect, Fault};
+use cdb_model::{Batch, Document, Patch, Query};
+
+use crate::account::Account;
+use crate::shop::{Order, Profile, Shop, order, profile};
+
+/// Every sixtieth request each way: refused, throttled, lost before, lost after, timed out before and after.
+fn faults() -> [Fault; 6] {
+    let status = |status, substatus, retry_after_ms| Effect::Status {
+        status,
+        substatus,
+        retry_after_ms,
+    };
+    [
+        status(503, 0, None),
+        status(429, 3200, Some(3)),
+        status(408, 0, None),
+        Effect::DropRequest,
+        Effect::DropAnswer,
+        Effect::StatusAfterEffect { status: 500 },
+    ]
+    .map(|effect| Fault::with_probability(effect, 1.0 / 60.0))
+}
+
+/// An account that fails, unless it is a real one.
+async fn failing() -> Option<(Account, ContainerClient<Shop>)> {
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    let Some(emulator) = account.emulator() else {
+        eprintln!("skipped: a real account does not fail on demand");
+        account.end().await;
+        return None;
+    };
+    for fault in faults() {
+        emulator.inject(fault);
+    }
+    Some((account, shop))
+}
+
+/// Creates one document for certain: an open outcome is resolved by reading.
+async fn create_surely(shop: &ContainerClient<Shop>, order: &Order) -> u32 {
+    let partition = order.partition_key();
+    for resolved in 0.. {
+        match shop.create(order).await {
+            Err(error) if error.is_ambiguous() => {
+                let stored = shop.read_in(&partition, &order.key()).await.unwrap();
+                if stored.is_some() {
+                    return resolved + 1;
+                }
+            }
+            created => {
+                created.unwrap();
+                return resolved;
+            }
+        }
+    }
+    unreachable!("the loop ends by returning")
+}
+
+#[tokio::test]
+async fn creations_happen_exactly_once_when_open_outcomes_are_read() {
+    let Some((account, shop)) = failing().await else {
+        return;
+    };
+    let mut resolved = 0;
+    for number in 0..600 {
+        resolved += create_surely(&shop, &order(&format!("customer-{}", number % 7), number)).await;
+    }
+    let count = Query::<Order>::across_partitions().count();
+    assert_eq!(shop.query(count).first().await.unwrap(), Some(600));
+    assert!(
+        resolved > 0,
+        "no outcome was ever open, so this showed nothing"
+    );
+    account.end().await;
+}
+
+#[tokio::test]
+async fn batches_happen_exactly_once_when_open_outcomes_are_read() {
+    let Some((account, shop)) = failing().await else {
+        return;
+    };
+    let counter = order("ann", 1_000_000);
+    create_surely(&shop, &counter).await;
+    for number in 0..300 {
+        let mut batch = Batch::<Shop>::new("ann");
+        batch.create(&order("ann", number)).unwrap();
+        let count = Patch::<Order>::new().incr(Order::VIEW_COUNT, 1);
+        batch.patch(&counter.key(), &count).unwrap();
+        while let Err(error) = shop.execute(&batch).await {
+            assert!(error.is_ambiguous(), "{error}");
+            let key = order("ann", number).key();
+            if shop.read_in(&"ann".into(), &key).await.unwrap().is_some() {
+                break;
+            }
+        }
+    }
+    let stored = shop.read_in(&"ann".into(), &counter.key()).await.unwrap();
+    assert_eq!(stored.unwrap().document.view_count, 300);
+    account.end().await;
+}
+
+#[tokio::test]
+async fn what_may_be_repeated_shows_no_faults_at_all() {
+    let Some((account, shop)) = failing().await else {
+        return;
+    };
+    for round in 0..60 {
+        let name = format!("round {round}");
+        let ann = Profile {
+            name,
+            ..profile("ann")
+        };
+        shop.upsert(&ann).await.unwrap();
+        let stored = shop.read(&ann.key()).await.unwrap().unwrap();
+        assert_eq!(stored.document, ann);
+        shop.upsert(&order("ann", round)).await.unwrap();
+        let orders = Query::<Order>::across_partitions().order_by(Order::PLACED_AT.asc());
+        let rows = shop.query(orders).page_size(9).all().await.unwrap();
+        assert_eq!(u64::try_from(rows.len()).unwrap(), round + 1);
+    }
+    shop.delete(&profile("ann").key()).await.unwrap();
+    assert!(shop.read(&profile("ann").key()).await.unwrap().is_none());
+    account.end().await;
+}
