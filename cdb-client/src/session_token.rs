@@ -67,24 +67,35 @@ impl SessionTokens {
             .clear();
     }
 
-    /// Follows a split or merge: a new range starts from the tokens of its parents, a range that is gone is forgotten
-    /// (the service no longer knows its number).
-    pub(crate) fn follow_ranges<'a>(&self, ranges: impl Iterator<Item = (&'a str, &'a [String])>) {
+    /// Whether all tokens are of known ranges. One of another range tells of a split or merge.
+    pub(crate) fn are_of(&self, is_known: impl Fn(&str) -> bool) -> bool {
+        let tokens = self.by_range.read().unwrap_or_else(PoisonError::into_inner);
+        tokens.keys().all(|range| is_known(range))
+    }
+
+    /// Follows a split or merge: a new range starts from the tokens of the ranges it was made from, and those are
+    /// forgotten, since the service no longer knows their numbers.
+    pub(crate) fn follow_ranges<'a>(
+        &self,
+        ranges: impl Iterator<Item = (&'a str, &'a [String])> + Clone,
+    ) {
         let mut tokens = self
             .by_range
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        let mut kept = BTreeMap::new();
-        for (range, parents) in ranges {
+        for (range, parents) in ranges.clone() {
             let newest = std::iter::once(range)
                 .chain(parents.iter().map(String::as_str))
                 .filter_map(|id| tokens.get(id))
-                .max_by_key(|token| progress(token));
+                .max_by_key(|token| progress(token))
+                .cloned();
             if let Some(token) = newest {
-                kept.insert(range.to_owned(), token.clone());
+                tokens.insert(range.to_owned(), token);
             }
         }
-        *tokens = kept;
+        for parent in ranges.flat_map(|(_, parents)| parents) {
+            tokens.remove(parent);
+        }
     }
 }
 

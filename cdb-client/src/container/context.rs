@@ -72,24 +72,41 @@ impl ContainerContext {
     }
 
     /// The session tokens that a read of this partition needs: those of its range where ranges are known, else all.
+    ///
+    /// Requests that name a partition never hear of splits, but their session tokens do: one of an unknown range says
+    /// that the known ranges are out of date, and whoever needs them next has to list them.
     pub(crate) fn session_of(&self, key: &PartitionKey) -> SessionScope {
-        self.ranges
-            .known()
-            .and_then(|map| Some(map.locate(key)?.id.to_string()))
-            .map_or(SessionScope::Container, SessionScope::Range)
+        let Some(map) = self.ranges.known() else {
+            return SessionScope::Container;
+        };
+        if !self
+            .sessions
+            .are_of(|id| map.iter().any(|range| range.id.as_str() == id))
+        {
+            self.ranges.clear();
+            return SessionScope::Container;
+        }
+        match map.locate(key) {
+            Some(range) => SessionScope::Range(range.id.to_string()),
+            None => SessionScope::Container,
+        }
     }
 
     /// The physical partitions, from the cache or listed now.
     pub(crate) async fn ranges(&self) -> Result<Arc<RangeMap>> {
         match self.ranges.known() {
             Some(map) => Ok(map),
-            None => self.ranges.load(None, || self.list_ranges()).await,
+            None => self.load_ranges(None).await,
         }
     }
 
     /// The physical partitions after `stale` turned out to be out of date.
     pub(crate) async fn ranges_after(&self, stale: &Arc<RangeMap>) -> Result<Arc<RangeMap>> {
-        let map = self.ranges.load(Some(stale), || self.list_ranges()).await?;
+        self.load_ranges(Some(stale)).await
+    }
+
+    async fn load_ranges(&self, stale: Option<&Arc<RangeMap>>) -> Result<Arc<RangeMap>> {
+        let map = self.ranges.load(stale, || self.list_ranges()).await?;
         self.sessions.follow_ranges(
             map.iter()
                 .map(|range| (range.id.as_str(), range.parents.as_slice())),

@@ -3,6 +3,7 @@
 use cdb_model::{Document, ETag, PartitionKey, Patch};
 use serde_json::json;
 
+use super::shelf::listing;
 use super::shop::{Order, Profile, order, profile, shop};
 use crate::error::{Error, ErrorKind};
 use crate::scripted::{Script, Step};
@@ -214,4 +215,35 @@ async fn a_write_carries_no_session_token_and_the_read_after_it_does() {
         .unwrap();
     let tokens = script.sent_header("x-ms-session-token");
     assert_eq!(tokens, [None, None, Some("0:-1#4".to_owned())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_of_an_unknown_range_shows_a_split_that_nobody_told_of() {
+    let found = || {
+        let body = json!({"id": "x", "type": "profile", "customer": "a", "name": "n", "_etag": "\"v\"", "_ts": 1});
+        Step::json(&body)
+    };
+    let script = Script::new([
+        listing(&[("0", "", "FF", &[])]),
+        written(201).header("x-ms-session-token", "0:-1#4"),
+        found(),
+        written(201).header("x-ms-session-token", "2:-1#6"),
+        found(),
+        listing(&[("1", "", "01", &["0"]), ("2", "01", "FF", &["0"])]),
+        found(),
+    ]);
+    let container = shop(&script);
+    container.ranges().await.unwrap();
+    for _ in 0..2 {
+        container.create(&profile()).await.unwrap();
+        container.read(&profile().key()).await.unwrap();
+    }
+    container.ranges().await.unwrap();
+    container.read(&profile().key()).await.unwrap();
+    let sent: Vec<String> = script
+        .sent_header("x-ms-session-token")
+        .into_iter()
+        .flatten()
+        .collect();
+    assert_eq!(sent, ["0:-1#4", "0:-1#4,2:-1#6", "2:-1#6"]);
 }
