@@ -177,4 +177,19 @@ mod tests {
         assert!(refusal("x ").contains("space"));
         check_name("container", "orders-2026").unwrap();
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_id_arrives_at_the_server_as_it_is(id in "\\PC{1,40}|[./%~ a]{1,8}") {
+            proptest::prop_assume!(id != "." && id != "..");
+            let item = Resource::container("d", "c").item(&id).unwrap();
+            let url = format!("https://host{}", item.path);
+            // What any HTTP stack makes of it, including tidying of dot segments.
+            let parsed = reqwest::Url::parse(&url).unwrap();
+            proptest::prop_assert_eq!(parsed.as_str(), &url);
+            let last = parsed.path_segments().unwrap().next_back().unwrap();
+            let decoded = percent_encoding::percent_decode_str(last).decode_utf8().unwrap();
+            proptest::prop_assert_eq!(decoded, id);
+        }
+    }
 }
