@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use cdb_client::{ContainerClient, CosmosClient, Error, MasterKey};
-use cdb_model::{Extends, Stored, Timestamp};
+use cdb_model::{Stored, Timestamp};
 use duroxide::providers::ProviderError;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -91,17 +91,6 @@ impl CosmosDBProvider {
     /// # Errors
     /// As [`CosmosDBProvider::new`].
     pub async fn new_with_config(config: CosmosDBProviderConfig) -> Result<Self, ProviderError> {
-        Self::open::<Durable>(config).await
-    }
-
-    /// Opens a container that holds documents of your own beside duroxide's: it is created with the indexing policy of
-    /// all of them.
-    ///
-    /// # Errors
-    /// As [`CosmosDBProvider::new`].
-    pub async fn open<C: Extends<Durable>>(
-        config: CosmosDBProviderConfig,
-    ) -> Result<Self, ProviderError> {
         const OPEN: &str = "new";
         let invalid = |error: Error| ProviderError::permanent(OPEN, error.to_string());
         let client = CosmosClient::builder(&config.endpoint)
@@ -110,14 +99,14 @@ impl CosmosDBProvider {
             .map_err(invalid)?;
         let container = client
             .database(&config.database)
-            .bootstrap::<C>(&config.container, config.bootstrap)
+            .bootstrap::<Durable>(&config.container, config.bootstrap)
             .await
             .map_err(|error| provider_error(OPEN, &error))?;
-        Ok(Self::on(container.view(), &config))
+        Ok(Self::on(container, &config))
     }
 
-    /// Works on a container that is open already, with whatever credential it was opened with. Of `config`, connection
-    /// and bootstrap are not used.
+    /// Works on a container that is open already: with another credential, or as the view of a container that holds
+    /// documents of your own too. Of `config`, connection and bootstrap are not used.
     pub fn on(container: ContainerClient<Durable>, config: &CosmosDBProviderConfig) -> Self {
         Self::with_leases(container, config, Arc::new(InMemoryLeaseProvider::all()))
     }

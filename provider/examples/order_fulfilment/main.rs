@@ -56,8 +56,14 @@ async fn main() -> Result<(), Failure> {
         let status = client.wait_for_orchestration(instance, DEADLINE).await?;
         println!("{:>6} ms  {instance} {}", started.elapsed().as_millis(), outcome(status));
     }
-    let usage = store.container().usage();
-    println!("{} orders in {:.1} s, {usage}", orders.len(), started.elapsed().as_secs_f64());
+    let used = store.container().usage().total();
+    println!(
+        "{} orders in {:.1} s, {} requests, {:.0} RU",
+        orders.len(),
+        started.elapsed().as_secs_f64(),
+        used.requests,
+        used.charge
+    );
     runtime.shutdown(None).await;
     Ok(())
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_emulator::Emulator;
-use cdb_provider::client::ContainerClient;
+use cdb_provider::client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
 use cdb_provider::model::{Batch, Container, Query};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::runtime::Runtime;
@@ -26,14 +26,17 @@ async fn main() -> Result<(), Failure> {
         return print_policy(arguments.next());
     }
     let emulator = Emulator::start().await?;
-    let config = CosmosDBProviderConfig {
-        endpoint: emulator.endpoint(),
-        key: emulator.key().to_owned(),
-        ..Default::default()
-    };
-    // The container is created for `Shop`: with the policy of duroxide's documents and of ours.
-    let provider = Arc::new(CosmosDBProvider::open::<Shop>(config).await?);
-    let shop: ContainerClient<Shop> = provider.container().widen();
+    let cosmos = CosmosClient::builder(emulator.endpoint())
+        .credential(MasterKey::new(emulator.key())?)
+        .build()?;
+    // Created for `Shop`: with the policy of duroxide's documents and of ours.
+    let shop = cosmos
+        .database("shop")
+        .bootstrap::<Shop>("shop", Bootstrap::CreateIfMissing)
+        .await?;
+    // The provider sees its own documents in it, and nothing else.
+    let config = CosmosDBProviderConfig::default();
+    let provider = Arc::new(CosmosDBProvider::on(shop.view(), &config));
 
     let runtime =
         Runtime::start_with_store(provider.clone(), activities(shop.clone()), orchestrations()).await;
@@ -50,7 +53,6 @@ async fn main() -> Result<(), Failure> {
     let open = Query::<Order>::across_partitions()
         .filter(Order::STATE.eq(OrderState::Open))
         .order_by(Order::BY_TOTAL.desc());
-    println!("{}", open.explain(Shop::definition().indexing_policy()));
     for order in shop.query(open).all().await? {
         println!("{} ordered for {} cents", order.document.customer, order.document.total_cents);
     }

@@ -1,0 +1,127 @@
+//! Where the suites run: on an embedded emulator of their own, or on the account that `COSMOS_ENDPOINT` and `COSMOS_KEY`
+//! name, each in a fresh container that goes when the test ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cdb_client::ContainerClient;
+use cdb_emulator::Emulator;
+use cdb_provider::documents::{Durable, HistorySegment, Instance, OrchestratorItem};
+use cdb_provider::model::{Patch, Query};
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
+use duroxide::provider_validations::ProviderFactory;
+use duroxide::providers::Provider;
+
+/// A container for one test.
+#[derive(Debug)]
+pub struct Backend {
+    emulator: Option<Emulator>,
+    config: CosmosDBProviderConfig,
+}
+
+impl Backend {
+    /// A fresh container.
+    pub async fn start() -> Self {
+        Self::start_with(|_| {}).await
+    }
+
+    /// A fresh container, with other settings of the provider.
+    pub async fn start_with(change: impl FnOnce(&mut CosmosDBProviderConfig)) -> Self {
+        let (emulator, mut config) = match CosmosDBProviderConfig::from_env() {
+            Ok(config) => (None, config),
+            Err(_) => {
+                let emulator = Emulator::start().await.expect("the emulator starts");
+                let config = CosmosDBProviderConfig {
+                    endpoint: emulator.endpoint(),
+                    key: emulator.key().to_owned(),
+                    ..CosmosDBProviderConfig::default()
+                };
+                (Some(emulator), config)
+            }
+        };
+        config.container = format!("test-{}", uuid::Uuid::new_v4());
+        config.reconciler_interval = Duration::from_millis(200);
+        config.reconciler_age_threshold = Duration::from_millis(200);
+        change(&mut config);
+        Self { emulator, config }
+    }
+
+    /// A provider on the container.
+    ///
+    /// # Panics
+    /// When the container cannot be opened.
+    pub async fn provider(&self) -> CosmosDBProvider {
+        CosmosDBProvider::new_with_config(self.config.clone())
+            .await
+            .expect("the container opens")
+    }
+
+    /// The emulator, unless the test runs on an account.
+    pub fn emulator(&self) -> Option<&Emulator> {
+        self.emulator.as_ref()
+    }
+
+    async fn container(&self) -> ContainerClient<Durable> {
+        self.provider().await.container().clone()
+    }
+
+    /// Removes the container from an account; with an emulator it goes by itself.
+    pub async fn stop(self) {
+        if self.emulator.is_none() {
+            // A container that stays behind is litter, not a failure of the test.
+            let _litter = self.provider().await.cleanup().await;
+        }
+    }
+}
+
+#[async_trait]
+impl ProviderFactory for Backend {
+    async fn create_provider(&self) -> Arc<dyn Provider> {
+        Arc::new(self.provider().await)
+    }
+
+    fn lock_timeout(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    fn short_poll_threshold(&self) -> Duration {
+        // One round trip, however loaded the machine is.
+        Duration::from_millis(400)
+    }
+
+    async fn corrupt_instance_history(&self, instance: &str) {
+        let container = self.container().await;
+        let segments = container
+            .query(Query::<HistorySegment>::in_partition(instance))
+            .all()
+            .await
+            .expect("the history is there");
+        assert!(!segments.is_empty(), "{instance} has no history to corrupt");
+        let garbage = Patch::<HistorySegment>::new()
+            .set(HistorySegment::EVENT_DATA, "not an event".to_owned());
+        for segment in segments {
+            container.patch_stored(&segment, &garbage).await.expect("the history can be patched");
+        }
+    }
+
+    async fn get_max_attempt_count(&self, instance: &str) -> u32 {
+        let container = self.container().await;
+        let messages = container
+            .query(Query::<OrchestratorItem>::in_partition(instance))
+            .all()
+            .await
+            .expect("the queue can be read");
+        let found = container
+            .query(Query::<Instance>::in_partition(instance))
+            .first()
+            .await
+            .expect("the instance can be read");
+        let attempts = found.map(|stored| stored.document.attempts).unwrap_or_default();
+        messages
+            .iter()
+            .map(|message| attempts.get(message.id.as_str()).copied().unwrap_or_default())
+            .max()
+            .unwrap_or_default()
+    }
+}
