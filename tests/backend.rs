@@ -1,7 +1,7 @@
 //! Where the suites run: on an embedded emulator of their own, or on the account that `COSMOS_ENDPOINT` and `COSMOS_KEY`
-//! name, each in a fresh container that goes when the test ends.
+//! name, each in fresh containers that go when the test ends.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,11 +13,13 @@ use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::provider_validations::ProviderFactory;
 use duroxide::providers::Provider;
 
-/// A container for one test.
+/// A store for one test.
 #[derive(Debug)]
 pub struct Backend {
     emulator: Option<Emulator>,
     config: CosmosDBProviderConfig,
+    /// Containers that validation functions asked for; the last one is the one they mean.
+    fresh: Mutex<Vec<String>>,
 }
 
 impl Backend {
@@ -44,7 +46,11 @@ impl Backend {
         config.reconciler_interval = Duration::from_millis(200);
         config.reconciler_age_threshold = Duration::from_millis(200);
         change(&mut config);
-        Self { emulator, config }
+        Self {
+            emulator,
+            config,
+            fresh: Mutex::default(),
+        }
     }
 
     /// A provider on the container.
@@ -52,9 +58,7 @@ impl Backend {
     /// # Panics
     /// When the container cannot be opened.
     pub async fn provider(&self) -> CosmosDBProvider {
-        CosmosDBProvider::new_with_config(self.config.clone())
-            .await
-            .expect("the container opens")
+        self.open(self.config.container.clone()).await
     }
 
     /// The emulator, unless the test runs on an account.
@@ -62,15 +66,32 @@ impl Backend {
         self.emulator.as_ref()
     }
 
-    async fn container(&self) -> ContainerClient<Durable> {
-        self.provider().await.container().clone()
+    async fn open(&self, container: String) -> CosmosDBProvider {
+        let config = CosmosDBProviderConfig {
+            container,
+            ..self.config.clone()
+        };
+        CosmosDBProvider::new_with_config(config).await.expect("the container opens")
+    }
+
+    fn fresh(&self) -> MutexGuard<'_, Vec<String>> {
+        self.fresh.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn last_container(&self) -> ContainerClient<Durable> {
+        let name = self.fresh().last().cloned().expect("a provider was created before");
+        self.open(name).await.container().clone()
     }
 
     /// Removes the container from an account; with an emulator it goes by itself.
     pub async fn stop(self) {
         if self.emulator.is_none() {
-            // A container that stays behind is litter, not a failure of the test.
-            let _litter = self.provider().await.cleanup().await;
+            let mut names = std::mem::take(&mut *self.fresh());
+            names.push(self.config.container.clone());
+            for name in names {
+                // A container that stays behind is litter, not a failure of the test.
+                let _litter = self.open(name).await.cleanup().await;
+            }
         }
     }
 }
@@ -78,7 +99,9 @@ impl Backend {
 #[async_trait]
 impl ProviderFactory for Backend {
     async fn create_provider(&self) -> Arc<dyn Provider> {
-        Arc::new(self.provider().await)
+        let name = format!("test-{}", uuid::Uuid::new_v4());
+        self.fresh().push(name.clone());
+        Arc::new(self.open(name).await)
     }
 
     fn lock_timeout(&self) -> Duration {
@@ -91,7 +114,7 @@ impl ProviderFactory for Backend {
     }
 
     async fn corrupt_instance_history(&self, instance: &str) {
-        let container = self.container().await;
+        let container = self.last_container().await;
         let segments = container
             .query(Query::<HistorySegment>::in_partition(instance))
             .all()
@@ -106,7 +129,7 @@ impl ProviderFactory for Backend {
     }
 
     async fn get_max_attempt_count(&self, instance: &str) -> u32 {
-        let container = self.container().await;
+        let container = self.last_container().await;
         let messages = container
             .query(Query::<OrchestratorItem>::in_partition(instance))
             .all()

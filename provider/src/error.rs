@@ -30,7 +30,7 @@ pub(crate) fn unreadable(operation: &'static str, error: impl std::fmt::Display)
     ProviderError::permanent(operation, error.to_string())
 }
 
-/// The lock that the caller believes to hold is not theirs.
+/// The lock that the caller believes to hold is not theirs. duroxide's suite looks for the first three words.
 pub(crate) fn lock_lost(operation: &'static str, detail: impl std::fmt::Display) -> ProviderError {
-    ProviderError::permanent(operation, format!("lock lost: {detail}"))
+    ProviderError::permanent(operation, format!("Invalid lock token: {detail}"))
 }

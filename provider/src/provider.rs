@@ -215,7 +215,8 @@ impl Inner {
     }
 
     /// A turn has ended: its instance is free for the next one.
-    pub(crate) fn finish_turn(&self, turn: &Turn, delay: Duration) {
+    pub(crate) fn finish_turn(&self, turn: &mut Turn, delay: Duration) {
+        turn.ended = true;
         self.turns.remove(&turn.token);
         let instance = &turn.instance.document;
         self.release_instance(&instance.instance_id, turn.claim);

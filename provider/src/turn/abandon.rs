@@ -26,11 +26,14 @@ pub(crate) async fn abandon(
         .turns
         .get(token)
         .ok_or_else(|| lock_lost(ABANDON, "this process holds no such lock"))?;
-    let turn = shared.lock().await;
+    let mut turn = shared.lock().await;
+    if turn.ended {
+        return Err(lock_lost(ABANDON, "the turn has ended"));
+    }
     let batch =
         release(inner, &turn, delay, ignore_attempt).map_err(|error| unreadable(ABANDON, error))?;
     let outcome = inner.container.execute(&batch).await;
-    inner.finish_turn(&turn, delay.unwrap_or_default());
+    inner.finish_turn(&mut turn, delay.unwrap_or_default());
     match outcome {
         Ok(_) => Ok(()),
         Err(error) if error.is_precondition_failed() || error.is_not_found() => {

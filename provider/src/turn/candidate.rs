@@ -9,7 +9,7 @@ use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem, Provide
 use super::load::{self, Loaded};
 use super::lock;
 use super::table::Turn;
-use crate::documents::{OrchestratorItem, Instance};
+use crate::documents::OrchestratorItem;
 use crate::error::provider_error;
 use crate::provider::Inner;
 use crate::wait::Candidate;
@@ -56,7 +56,7 @@ pub(crate) async fn fetch(
 ) -> Result<Option<(OrchestrationItem, String, u32)>, ProviderError> {
     let mut waiter = inner.orchestrations.wait(patience);
     while let Some(candidate) = waiter.next(|_| true, || poll(inner)).await? {
-        let Some(claim) = Claim::try_new(inner, &candidate.instance_id, lock_timeout) else {
+        let Some(claim) = Claim::try_new(inner, &candidate.instance_id, lock_timeout, filter) else {
             continue;
         };
         if let Some(fetched) = attempt(inner, &claim, &candidate, filter, lock_timeout).await? {
@@ -93,8 +93,10 @@ enum Unfit {
     Idle,
     /// Another runtime has it.
     Locked,
-    /// This runtime cannot work on it.
-    Incompatible,
+    /// Its execution is pinned to a version that this dispatcher does not support.
+    Incompatible(u64),
+    /// Nothing says yet which orchestration its messages are for.
+    Early,
 }
 
 async fn attempt(
@@ -110,7 +112,7 @@ async fn attempt(
         Err(error) => {
             // One unreadable instance must not keep its dispatcher from all others.
             tracing::error!(instance = %instance_id, %error, "instance cannot be loaded");
-            claim.avoid(AVOID_UNFIT);
+            claim.avoid(AVOID_UNFIT, None);
             return if error.is_retryable() { Err(error) } else { Ok(None) };
         }
     };
@@ -118,11 +120,15 @@ async fn attempt(
         None => {}
         Some(Unfit::Idle) => return Ok(None),
         Some(Unfit::Locked) => {
-            claim.avoid(AVOID_LOCKED);
+            claim.avoid(AVOID_LOCKED, None);
             return Ok(None);
         }
-        Some(Unfit::Incompatible) => {
-            claim.avoid(AVOID_UNFIT);
+        Some(Unfit::Incompatible(pinned)) => {
+            claim.avoid(AVOID_UNFIT, Some(pinned));
+            return Ok(None);
+        }
+        Some(Unfit::Early) => {
+            claim.avoid(AVOID_UNFIT, None);
             return Ok(None);
         }
     }
@@ -130,7 +136,7 @@ async fn attempt(
         return Ok(None);
     };
     let Some(locked) = lock::lock(inner, &loaded, instance_id, lock_timeout).await? else {
-        claim.avoid(AVOID_LOCKED);
+        claim.avoid(AVOID_LOCKED, None);
         return Ok(None);
     };
     let turn = Turn {
@@ -139,6 +145,7 @@ async fn attempt(
         instance: locked.instance,
         messages: loaded.messages.clone(),
         kv: loaded.kv.clone(),
+        ended: false,
     };
     claim.lasts_until(turn.instance.document.locked_until.unwrap_or_default());
     let item = load::item(&turn.instance.document, &loaded);
@@ -161,8 +168,14 @@ async fn judge(
     }
     // The filter comes before the lock and before any event is read: an incompatible execution may hold events that
     // this version does not know (provider guide, "Capability Filtering Contract").
-    if !is_compatible(instance, filter) {
-        return Ok(Some(Unfit::Incompatible));
+    // An execution without a pinned version fits every dispatcher that supports anything at all.
+    let pinned = instance.and_then(|instance| instance.pinned_duroxide_version_packed);
+    match pinned {
+        Some(pinned) if !supports(filter, pinned) => return Ok(Some(Unfit::Incompatible(pinned))),
+        None if filter.is_some_and(|filter| filter.supported_duroxide_versions.is_empty()) => {
+            return Ok(Some(Unfit::Idle));
+        }
+        _ => {}
     }
     if loaded.has_context() {
         return Ok(None);
@@ -171,16 +184,16 @@ async fn judge(
         load::drop_orphans(inner, loaded).await?;
         return Ok(Some(Unfit::Idle));
     }
-    Ok(Some(Unfit::Incompatible))
+    Ok(Some(Unfit::Early))
 }
 
-fn is_compatible(instance: Option<&Instance>, filter: Option<&DispatcherCapabilityFilter>) -> bool {
-    let Some(filter) = filter else { return true };
-    if filter.supported_duroxide_versions.is_empty() {
-        return false;
-    }
-    let pinned = instance.and_then(|instance| instance.pinned_duroxide_version_packed);
-    pinned.is_none_or(|packed| filter.is_compatible(&unpack_version(packed)))
+/// Whether a dispatcher can work on executions pinned to this version. Of several ranges duroxide uses the first
+/// (its suite: `fetch_single_range_only_uses_first_range`).
+fn supports(filter: Option<&DispatcherCapabilityFilter>, pinned: u64) -> bool {
+    filter.is_none_or(|filter| {
+        let first = filter.supported_duroxide_versions.first();
+        first.is_some_and(|range| range.contains(&unpack_version(pinned)))
+    })
 }
 
 /// The stored form of a pinned version: one number, ordered like the versions while their parts stay below 1000.
@@ -201,13 +214,18 @@ struct Claim<'a> {
 }
 
 impl<'a> Claim<'a> {
-    fn try_new(inner: &'a Inner, instance_id: &str, lock_timeout: Duration) -> Option<Self> {
+    fn try_new(
+        inner: &'a Inner,
+        instance_id: &str,
+        lock_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Option<Self> {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let now = inner.container.now();
         inner
             .turns
-            .claim(instance_id, now, now + lock_timeout, number)
+            .claim(instance_id, (now, now + lock_timeout), number, |pinned| supports(filter, pinned))
             .then(|| Self {
                 inner,
                 instance_id: instance_id.to_owned(),
@@ -216,9 +234,9 @@ impl<'a> Claim<'a> {
             })
     }
 
-    fn avoid(&self, duration: Duration) {
+    fn avoid(&self, duration: Duration, pinned: Option<u64>) {
         let now = self.inner.container.now();
-        self.inner.turns.avoid(&self.instance_id, now, now + duration);
+        self.inner.turns.avoid(&self.instance_id, (now, now + duration), pinned);
         self.inner.hint_instance(&self.instance_id, None, duration);
     }
 

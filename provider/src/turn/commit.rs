@@ -53,7 +53,7 @@ pub(crate) async fn commit(
     let mut turn = shared.lock().await;
     let now = inner.container.now();
     if !turn.holds(now) {
-        inner.finish_turn(&turn, std::time::Duration::ZERO);
+        inner.finish_turn(&mut turn, std::time::Duration::ZERO);
         return Err(lock_lost(ACK, "it has expired"));
     }
     let origin = Origin {
@@ -71,7 +71,7 @@ pub(crate) async fn commit(
     let segments = pack_history(origin.instance_id, &result).map_err(|error| unreadable(ACK, error))?;
 
     let committed = send(inner, &mut turn, &result, &segments, &origin, outgoing).await?;
-    inner.finish_turn(&turn, std::time::Duration::ZERO);
+    inner.finish_turn(&mut turn, std::time::Duration::ZERO);
     drop(turn);
     after_commit(inner, &result.cancelled, committed).await;
     Ok(())
@@ -120,7 +120,7 @@ async fn send(
     Err(ProviderError::retryable(ACK, "the service did not answer"))
 }
 
-fn lost(inner: &Inner, turn: &Turn) -> ProviderError {
+fn lost(inner: &Inner, turn: &mut Turn) -> ProviderError {
     inner.finish_turn(turn, std::time::Duration::ZERO);
     lock_lost(ACK, "another runtime took the instance, or it was deleted")
 }

@@ -19,12 +19,14 @@ pub(crate) struct Turn {
     pub(crate) instance: Stored<Instance>,
     pub(crate) messages: Vec<Stored<OrchestratorItem>>,
     pub(crate) kv: KvState,
+    /// Committed, abandoned or lost. A second call with the same token waited for the first one and comes too late.
+    pub(crate) ended: bool,
 }
 
 impl Turn {
     /// Whether the lock still holds at `now`.
     pub(crate) fn holds(&self, now: Timestamp) -> bool {
-        self.instance.document.is_locked(now)
+        !self.ended && self.instance.document.is_locked(now)
     }
 
     /// A write of ours succeeded and gave the instance this version.
@@ -47,8 +49,15 @@ pub(crate) struct TurnTable {
 struct State {
     turns: HashMap<String, SharedTurn>,
     busy: HashMap<String, Busy>,
-    /// Instances that another runtime holds, or that cannot be worked on for now, and until when.
-    avoided: HashMap<String, Timestamp>,
+    /// Instances that another runtime holds, or that cannot be worked on for now.
+    avoided: HashMap<String, Avoided>,
+}
+
+#[derive(Debug)]
+struct Avoided {
+    until: Timestamp,
+    /// The version it is pinned to, when that is the only reason: a dispatcher that supports it may look.
+    pinned: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -75,12 +84,15 @@ impl TurnTable {
     pub(crate) fn claim(
         &self,
         instance_id: &str,
-        now: Timestamp,
-        until: Timestamp,
+        (now, until): (Timestamp, Timestamp),
         claim: u64,
+        supports: impl Fn(u64) -> bool,
     ) -> bool {
         let mut state = self.state();
-        if state.avoided.get(instance_id).is_some_and(|&until| until > now) {
+        let avoided = state.avoided.get(instance_id);
+        if avoided.is_some_and(|avoided| {
+            avoided.until > now && !avoided.pinned.is_some_and(supports)
+        }) {
             return false;
         }
         if let Some(busy) = state.busy.get_mut(instance_id)
@@ -120,13 +132,19 @@ impl TurnTable {
         }
     }
 
-    /// Nobody here looks at the instance before `until`.
-    pub(crate) fn avoid(&self, instance_id: &str, now: Timestamp, until: Timestamp) {
+    /// Nobody here looks at the instance before `until`, unless it is only `pinned` to a version that they support.
+    pub(crate) fn avoid(
+        &self,
+        instance_id: &str,
+        (now, until): (Timestamp, Timestamp),
+        pinned: Option<u64>,
+    ) {
         let mut state = self.state();
         if state.avoided.len() >= AVOIDED_BEFORE_SWEEP {
-            state.avoided.retain(|_, until| *until > now);
+            state.avoided.retain(|_, avoided| avoided.until > now);
         }
-        state.avoided.insert(instance_id.to_owned(), until);
+        let avoided = Avoided { until, pinned };
+        state.avoided.insert(instance_id.to_owned(), avoided);
     }
 
     /// Registers a turn whose lock was won.

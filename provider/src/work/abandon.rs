@@ -22,7 +22,10 @@ pub(crate) async fn abandon(
         .work
         .get(token)
         .ok_or_else(|| lock_lost(ABANDON, "this process holds no such lock"))?;
-    let lock = shared.lock().await;
+    let mut lock = shared.lock().await;
+    if lock.ended {
+        return Err(lock_lost(ABANDON, "the activity has ended"));
+    }
     let delay = delay.unwrap_or_default();
     let mut item = lock.item.document.clone();
     item.lock_token = None;
@@ -41,7 +44,7 @@ pub(crate) async fn abandon(
         .patch_stored(&lock.item, &patch)
         .map_err(|error| unreadable(ABANDON, error))?;
     let written = inner.container.execute(&batch).await;
-    inner.work.remove(&lock);
+    inner.work.remove(&mut lock);
     match written {
         Ok(outcome) => {
             if let Some(etag) = outcome.etag(released) {

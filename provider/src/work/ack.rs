@@ -41,14 +41,14 @@ pub(crate) async fn ack(
     let mut lock = shared.lock().await;
     let now = inner.container.now();
     if !lock.holds(now) {
-        inner.work.remove(&lock);
+        inner.work.remove(&mut lock);
         return Err(lock_lost(ACK, "it has expired"));
     }
     let completion = sort(&lock, completion.as_ref(), now)?;
     let result = send(inner, &mut lock, &completion).await;
     match &result {
         Err(error) if error.is_retryable() => return result,
-        _ => inner.work.remove(&lock),
+        _ => inner.work.remove(&mut lock),
     }
     result?;
     let touched = inner.sessions.touch(&inner.container, &lock.item.document, now);

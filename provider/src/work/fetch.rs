@@ -154,6 +154,7 @@ async fn attempt(
             etag,
             timestamp: now,
         },
+        ended: false,
     });
     Ok(Some((work_item, token, attempt_count)))
 }

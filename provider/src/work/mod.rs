@@ -10,4 +10,4 @@ pub(crate) use abandon::abandon;
 pub(crate) use ack::ack;
 pub(crate) use fetch::{WorkerCandidate, fetch};
 pub(crate) use renew::renew;
-pub(crate) use table::{WorkLock, WorkTable};
+pub(crate) use table::WorkTable;

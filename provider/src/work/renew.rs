@@ -26,7 +26,7 @@ pub(crate) async fn renew(
     let mut lock = shared.lock().await;
     let now = inner.container.now();
     if !lock.holds(now) {
-        inner.work.remove(&lock);
+        inner.work.remove(&mut lock);
         return Err(lock_lost(RENEW, "it has expired"));
     }
     let mut item = lock.item.document.clone();
@@ -56,7 +56,7 @@ pub(crate) async fn renew(
             _ => Err(lock_lost(RENEW, "the activity was cancelled, or another worker took it")),
         },
         Err(error) if error.is_not_found() || error.is_precondition_failed() => {
-            inner.work.remove(&lock);
+            inner.work.remove(&mut lock);
             Err(lock_lost(RENEW, "the activity was cancelled, or another worker took it"))
         }
         Err(error) => Err(provider_error(RENEW, &error)),

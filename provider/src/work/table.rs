@@ -14,12 +14,14 @@ pub(crate) struct WorkLock {
     pub(crate) token: String,
     /// The item as locked: its ETag is the one that renewal and end are conditional on.
     pub(crate) item: Stored<WorkerItem>,
+    /// Ended, abandoned or lost. A second call with the same token waited for the first one and comes too late.
+    pub(crate) ended: bool,
 }
 
 impl WorkLock {
     /// Whether the lock still holds at `now`.
     pub(crate) fn holds(&self, now: Timestamp) -> bool {
-        self.item.document.locked_until.is_some_and(|until| until > now)
+        !self.ended && self.item.document.locked_until.is_some_and(|until| until > now)
     }
 
     /// A write of ours succeeded and gave the item this version.
@@ -92,7 +94,8 @@ impl WorkTable {
     }
 
     /// The lock is over, whatever its end.
-    pub(crate) fn remove(&self, lock: &WorkLock) {
+    pub(crate) fn remove(&self, lock: &mut WorkLock) {
+        lock.ended = true;
         let mut state = self.state();
         state.locks.remove(&lock.token);
         state.busy.remove(&key(&lock.item));
