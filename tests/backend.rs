@@ -71,7 +71,9 @@ impl Backend {
             container,
             ..self.config.clone()
         };
-        CosmosDBProvider::new_with_config(config).await.expect("the container opens")
+        CosmosDBProvider::new_with_config(config)
+            .await
+            .expect("the container opens")
     }
 
     fn fresh(&self) -> MutexGuard<'_, Vec<String>> {
@@ -79,7 +81,11 @@ impl Backend {
     }
 
     async fn last_container(&self) -> ContainerClient<Durable> {
-        let name = self.fresh().last().cloned().expect("a provider was created before");
+        let name = self
+            .fresh()
+            .last()
+            .cloned()
+            .expect("a provider was created before");
         self.open(name).await.container().clone()
     }
 
@@ -124,7 +130,10 @@ impl ProviderFactory for Backend {
         let garbage = Patch::<HistorySegment>::new()
             .set(HistorySegment::EVENT_DATA, "not an event".to_owned());
         for segment in segments {
-            container.patch_stored(&segment, &garbage).await.expect("the history can be patched");
+            container
+                .patch_stored(&segment, &garbage)
+                .await
+                .expect("the history can be patched");
         }
     }
 
@@ -140,10 +149,17 @@ impl ProviderFactory for Backend {
             .first()
             .await
             .expect("the instance can be read");
-        let attempts = found.map(|stored| stored.document.attempts).unwrap_or_default();
+        let attempts = found
+            .map(|stored| stored.document.attempts)
+            .unwrap_or_default();
         messages
             .iter()
-            .map(|message| attempts.get(message.id.as_str()).copied().unwrap_or_default())
+            .map(|message| {
+                attempts
+                    .get(message.id.as_str())
+                    .copied()
+                    .unwrap_or_default()
+            })
             .max()
             .unwrap_or_default()
     }

@@ -59,7 +59,10 @@ mod tests {
     #[test]
     fn the_nearest_name_is_offered_only_when_it_is_near() {
         let known = ["instance_id".to_owned(), "number".to_owned()];
-        assert_eq!(nearest("instnce_id", &known), "; did you mean `instance_id`?");
+        assert_eq!(
+            nearest("instnce_id", &known),
+            "; did you mean `instance_id`?"
+        );
         assert_eq!(nearest("customer", &known), "");
     }
 }

@@ -47,7 +47,8 @@ pub(crate) fn parse(pattern: &str) -> Result<Vec<Segment>, String> {
 }
 
 fn check_literal(literal: &str, before: Option<&Segment>) -> Result<(), String> {
-    let illegal = |c: &char| c.is_control() || matches!(c, '/' | '\\' | '?' | '#' | '%' | '~' | '}');
+    let illegal =
+        |c: &char| c.is_control() || matches!(c, '/' | '\\' | '?' | '#' | '%' | '~' | '}');
     if let Some(c) = literal.chars().find(illegal) {
         return Err(format!("`{}` cannot stand in an id", c.escape_default()));
     }
@@ -80,11 +81,20 @@ mod tests {
     #[test]
     fn patterns_that_cannot_be_read_back_are_refused() {
         for (pattern, reason) in [
-            ("{a}{b}", "`{a}{b}` cannot be told apart; put a separator between them, one of : | ; ,"),
-            ("{a}-{b}", "after `{a}` a separator must follow, one of : | ; , instead of `-`"),
+            (
+                "{a}{b}",
+                "`{a}{b}` cannot be told apart; put a separator between them, one of : | ; ,",
+            ),
+            (
+                "{a}-{b}",
+                "after `{a}` a separator must follow, one of : | ; , instead of `-`",
+            ),
             ("a/{b}", "`/` cannot stand in an id"),
             ("{a", "`{a` has no closing brace"),
-            ("", "an id cannot be empty; name the fields that make it unique"),
+            (
+                "",
+                "an id cannot be empty; name the fields that make it unique",
+            ),
         ] {
             assert_eq!(parse(pattern).unwrap_err(), reason);
         }

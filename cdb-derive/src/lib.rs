@@ -12,6 +12,7 @@ mod document;
 mod id_pattern;
 mod rename;
 mod serde_attr;
+mod settings;
 
 use proc_macro::TokenStream;
 

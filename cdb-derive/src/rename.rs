@@ -76,8 +76,17 @@ mod tests {
     fn fields_are_renamed_as_serde_does() {
         // The table of serde_derive's own tests.
         let cases = [
-            ("outcome", "Outcome", "outcome", "OUTCOME", "outcome", "OUTCOME"),
-            ("very_tasty", "VeryTasty", "veryTasty", "VERY_TASTY", "very-tasty", "VERY-TASTY"),
+            (
+                "outcome", "Outcome", "outcome", "OUTCOME", "outcome", "OUTCOME",
+            ),
+            (
+                "very_tasty",
+                "VeryTasty",
+                "veryTasty",
+                "VERY_TASTY",
+                "very-tasty",
+                "VERY-TASTY",
+            ),
             ("a", "A", "a", "A", "a", "A"),
             ("z42", "Z42", "z42", "Z42", "z42", "Z42"),
         ];
@@ -87,7 +96,10 @@ mod tests {
             assert_eq!(RenameRule::Camel.apply_to_field(field), camel);
             assert_eq!(RenameRule::ScreamingSnake.apply_to_field(field), screaming);
             assert_eq!(RenameRule::Kebab.apply_to_field(field), kebab);
-            assert_eq!(RenameRule::ScreamingKebab.apply_to_field(field), screaming_kebab);
+            assert_eq!(
+                RenameRule::ScreamingKebab.apply_to_field(field),
+                screaming_kebab
+            );
         }
     }
 }

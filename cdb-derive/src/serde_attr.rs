@@ -94,7 +94,11 @@ fn for_each(
 ) {
     for attr in attrs.iter().filter(|attr| attr.path().is_ident("serde")) {
         let parsed = attr.parse_nested_meta(|meta| {
-            let name = meta.path.get_ident().map(ToString::to_string).unwrap_or_default();
+            let name = meta
+                .path
+                .get_ident()
+                .map(ToString::to_string)
+                .unwrap_or_default();
             if !read(&name, meta.path.span(), &meta, errors)? {
                 skip_value(&meta)?;
             }
@@ -120,7 +124,10 @@ fn skip_value(meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
 /// `rename = "x"`, or `rename(serialize = "x", deserialize = "x")` when both are the same.
 fn one_name(meta: &ParseNestedMeta<'_>, word: &str) -> syn::Result<Option<String>> {
     if meta.input.peek(Token![=]) {
-        return meta.value()?.parse::<LitStr>().map(|name| Some(name.value()));
+        return meta
+            .value()?
+            .parse::<LitStr>()
+            .map(|name| Some(name.value()));
     }
     let mut names: Vec<String> = Vec::new();
     meta.parse_nested_meta(|inner| {

@@ -69,7 +69,10 @@ mod tests {
     fn check(date: &str, signature: &str, now: SystemTime) -> Result<(), ServiceError> {
         let key = STANDARD.decode(crate::WELL_KNOWN_KEY).unwrap();
         let mut headers = HeaderMap::new();
-        let encoded = signature.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
+        let encoded = signature
+            .replace('+', "%2B")
+            .replace('/', "%2F")
+            .replace('=', "%3D");
         let value = format!("type%3Dmaster%26ver%3D1.0%26sig%3D{encoded}");
         headers.insert("authorization", value.parse().unwrap());
         headers.insert("x-ms-date", date.parse().unwrap());

@@ -18,8 +18,16 @@ pub(crate) fn effective_partition_key(components: &[Option<Value>]) -> String {
         hash.reverse();
         hash[0] &= 0x3F;
         for byte in hash {
-            out.push(char::from_digit(u32::from(byte >> 4), 16).unwrap_or('0').to_ascii_uppercase());
-            out.push(char::from_digit(u32::from(byte & 15), 16).unwrap_or('0').to_ascii_uppercase());
+            out.push(
+                char::from_digit(u32::from(byte >> 4), 16)
+                    .unwrap_or('0')
+                    .to_ascii_uppercase(),
+            );
+            out.push(
+                char::from_digit(u32::from(byte & 15), 16)
+                    .unwrap_or('0')
+                    .to_ascii_uppercase(),
+            );
         }
     }
     out
@@ -52,9 +60,17 @@ fn murmur3_128(bytes: &[u8]) -> u128 {
     for block in &mut blocks {
         let (k1, k2) = (little_endian(&block[..8]), little_endian(&block[8..]));
         h1 ^= mix1(k1);
-        h1 = h1.rotate_left(27).wrapping_add(h2).wrapping_mul(5).wrapping_add(0x52dc_e729);
+        h1 = h1
+            .rotate_left(27)
+            .wrapping_add(h2)
+            .wrapping_mul(5)
+            .wrapping_add(0x52dc_e729);
         h2 ^= mix2(k2);
-        h2 = h2.rotate_left(31).wrapping_add(h1).wrapping_mul(5).wrapping_add(0x3849_5ab5);
+        h2 = h2
+            .rotate_left(31)
+            .wrapping_add(h1)
+            .wrapping_mul(5)
+            .wrapping_add(0x3849_5ab5);
     }
     let tail = blocks.remainder();
     if tail.len() > 8 {
@@ -108,8 +124,14 @@ mod tests {
     fn hashes_are_those_of_the_vendor_s_clients() {
         // Computed with azure-cosmos 4.17.1 for Python.
         for (components, expected) in [
-            (vec![Some(json!("redmond"))], "22E342F38A486A088463DFF7838A5963"),
-            (vec![Some(json!("inst-1"))], "23A8EFC029D44DA4A4733EF3A245AC71"),
+            (
+                vec![Some(json!("redmond"))],
+                "22E342F38A486A088463DFF7838A5963",
+            ),
+            (
+                vec![Some(json!("inst-1"))],
+                "23A8EFC029D44DA4A4733EF3A245AC71",
+            ),
             (vec![Some(json!(""))], "32E9366E637A71B4E710384B2F4970A0"),
             (vec![Some(json!("é"))], "007199F104E04116EE25AF912CA4889B"),
             (vec![Some(json!(null))], "378867E4430E67857ACE5C908374FE16"),
@@ -121,7 +143,11 @@ mod tests {
                 "3A5381E1114EB8D3FCC90795045B49B7195644569A78B1E22D200348AF9416CE",
             ),
         ] {
-            assert_eq!(effective_partition_key(&components), expected, "{components:?}");
+            assert_eq!(
+                effective_partition_key(&components),
+                expected,
+                "{components:?}"
+            );
         }
     }
 }

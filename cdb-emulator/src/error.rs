@@ -40,7 +40,12 @@ impl ServiceError {
 
     /// No such item.
     pub(crate) fn not_found() -> Self {
-        Self::new(404, 0, "NotFound", "Entity with the specified id does not exist in the system.")
+        Self::new(
+            404,
+            0,
+            "NotFound",
+            "Entity with the specified id does not exist in the system.",
+        )
     }
 
     /// No such database or container.
@@ -72,7 +77,12 @@ impl ServiceError {
 
     /// The physical partition that was asked for is not there (any more).
     pub(crate) fn range_gone() -> Self {
-        Self::new(410, 1002, "Gone", "The requested partition key range is gone.")
+        Self::new(
+            410,
+            1002,
+            "Gone",
+            "The requested partition key range is gone.",
+        )
     }
 
     pub(crate) fn body(&self) -> Vec<u8> {

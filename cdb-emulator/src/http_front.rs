@@ -92,7 +92,12 @@ async fn answer(
             status,
             substatus,
             retry_after_ms,
-        }) => Ok(to_http(front.service.refuse(&asked, status, substatus, retry_after_ms))),
+        }) => Ok(to_http(front.service.refuse(
+            &asked,
+            status,
+            substatus,
+            retry_after_ms,
+        ))),
         Some(Effect::StatusAfterEffect { status }) => {
             front.service.answer(&asked);
             Ok(to_http(front.service.refuse(&asked, status, 0, None)))
@@ -112,4 +117,3 @@ fn to_http(answer: Answer) -> Response<Full<Bytes>> {
     }
     response
 }
-

@@ -27,7 +27,10 @@ pub(crate) fn gateway(select: &Select) -> Result<(), ServiceError> {
     let features = [
         (!select.order_by.is_empty(), "OrderBy"),
         (select.top.is_some(), "Top"),
-        (select.offset.is_some() || select.limit.is_some(), "OffsetAndLimit"),
+        (
+            select.offset.is_some() || select.limit.is_some(),
+            "OffsetAndLimit",
+        ),
         (select.distinct, "Distinct"),
         (!select.group_by.is_empty(), "GroupBy"),
         (select.aggregates(), "Aggregate"),
@@ -56,7 +59,10 @@ pub(crate) fn gateway(select: &Select) -> Result<(), ServiceError> {
 pub(crate) fn sort_is_indexed(select: &Select, policy: &Value) -> Result<(), ServiceError> {
     let mut paths = Vec::new();
     for item in &select.order_by {
-        let path = item.expr.path(&select.alias).filter(|path| !path.is_empty());
+        let path = item
+            .expr
+            .path(&select.alias)
+            .filter(|path| !path.is_empty());
         let path = path.ok_or_else(|| {
             ServiceError::bad_request("Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a document path.")
         })?;
@@ -112,7 +118,9 @@ pub(crate) fn pushdown(
             Some(format!("{} {direction}", json_path(&path)))
         })
         .collect();
-    found.order = keys.filter(|keys| !keys.is_empty()).map(|keys| keys.join(", "));
+    found.order = keys
+        .filter(|keys| !keys.is_empty())
+        .map(|keys| keys.join(", "));
     found
 }
 
@@ -142,7 +150,11 @@ fn comparison(
             };
             let path = plain_path(left, alias)?;
             let value = scalar(right, parameters)?;
-            Some((format!("{} {symbol} ?", json_path(&path)), vec![value], path))
+            Some((
+                format!("{} {symbol} ?", json_path(&path)),
+                vec![value],
+                path,
+            ))
         }
         Expr::In(left, list) => {
             let path = plain_path(left, alias)?;

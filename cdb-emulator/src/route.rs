@@ -24,7 +24,11 @@ impl Resource {
     /// Reads a path. Each segment is decoded once, as the service does.
     pub(crate) fn parse(path: &str) -> Result<Self, ServiceError> {
         let mut segments = Vec::new();
-        for segment in path.trim_matches('/').split('/').filter(|segment| !segment.is_empty()) {
+        for segment in path
+            .trim_matches('/')
+            .split('/')
+            .filter(|segment| !segment.is_empty())
+        {
             let decoded = percent_decode_str(segment).decode_utf8().map_err(|_| {
                 ServiceError::bad_request("The path is no UTF-8 after percent-decoding.")
             })?;

@@ -24,10 +24,14 @@ pub(crate) fn id(document: &Map<String, Value>) -> Result<&str, ServiceError> {
     }
     // The service stores ids with a slash and can never address them again; refusing them says so at once.
     if let Some(c) = id.chars().find(|c| matches!(c, '/' | '\\' | '?' | '#')) {
-        return Err(ServiceError::bad_request(format!("The id contains '{c}', which is not allowed.")));
+        return Err(ServiceError::bad_request(format!(
+            "The id contains '{c}', which is not allowed."
+        )));
     }
     if id.ends_with(' ') {
-        return Err(ServiceError::bad_request("The id ends in a space, which gateways refuse."));
+        return Err(ServiceError::bad_request(
+            "The id ends in a space, which gateways refuse.",
+        ));
     }
     Ok(id)
 }
@@ -76,7 +80,9 @@ pub(crate) fn partition_key(document: &Map<String, Value>, paths: &[String]) -> 
 /// Reads the header `x-ms-documentdb-partitionkey`; an empty object stands for undefined.
 pub(crate) fn partition_key_header(text: &str) -> Result<Vec<Option<Value>>, ServiceError> {
     let values: Vec<Value> = serde_json::from_str(text).map_err(|_| {
-        ServiceError::bad_request(format!("Partition key {text} is invalid: it must be a JSON array."))
+        ServiceError::bad_request(format!(
+            "Partition key {text} is invalid: it must be a JSON array."
+        ))
     })?;
     Ok(values
         .into_iter()

@@ -100,7 +100,9 @@ impl Service {
 
     /// Answers a request.
     pub(crate) fn answer(&self, asked: &Asked) -> Answer {
-        let answer = self.carry_out(asked).unwrap_or_else(|error| refusal(&error));
+        let answer = self
+            .carry_out(asked)
+            .unwrap_or_else(|error| refusal(&error));
         self.finish(asked, answer)
     }
 
@@ -134,10 +136,8 @@ impl Service {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .add(asked.kind(), &answered);
-        let activity = header(&asked.headers, "x-ms-activity-id").map_or_else(
-            || uuid::Uuid::new_v4().to_string(),
-            str::to_owned,
-        );
+        let activity = header(&asked.headers, "x-ms-activity-id")
+            .map_or_else(|| uuid::Uuid::new_v4().to_string(), str::to_owned);
         let charge = format!("{:.2}", answer.charge);
         answer
             .with("x-ms-activity-id", activity)
@@ -170,7 +170,10 @@ fn refusal(error: &ServiceError) -> Answer {
 }
 
 /// The server's clock.
-#[expect(clippy::disallowed_methods, reason = "the emulator is the service, and its clock decides")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the emulator is the service, and its clock decides"
+)]
 pub(crate) fn now() -> SystemTime {
     SystemTime::now()
 }

@@ -187,7 +187,13 @@ impl<C: Container> Batch<C> {
     pub fn upsert<D: MemberOf<C>>(&mut self, document: &D) -> Result<OperationIndex, BatchError> {
         let (id, resource_body) = self.encode(document)?;
         let if_match = None;
-        self.push(id, BatchOperation::Upsert { resource_body, if_match })
+        self.push(
+            id,
+            BatchOperation::Upsert {
+                resource_body,
+                if_match,
+            },
+        )
     }
 
     /// Stores a document that is there, whoever wrote it last.

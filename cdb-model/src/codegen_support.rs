@@ -36,7 +36,11 @@ pub const fn join_shapes<const N: usize>(
     second: &[&'static DocumentShape],
 ) -> [&'static DocumentShape; N] {
     assert!(N > 0, "a container has at least one document type");
-    let mut all = [if first.is_empty() { second[0] } else { first[0] }; N];
+    let mut all = [if first.is_empty() {
+        second[0]
+    } else {
+        first[0]
+    }; N];
     let mut at = 0;
     while at < N {
         all[at] = if at < first.len() {
@@ -50,10 +54,7 @@ pub const fn join_shapes<const N: usize>(
 }
 
 /// Expiry per document as soon as a type has a `ttl` of its own, otherwise what is inherited.
-pub const fn needed_ttl(
-    inherited: DefaultTtl,
-    documents: &[&'static DocumentShape],
-) -> DefaultTtl {
+pub const fn needed_ttl(inherited: DefaultTtl, documents: &[&'static DocumentShape]) -> DefaultTtl {
     if !matches!(inherited, DefaultTtl::Off) {
         return inherited;
     }

@@ -78,10 +78,22 @@ pub const fn check_limits(documents: &[&'static DocumentShape]) {
         }
         at += 1;
     }
-    assert!(included < MAX_POLICY_PATHS, "the service takes 1500 included paths per container");
-    assert!(excluded < MAX_POLICY_PATHS, "the service takes 1500 excluded paths per container");
-    assert!(composites <= MAX_COMPOSITES, "the service takes 100 composite indexes per container");
-    assert!(uniques <= MAX_UNIQUE_KEYS, "the service takes 10 unique keys per container");
+    assert!(
+        included < MAX_POLICY_PATHS,
+        "the service takes 1500 included paths per container"
+    );
+    assert!(
+        excluded < MAX_POLICY_PATHS,
+        "the service takes 1500 excluded paths per container"
+    );
+    assert!(
+        composites <= MAX_COMPOSITES,
+        "the service takes 100 composite indexes per container"
+    );
+    assert!(
+        uniques <= MAX_UNIQUE_KEYS,
+        "the service takes 10 unique keys per container"
+    );
 }
 
 const fn same(a: &str, b: &str) -> bool {

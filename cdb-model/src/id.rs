@@ -356,6 +356,9 @@ mod tests {
             .field("remark", &long)
             .finish()
             .unwrap_err();
-        assert!(error.to_string().contains("`remark` with 1023 bytes"), "{error}");
+        assert!(
+            error.to_string().contains("`remark` with 1023 bytes"),
+            "{error}"
+        );
     }
 }

@@ -1,10 +1,10 @@
 //! Documents of Azure Cosmos DB as annotated structs.
 
-mod batch;
-mod codec;
 #[doc(hidden)]
 #[path = "codegen_support.rs"]
 pub mod __private;
+mod batch;
+mod codec;
 mod conflict;
 mod container;
 mod document;
@@ -19,9 +19,7 @@ mod query;
 mod shape;
 mod timestamp;
 
-pub use batch::{
-    Batch, BatchError, BatchOperation, BulkBatch, BulkOperation, OperationIndex,
-};
+pub use batch::{Batch, BatchError, BatchOperation, BulkBatch, BulkOperation, OperationIndex};
 #[cfg(feature = "derive")]
 pub use cdb_derive::{Container, Document};
 pub use codec::{DecodeError, EncodeError, Encoded, decode, decode_any, encode};

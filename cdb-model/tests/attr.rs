@@ -1,8 +1,8 @@
 //! The derives by behaviour: what is declared is what comes out.
 
 use cdb_model::{
-    Batch, Container, Document, DocumentKey, FieldIndexing, Filter, LocatedKey, PartitionKey, Patch,
-    Query, decode, decode_any, encode,
+    Batch, Container, Document, DocumentKey, FieldIndexing, Filter, LocatedKey, PartitionKey,
+    Patch, Query, decode, decode_any, encode,
 };
 use cdb_model::{Fetch, Scope};
 use expect_test::expect;
@@ -99,13 +99,19 @@ fn a_document_is_stored_with_id_and_type_and_comes_back() {
     let encoded = encode::<Shop, _>(&order()).unwrap();
     expect![[r#"{"id":"c~3A1:order:7","kind":"order","customerId":"c:1","number":7,"state":"open","totalCents":1250,"tags":["gift"],"address":{"city":"Köln"},"remark":null,"type_of_parcel":null}"#]]
     .assert_eq(encoded.json.get());
-    let stored = encoded.json.get().replacen('{', r#"{"_etag":"\"1\"","_ts":12,"_rid":"x","#, 1);
+    let stored = encoded
+        .json
+        .get()
+        .replacen('{', r#"{"_etag":"\"1\"","_ts":12,"_rid":"x","#, 1);
     let back = decode::<Shop, Order>(&stored).unwrap();
     assert_eq!(back.document, order());
     assert_eq!(back.etag.as_str(), "\"1\"");
     assert_eq!(back.timestamp.as_millis(), 12_000);
     assert_eq!(back.id.as_str(), "c~3A1:order:7");
-    assert_eq!(decode_any::<Shop>(&stored).unwrap().document, Shop::Order(order()));
+    assert_eq!(
+        decode_any::<Shop>(&stored).unwrap().document,
+        Shop::Order(order())
+    );
     assert_eq!(
         decode_any::<LargerShop>(&stored).unwrap().document,
         LargerShop::Shop(Shop::Order(order()))
@@ -114,12 +120,19 @@ fn a_document_is_stored_with_id_and_type_and_comes_back() {
 
 #[test]
 fn another_type_is_told_apart() {
-    let stored = r#"{"id":"customer","kind":"customer","customerId":"1","name":"Ada","_etag":"e","_ts":1}"#;
+    let stored =
+        r#"{"id":"customer","kind":"customer","customerId":"1","name":"Ada","_etag":"e","_ts":1}"#;
     let error = decode::<Shop, Order>(stored).unwrap_err();
-    assert_eq!(error.to_string(), "expected a `order`, item `customer` is a `customer`");
+    assert_eq!(
+        error.to_string(),
+        "expected a `order`, item `customer` is a `customer`"
+    );
     let foreign = stored.replace("\"customer\",", "\"alien\",");
     let error = decode_any::<Shop>(&foreign).unwrap_err();
-    assert_eq!(error.to_string(), "container `Shop` has no document type `alien`");
+    assert_eq!(
+        error.to_string(),
+        "container `Shop` has no document type `alien`"
+    );
 }
 
 #[test]
@@ -204,7 +217,10 @@ fn the_policy_is_the_union_of_all_types() {
 fn a_ttl_field_turns_expiry_on_and_unique_keys_are_collected() {
     let definition = Shop::definition();
     assert_eq!(definition.default_ttl, Some(-1));
-    assert_eq!(definition.unique_key_policy.unique_keys[0].paths, ["/number"]);
+    assert_eq!(
+        definition.unique_key_policy.unique_keys[0].paths,
+        ["/number"]
+    );
     assert_eq!(definition.partition_key.paths, ["/customerId"]);
 }
 
@@ -219,11 +235,12 @@ fn queries_ask_for_their_type() {
         .assert_eq(&statement.sql);
     assert_eq!(statement.scope, Scope::Partition(PartitionKey::from("c")));
 
-    let everything = Query::<Shop>::across_partitions().filter(
-        Filter::of_type::<Customer>() | Order::TOTAL_CENTS.gt(100_u64).within(),
-    );
-    expect![[r#"SELECT * FROM c WHERE (c["kind"] = @p0 OR (c["kind"] = @p1 AND c["totalCents"] > @p2))"#]]
-        .assert_eq(&Fetch::<Shop>::statement(&everything).sql);
+    let everything = Query::<Shop>::across_partitions()
+        .filter(Filter::of_type::<Customer>() | Order::TOTAL_CENTS.gt(100_u64).within());
+    expect![[
+        r#"SELECT * FROM c WHERE (c["kind"] = @p0 OR (c["kind"] = @p1 AND c["totalCents"] > @p2))"#
+    ]]
+    .assert_eq(&Fetch::<Shop>::statement(&everything).sql);
 }
 
 #[test]
@@ -243,7 +260,12 @@ fn patches_and_batches_take_the_service_s_form() {
         batch.size_bytes(),
         serde_json::to_vec(batch.operations()).unwrap().len() + 1
     );
-    let error = batch.create(&Order { customer_id: "d".to_owned(), ..order() }).unwrap_err();
+    let error = batch
+        .create(&Order {
+            customer_id: "d".to_owned(),
+            ..order()
+        })
+        .unwrap_err();
     assert_eq!(
         error.to_string(),
         r#"the batch is for partition ["c:1"], the document belongs to ["d"]"#
@@ -257,9 +279,21 @@ fn a_batch_never_exceeds_what_the_service_takes() {
     for number in 0..100 {
         batch.create(&Order { number, ..order() }).unwrap();
     }
-    assert_eq!(batch.create(&order()).unwrap_err().to_string(), "a batch takes 100 operations");
+    assert_eq!(
+        batch.create(&order()).unwrap_err().to_string(),
+        "a batch takes 100 operations"
+    );
     let mut batch = Batch::<Shop>::new("c:1");
-    let large = Order { remark: Some("x".repeat(1_500_000)), ..order() };
+    let large = Order {
+        remark: Some("x".repeat(1_500_000)),
+        ..order()
+    };
     batch.create(&large).unwrap();
-    assert!(batch.create(&large).unwrap_err().to_string().contains("the service takes 2097152"));
+    assert!(
+        batch
+            .create(&large)
+            .unwrap_err()
+            .to_string()
+            .contains("the service takes 2097152")
+    );
 }

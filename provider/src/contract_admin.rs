@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use duroxide::Event;
 use duroxide::providers::{
-    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, ProviderAdmin, ProviderError,
-    PruneOptions, PruneResult, QueueDepths, SystemMetrics,
+    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, ProviderAdmin,
+    ProviderError, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
 };
 
 use crate::admin::{delete, executions, instances, metrics, prune};
@@ -66,7 +66,8 @@ impl ProviderAdmin for CosmosDBProvider {
     }
 
     async fn get_parent_id(&self, instance_id: &str) -> Result<Option<String>, ProviderError> {
-        let instance = instances::existing(&self.inner.container, "get_parent_id", instance_id).await?;
+        let instance =
+            instances::existing(&self.inner.container, "get_parent_id", instance_id).await?;
         Ok(instance.parent_instance_id)
     }
 

@@ -25,8 +25,8 @@ pub(crate) async fn message(
     };
     // Chosen before the first try, so that sending it twice stores it once.
     let cause = uuid::Uuid::new_v4().to_string();
-    let document = OrchestratorItem::new(item, cause, due, now)
-        .map_err(|error| unreadable(ENQUEUE, error))?;
+    let document =
+        OrchestratorItem::new(item, cause, due, now).map_err(|error| unreadable(ENQUEUE, error))?;
     store(inner.container.create(&document).await, ENQUEUE)?;
     inner.hint_instance(target_instance(item), document.execution_id, due.since(now));
     Ok(())

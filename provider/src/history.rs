@@ -21,7 +21,9 @@ pub(crate) async fn read_instance(
         .read(&InstanceKey::new(instance_id))
         .await
         .map_err(|error| provider_error(operation, &error))?;
-    if found.is_some() || !instance_id.contains(|c: char| !c.is_alphanumeric() && c != '-' && c != '_') {
+    if found.is_some()
+        || !instance_id.contains(|c: char| !c.is_alphanumeric() && c != '-' && c != '_')
+    {
         return Ok(found);
     }
     container
@@ -108,7 +110,9 @@ pub(crate) async fn append(
         return Ok(());
     };
     let mut batch = Batch::<Durable>::new(instance_id);
-    batch.create(&segment).map_err(|error| unreadable(APPEND, error))?;
+    batch
+        .create(&segment)
+        .map_err(|error| unreadable(APPEND, error))?;
     if let Some(mut stored) = read_instance(container, APPEND, instance_id).await?
         && stored.document.current_execution_id == execution_id
         && let Some(count) = stored.document.history_documents.as_mut()

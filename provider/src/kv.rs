@@ -96,9 +96,12 @@ impl KvState {
                     last_updated_at_ms: delta.last_updated_at_ms,
                 }),
                 // Deleting what is not there would abort the whole batch.
-                None => changes
-                    .gone_values
-                    .extend(self.store.iter().find(|stored| stored.document.key == key).cloned()),
+                None => changes.gone_values.extend(
+                    self.store
+                        .iter()
+                        .find(|stored| stored.document.key == key)
+                        .cloned(),
+                ),
             }
         }
         changes
@@ -196,7 +199,9 @@ pub(crate) async fn read_all(
     container: &ContainerClient<Durable>,
     instance_id: &str,
 ) -> Result<HashMap<String, String>, ProviderError> {
-    Ok(load(container, "get_kv_all_values", instance_id).await?.visible())
+    Ok(load(container, "get_kv_all_values", instance_id)
+        .await?
+        .visible())
 }
 
 /// Everything that is stored for an instance.
@@ -213,13 +218,28 @@ pub(crate) async fn load(
         .map_err(|error| provider_error(operation, &error))?;
     let mut state = KvState::default();
     for row in rows {
-        let Stored { id, document, etag, timestamp } = row;
+        let Stored {
+            id,
+            document,
+            etag,
+            timestamp,
+        } = row;
         match document {
             Durable::KeyValue(document) => {
-                state.store.push(Stored { id, document, etag, timestamp });
+                state.store.push(Stored {
+                    id,
+                    document,
+                    etag,
+                    timestamp,
+                });
             }
             Durable::KeyValueDelta(document) => {
-                state.delta.push(Stored { id, document, etag, timestamp });
+                state.delta.push(Stored {
+                    id,
+                    document,
+                    etag,
+                    timestamp,
+                });
             }
             _ => {}
         }

@@ -118,8 +118,11 @@ impl CosmosDBProvider {
         leases: Arc<dyn LeaseProvider>,
     ) -> Self {
         let stop = CancellationToken::new();
-        let prefetch =
-            |dispatchers: u32| dispatchers.saturating_mul(PREFETCH_PER_DISPATCHER).max(MIN_PREFETCH);
+        let prefetch = |dispatchers: u32| {
+            dispatchers
+                .saturating_mul(PREFETCH_PER_DISPATCHER)
+                .max(MIN_PREFETCH)
+        };
         let lobby_pace = (config.min_poll_interval, config.max_poll_interval);
         let inner = Arc::new_cyclic(|myself| Inner {
             container,

@@ -96,7 +96,9 @@ impl Sessions {
             self.see(&other.document);
             return Ok(None);
         }
-        let created_at = found.as_ref().map_or(now, |stored| stored.document.created_at);
+        let created_at = found
+            .as_ref()
+            .map_or(now, |stored| stored.document.created_at);
         Ok(Some(Claim {
             session: Session {
                 instance_id: item.instance_id.clone(),
@@ -164,8 +166,9 @@ impl Sessions {
         if owners.is_empty() {
             return Ok(0);
         }
-        let query = Query::<Session>::across_partitions()
-            .filter(Session::OWNER_ID.is_in(owners.iter().copied()) & Session::LOCKED_UNTIL.gt(now));
+        let query = Query::<Session>::across_partitions().filter(
+            Session::OWNER_ID.is_in(owners.iter().copied()) & Session::LOCKED_UNTIL.gt(now),
+        );
         let held = container
             .query(query)
             .all()
@@ -189,7 +192,10 @@ impl Sessions {
             let until = now + extend_for;
             let patch = Patch::<Session>::new()
                 .set(Session::LOCKED_UNTIL, until)
-                .when(Session::OWNER_ID.eq(&*stored.document.owner_id) & Session::LOCKED_UNTIL.gt(now));
+                .when(
+                    Session::OWNER_ID.eq(&*stored.document.owner_id)
+                        & Session::LOCKED_UNTIL.gt(now),
+                );
             let key = SessionKey::new(&*stored.document.instance_id, &*stored.document.session_id);
             match container.patch(&key, &patch).await {
                 Ok(_) => {
@@ -214,8 +220,8 @@ impl Sessions {
     ) -> Result<usize, ProviderError> {
         const CLEANUP: &str = "cleanup_orphaned_sessions";
         let failed = |error| provider_error(CLEANUP, &error);
-        let query = Query::<Session>::across_partitions()
-            .filter(Session::LOCKED_UNTIL.lt(container.now()));
+        let query =
+            Query::<Session>::across_partitions().filter(Session::LOCKED_UNTIL.lt(container.now()));
         let expired = container.query(query).all().await.map_err(failed)?;
         let mut removed = 0;
         for stored in expired {
@@ -223,7 +229,15 @@ impl Sessions {
             let waiting = Query::<WorkerItem>::in_partition(&*session.instance_id)
                 .filter(WorkerItem::SESSION_ID.eq(&*session.session_id))
                 .count();
-            if container.query(waiting).all().await.map_err(failed)?.iter().sum::<u64>() > 0 {
+            if container
+                .query(waiting)
+                .all()
+                .await
+                .map_err(failed)?
+                .iter()
+                .sum::<u64>()
+                > 0
+            {
                 continue;
             }
             match container.delete_stored(&stored).await {

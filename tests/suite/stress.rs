@@ -34,7 +34,10 @@ async fn parallel_orchestrations_all_succeed() {
         .await
         .expect("the scenario runs");
     assert!(result.completed > 0);
-    assert!((result.success_rate() - 100.0).abs() < f64::EPSILON, "{result:?}");
+    assert!(
+        (result.success_rate() - 100.0).abs() < f64::EPSILON,
+        "{result:?}"
+    );
     factory.0.stop().await;
 }
 
@@ -48,6 +51,9 @@ async fn large_payloads_all_succeed() {
         .await
         .expect("the scenario runs");
     assert!(result.completed > 0);
-    assert!((result.success_rate() - 100.0).abs() < f64::EPSILON, "{result:?}");
+    assert!(
+        (result.success_rate() - 100.0).abs() < f64::EPSILON,
+        "{result:?}"
+    );
     factory.0.stop().await;
 }

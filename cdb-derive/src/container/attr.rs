@@ -85,7 +85,10 @@ pub(super) fn read(input: &DeriveInput, errors: &mut Accumulator) -> Option<RawC
         return None;
     };
     if let Some(parameter) = input.generics.params.first() {
-        errors.push(mistake(parameter.span(), format!("`{name}` is generic; a container is one type")));
+        errors.push(mistake(
+            parameter.span(),
+            format!("`{name}` is generic; a container is one type"),
+        ));
     }
     let settings = errors
         .handle(ContainerSettings::from_attributes(&input.attrs))
@@ -103,7 +106,10 @@ pub(super) fn read(input: &DeriveInput, errors: &mut Accumulator) -> Option<RawC
             }),
             _ => errors.push(mistake(
                 variant.ident.span(),
-                format!("variant `{0}` must hold one document type, `{0}(Type)`", variant.ident),
+                format!(
+                    "variant `{0}` must hold one document type, `{0}(Type)`",
+                    variant.ident
+                ),
             )),
         }
     }

@@ -54,14 +54,22 @@ pub(super) fn build(raw: RawContainer, errors: &mut Accumulator) -> Option<Conta
     }
     if base.is_some() {
         let inherited = [
-            ("partition_key", settings.partition_key.as_ref().map(|value| value.span())),
-            ("discriminator", settings.discriminator.as_ref().map(|value| value.span())),
+            (
+                "partition_key",
+                settings.partition_key.as_ref().map(|value| value.span()),
+            ),
+            (
+                "discriminator",
+                settings.discriminator.as_ref().map(|value| value.span()),
+            ),
         ];
         for (word, span) in inherited {
             if let Some(span) = span {
                 errors.push(mistake(
                     span,
-                    format!("`{word}` comes from the container that `{name}` extends; remove it here"),
+                    format!(
+                        "`{word}` comes from the container that `{name}` extends; remove it here"
+                    ),
                 ));
             }
         }
@@ -91,9 +99,11 @@ pub(super) fn build(raw: RawContainer, errors: &mut Accumulator) -> Option<Conta
             .krate
             .unwrap_or_else(|| syn::parse_quote!(::cdb_model)),
         partition_key,
-        discriminator: base
-            .is_none()
-            .then(|| settings.discriminator.map_or_else(|| "type".to_owned(), |value| (*value).clone())),
+        discriminator: base.is_none().then(|| {
+            settings
+                .discriminator
+                .map_or_else(|| "type".to_owned(), |value| (*value).clone())
+        }),
         default_ttl: settings.default_ttl,
         base,
         documents,

@@ -1,18 +1,17 @@
-//! What was written, every value with its place; nothing is decided here.
-//!
-//! darling reads everything as optional, so that one mistake does not silence the others.
+//! What was written, every value with its place; nothing is decided here and everything is optional, so that one
+//! mistake does not silence the others.
 
 use darling::error::Accumulator;
-use darling::util::{Flag, SpannedValue};
-use darling::{Error, FromAttributes, FromMeta};
+use darling::{Error, FromMeta};
 use proc_macro2::{Ident, Span, TokenStream};
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Data, DeriveInput, Fields, Meta, Token, Type};
+use syn::{Attribute, Data, DeriveInput, Fields, Meta, Token, Type};
 
 use crate::diag::mistake;
 use crate::serde_attr::{SerdeField, SerdeStruct};
+use crate::settings::{CratePath, Mark, Setting, Vocabulary, text};
 
 /// A struct as it was written.
 #[derive(Debug)]
@@ -25,37 +24,79 @@ pub(super) struct RawDocument {
 }
 
 /// `#[document(…)]` of the struct.
-#[derive(Debug, Default, FromAttributes)]
-#[darling(attributes(document), default)]
+#[derive(Debug, Default)]
 pub(super) struct StructSettings {
-    #[darling(rename = "type")]
-    pub(super) discriminator: Option<SpannedValue<TypeName>>,
-    pub(super) id: Option<SpannedValue<String>>,
-    #[darling(multiple)]
+    pub(super) discriminator: Setting<TypeName>,
+    pub(super) id: Setting<Pattern>,
     pub(super) composite: Vec<CompositeSetting>,
-    #[darling(multiple)]
     pub(super) unique: Vec<UniqueSetting>,
-    #[darling(rename = "crate")]
-    pub(super) krate: Option<syn::Path>,
+    pub(super) krate: Setting<CratePath>,
+}
+
+const OF_STRUCT: &[&str] = &["type", "id", "composite", "unique", "crate"];
+const OF_FIELD: &[&str] = &["partition_key", "index", "unindexed", "ttl"];
+
+impl StructSettings {
+    /// Reads all attributes of the struct.
+    pub(super) fn read(attributes: &[Attribute], errors: &mut Accumulator) -> Self {
+        let vocabulary = Vocabulary {
+            attribute: "document",
+            words: OF_STRUCT,
+            foreign: OF_FIELD,
+            elsewhere: "a field, not of the struct",
+        };
+        let mut found = Self::default();
+        vocabulary.read(attributes, errors, |word, errors| match &*word.name {
+            "type" => found.discriminator.take(word, errors),
+            "id" => found.id.take(word, errors),
+            "composite" => found
+                .composite
+                .extend(errors.handle(CompositeSetting::from_meta(word.meta))),
+            "unique" => found
+                .unique
+                .extend(errors.handle(UniqueSetting::from_meta(word.meta))),
+            _ => found.krate.take(word, errors),
+        });
+        found
+    }
 }
 
 /// A field as it was written.
 #[derive(Debug)]
 pub(super) struct RawField {
     pub(super) ident: Ident,
+    pub(super) vis: syn::Visibility,
     pub(super) ty: Type,
     pub(super) settings: FieldSettings,
     pub(super) serde: SerdeField,
 }
 
 /// `#[document(…)]` of a field.
-#[derive(Debug, Default, FromAttributes)]
-#[darling(attributes(document), default)]
+#[derive(Debug, Default)]
 pub(super) struct FieldSettings {
-    pub(super) partition_key: Option<SpannedValue<PartitionKeySetting>>,
-    pub(super) index: Option<SpannedValue<IndexSetting>>,
-    pub(super) unindexed: Flag,
-    pub(super) ttl: Flag,
+    pub(super) partition_key: Setting<PartitionKeySetting>,
+    pub(super) index: Setting<IndexSetting>,
+    pub(super) unindexed: Setting<Mark>,
+    pub(super) ttl: Setting<Mark>,
+}
+
+impl FieldSettings {
+    fn read(attributes: &[Attribute], errors: &mut Accumulator) -> Self {
+        let vocabulary = Vocabulary {
+            attribute: "document",
+            words: OF_FIELD,
+            foreign: OF_STRUCT,
+            elsewhere: "the struct, not of a field",
+        };
+        let mut found = Self::default();
+        vocabulary.read(attributes, errors, |word, errors| match &*word.name {
+            "partition_key" => found.partition_key.take(word, errors),
+            "index" => found.index.take(word, errors),
+            "unindexed" => found.unindexed.take(word, errors),
+            _ => found.ttl.take(word, errors),
+        });
+        found
+    }
 }
 
 /// `type = "order"`.
@@ -63,14 +104,18 @@ pub(super) struct FieldSettings {
 pub(super) struct TypeName(pub(super) String);
 
 impl FromMeta for TypeName {
-    fn from_value(value: &syn::Lit) -> Result<Self, Error> {
-        match value {
-            syn::Lit::Str(text) => Ok(Self(text.value())),
-            other => Err(mistake(
-                other.span(),
-                "`type` takes a string, for example `type = \"order\"`",
-            )),
-        }
+    fn from_meta(meta: &Meta) -> Result<Self, Error> {
+        text(meta, "order").map(Self)
+    }
+}
+
+/// `id = "{customer_id}:order:{number}"`.
+#[derive(Clone, Debug)]
+pub(super) struct Pattern(pub(super) String);
+
+impl FromMeta for Pattern {
+    fn from_meta(meta: &Meta) -> Result<Self, Error> {
+        text(meta, "{customer_id}:order:{number}").map(Self)
     }
 }
 
@@ -91,7 +136,13 @@ impl FromMeta for PartitionKeySetting {
                 .filter(|level| (1..=3).contains(level))
                 .map(|level| Self { level: Some(level) })
                 .ok_or_else(|| {
-                    mistake(list.tokens.span(), "a partition key has the levels 1, 2 and 3")
+                    let span = list
+                        .tokens
+                        .clone()
+                        .into_iter()
+                        .next()
+                        .map_or(list.span(), |token| token.span());
+                    mistake(span, "a partition key has the levels 1, 2 and 3")
                 }),
             Meta::NameValue(setting) => Err(mistake(
                 setting.value.span(),
@@ -208,7 +259,10 @@ impl Parse for CompositePath {
             Some(word) if word == "asc" => false,
             Some(word) if word == "desc" => true,
             Some(word) => {
-                return Err(syn::Error::new(word.span(), "a direction is `asc` or `desc`"));
+                return Err(syn::Error::new(
+                    word.span(),
+                    "a direction is `asc` or `desc`",
+                ));
             }
         };
         Ok(Self { field, descending })
@@ -224,9 +278,15 @@ pub(super) struct UniqueSetting {
 impl FromMeta for UniqueSetting {
     fn from_meta(meta: &Meta) -> Result<Self, Error> {
         let Meta::List(list) = meta else {
-            return Err(mistake(meta.span(), "write `unique(field)` or `unique(field, other)`"));
+            return Err(mistake(
+                meta.span(),
+                "write `unique(field)` or `unique(field, other)`",
+            ));
         };
-        let fields = parse(Punctuated::<Ident, Token![,]>::parse_terminated, &list.tokens)?;
+        let fields = parse(
+            Punctuated::<Ident, Token![,]>::parse_terminated,
+            &list.tokens,
+        )?;
         Ok(Self {
             fields: fields.into_iter().collect(),
         })
@@ -246,24 +306,30 @@ pub(super) fn read(input: &DeriveInput, errors: &mut Accumulator) -> Option<RawD
         Data::Struct(data) => match &data.fields {
             Fields::Named(fields) => &fields.named,
             Fields::Unnamed(_) | Fields::Unit => {
-                errors.push(mistake(name.span(), "`Document` needs a struct with named fields"));
+                errors.push(mistake(
+                    name.span(),
+                    "`Document` needs a struct with named fields",
+                ));
                 return None;
             }
         },
         Data::Enum(_) | Data::Union(_) => {
-            errors.push(mistake(name.span(), "`Document` needs a struct with named fields"));
+            errors.push(mistake(
+                name.span(),
+                "`Document` needs a struct with named fields",
+            ));
             return None;
         }
     };
     if let Some(parameter) = input.generics.params.first() {
         errors.push(mistake(
             parameter.span(),
-            format!("`{name}` is generic; a document type is one type, so write one struct per type"),
+            format!(
+                "`{name}` is generic; a document type is one type, so write one struct per type"
+            ),
         ));
     }
-    let settings = errors
-        .handle(StructSettings::from_attributes(&input.attrs))
-        .unwrap_or_default();
+    let settings = StructSettings::read(&input.attrs, errors);
     let serde = SerdeStruct::read(&input.attrs, errors);
     let fields = fields
         .iter()
@@ -271,9 +337,8 @@ pub(super) fn read(input: &DeriveInput, errors: &mut Accumulator) -> Option<RawD
             Some(RawField {
                 ident: field.ident.clone()?,
                 ty: field.ty.clone(),
-                settings: errors
-                    .handle(FieldSettings::from_attributes(&field.attrs))
-                    .unwrap_or_default(),
+                vis: field.vis.clone(),
+                settings: FieldSettings::read(&field.attrs, errors),
                 serde: SerdeField::read(&field.attrs, errors),
             })
         })

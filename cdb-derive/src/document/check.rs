@@ -9,7 +9,15 @@ use super::model::{DocumentModel, FieldModel, Indexing};
 use crate::diag::{Mistakes, mistake, nearest};
 use crate::id_pattern::Segment;
 
-const RESERVED: [&str; 7] = ["id", "_etag", "_ts", "_rid", "_self", "_attachments", "_lsn"];
+const RESERVED: [&str; 7] = [
+    "id",
+    "_etag",
+    "_ts",
+    "_rid",
+    "_self",
+    "_attachments",
+    "_lsn",
+];
 
 /// Every refusal.
 pub(super) fn all(model: &DocumentModel, errors: &mut Accumulator) {
@@ -39,10 +47,15 @@ fn partition_key_is_there(model: &DocumentModel, errors: &mut Accumulator) {
 
 fn partition_key_levels_are_complete(model: &DocumentModel, errors: &mut Accumulator) {
     let name = &model.ident;
-    let marks: Vec<_> = model.fields.iter().filter_map(|field| field.partition_key).collect();
+    let marks: Vec<_> = model
+        .fields
+        .iter()
+        .filter_map(|field| field.partition_key)
+        .collect();
     let levels: Vec<_> = marks.iter().map(|(level, _)| *level).collect();
     for (at, (level, span)) in marks.iter().enumerate().skip(1) {
-        let fine = level.is_some() && !levels[..at].contains(level) && !levels[..at].contains(&None);
+        let fine =
+            level.is_some() && !levels[..at].contains(level) && !levels[..at].contains(&None);
         errors.unless(fine, *span, || {
             format!(
                 "second partition key on `{name}`; for a hierarchical key give each its level, `partition_key(1)`, `partition_key(2)`"
@@ -50,22 +63,33 @@ fn partition_key_levels_are_complete(model: &DocumentModel, errors: &mut Accumul
         });
     }
     for (level, span) in &marks {
-        errors.unless(level.is_none_or(|level| level <= marks.len()), *span, || {
-            format!("`{name}` has {} partition key levels; number them from 1 without a gap", marks.len())
-        });
+        errors.unless(
+            level.is_none_or(|level| level <= marks.len()),
+            *span,
+            || {
+                format!(
+                    "`{name}` has {} partition key levels; number them from 1 without a gap",
+                    marks.len()
+                )
+            },
+        );
     }
 }
 
 fn placeholders_are_fields(model: &DocumentModel, errors: &mut Accumulator) {
     for segment in &model.pattern {
         if let Segment::Field(placeholder) = segment {
-            errors.unless(model.field(placeholder).is_some(), model.pattern_span, || {
-                format!(
-                    "`{{{placeholder}}}` is not a field of `{}`{}",
-                    model.ident,
-                    nearest(placeholder, &model.field_names())
-                )
-            });
+            errors.unless(
+                model.field(placeholder).is_some(),
+                model.pattern_span,
+                || {
+                    format!(
+                        "`{{{placeholder}}}` is not a field of `{}`{}",
+                        model.ident,
+                        nearest(placeholder, &model.field_names())
+                    )
+                },
+            );
         }
     }
 }
@@ -73,12 +97,16 @@ fn placeholders_are_fields(model: &DocumentModel, errors: &mut Accumulator) {
 fn composites_are_indexed(model: &DocumentModel, errors: &mut Accumulator) {
     for composite in &model.composites {
         let name = &composite.name;
-        errors.unless((2..=8).contains(&composite.paths.len()), name.span(), || {
-            format!(
-                "composite `{name}` has {} paths; the service takes 2 to 8",
-                composite.paths.len()
-            )
-        });
+        errors.unless(
+            (2..=8).contains(&composite.paths.len()),
+            name.span(),
+            || {
+                format!(
+                    "composite `{name}` has {} paths; the service takes 2 to 8",
+                    composite.paths.len()
+                )
+            },
+        );
         for path in &composite.paths {
             let field = path.field.unraw().to_string();
             let span = path.field.span();
@@ -150,7 +178,9 @@ fn indexing_is_one_thing(field: &FieldModel, errors: &mut Accumulator) {
 }
 
 fn what_counts_is_stored(model: &DocumentModel, field: &FieldModel, errors: &mut Accumulator) {
-    let Some((word, span)) = &field.skip else { return };
+    let Some((word, span)) = &field.skip else {
+        return;
+    };
     let role = if field.partition_key.is_some() {
         "is the partition key"
     } else if model.is_fixed(field) {
@@ -162,7 +192,10 @@ fn what_counts_is_stored(model: &DocumentModel, field: &FieldModel, errors: &mut
     };
     errors.push(mistake(
         *span,
-        format!("`{}` {role}, so it must be stored; remove `{word}`", field.name),
+        format!(
+            "`{}` {role}, so it must be stored; remove `{word}`",
+            field.name
+        ),
     ));
 }
 
@@ -177,7 +210,10 @@ fn keys_are_definite(model: &DocumentModel, field: &FieldModel, errors: &mut Acc
     };
     errors.push(mistake(
         field.ident.span(),
-        format!("`{}` is {role} and must always have a value; take it out of `Option`", field.name),
+        format!(
+            "`{}` is {role} and must always have a value; take it out of `Option`",
+            field.name
+        ),
     ));
 }
 

@@ -33,7 +33,8 @@ fn checked(input: &syn::DeriveInput) -> Result<model::DocumentModel, Error> {
         check::all(model, &mut errors);
     }
     errors.finish()?;
-    model.ok_or_else(|| crate::diag::mistake(input.ident.span(), "this struct cannot be a document"))
+    model
+        .ok_or_else(|| crate::diag::mistake(input.ident.span(), "this struct cannot be a document"))
 }
 
 #[cfg(test)]

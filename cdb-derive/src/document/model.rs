@@ -121,7 +121,11 @@ pub(super) fn build(raw: RawDocument, errors: &mut Accumulator) -> Option<Docume
         .krate
         .clone()
         .unwrap_or_else(|| syn::parse_quote!(::cdb_model));
-    let discriminator = raw.settings.discriminator.as_ref().map(|value| value.0.clone());
+    let discriminator = raw
+        .settings
+        .discriminator
+        .as_ref()
+        .map(|value| value.0.clone());
     if discriminator.is_none() {
         errors.push(mistake(
             name.span(),

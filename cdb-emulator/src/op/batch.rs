@@ -94,13 +94,20 @@ pub(super) fn transactional(
     let mut results = Vec::with_capacity(count);
     let mut total = 0.0;
     for (at, sent) in operations.into_iter().enumerate() {
-        match sent.operation().and_then(|operation| place.apply(operation)) {
+        match sent
+            .operation()
+            .and_then(|operation| place.apply(operation))
+        {
             Ok(outcome) if outcome.status < 300 => {
                 total += outcome.charge;
                 results.push(result(asked, &outcome));
             }
             Ok(outcome) => {
-                return Ok(aborted(count, at, json!({ "statusCode": outcome.status, "requestCharge": outcome.charge })));
+                return Ok(aborted(
+                    count,
+                    at,
+                    json!({ "statusCode": outcome.status, "requestCharge": outcome.charge }),
+                ));
             }
             Err(error) => return Ok(aborted(count, at, failure(&error))),
         }
@@ -128,7 +135,8 @@ fn failure(error: &ServiceError) -> Value {
 }
 
 fn result(asked: &Asked, outcome: &Outcome) -> Value {
-    let minimal = header(&asked.headers, "prefer").is_some_and(|value| value.contains("return=minimal"));
+    let minimal =
+        header(&asked.headers, "prefer").is_some_and(|value| value.contains("return=minimal"));
     let mut result = json!({
         "statusCode": outcome.status, "subStatusCode": 0, "requestCharge": outcome.charge,
     });
@@ -154,8 +162,9 @@ pub(super) fn bulk(
     let operations = read(asked)?;
     let mut connection = service.store.lock();
     let container = Container::find(&connection, db, coll)?;
-    let range = header(&asked.headers, "x-ms-documentdb-partitionkeyrangeid")
-        .ok_or_else(|| ServiceError::bad_request("A bulk request needs x-ms-documentdb-partitionkeyrangeid."))?;
+    let range = header(&asked.headers, "x-ms-documentdb-partitionkeyrangeid").ok_or_else(|| {
+        ServiceError::bad_request("A bulk request needs x-ms-documentdb-partitionkeyrangeid.")
+    })?;
     let range = container.range(range)?.clone();
     let mut results = Vec::with_capacity(operations.len());
     let mut total = 0.0;
@@ -173,11 +182,15 @@ pub(super) fn bulk(
             }
         }
     }
-    let failed = results.iter().any(|result| result["statusCode"].as_u64() >= Some(400));
+    let failed = results
+        .iter()
+        .any(|result| result["statusCode"].as_u64() >= Some(400));
     let token = format!("{}:-1#{}", range.id, catalog::last_lsn(&connection)?);
-    Ok(Answer::json(if failed { 207 } else { 200 }, &Value::Array(results))
-        .charged(total)
-        .with("x-ms-session-token", token))
+    Ok(
+        Answer::json(if failed { 207 } else { 200 }, &Value::Array(results))
+            .charged(total)
+            .with("x-ms-session-token", token),
+    )
 }
 
 fn one(
@@ -189,7 +202,10 @@ fn one(
     let key = sent.partition_key.as_deref().unwrap_or("[]");
     let key = rules::partition_key_header(key)?;
     let epk = epk::effective_partition_key(&key);
-    if container.range_of(&epk).is_none_or(|found| found.id != range) {
+    if container
+        .range_of(&epk)
+        .is_none_or(|found| found.id != range)
+    {
         return Err(ServiceError::range_gone());
     }
     let place = Place {

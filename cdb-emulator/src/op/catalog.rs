@@ -40,7 +40,10 @@ pub(super) fn dispatch(
         }
         (Resource::Containers(db), &Method::GET) => {
             let all = Container::all(&connection, db)?;
-            list("DocumentCollections", all.iter().map(Container::to_json).collect())
+            list(
+                "DocumentCollections",
+                all.iter().map(Container::to_json).collect(),
+            )
         }
         (Resource::Containers(db), &Method::POST) => {
             let definition = serde_json::from_slice(&asked.body)?;
@@ -56,13 +59,17 @@ pub(super) fn dispatch(
                     let answer = answer.with("etag", container.etag.clone());
                     if flag(&asked.headers, "x-ms-documentdb-populatequotainfo") {
                         // Indexes are rebuilt before the replacement is answered.
-                        answer.with("x-ms-documentdb-collection-index-transformation-progress", "100")
+                        answer.with(
+                            "x-ms-documentdb-collection-index-transformation-progress",
+                            "100",
+                        )
                     } else {
                         answer
                     }
                 }
                 Method::PUT => {
-                    if header(&asked.headers, "if-match").is_some_and(|etag| etag != container.etag) {
+                    if header(&asked.headers, "if-match").is_some_and(|etag| etag != container.etag)
+                    {
                         return Err(ServiceError::precondition_failed());
                     }
                     container.replace(&connection, &serde_json::from_slice(&asked.body)?)?;
@@ -76,7 +83,9 @@ pub(super) fn dispatch(
                 _ => return Err(not_allowed(asked)),
             }
         }
-        (Resource::Ranges(db, id), &Method::GET) => ranges(asked, &Container::find(&connection, db, id)?),
+        (Resource::Ranges(db, id), &Method::GET) => {
+            ranges(asked, &Container::find(&connection, db, id)?)
+        }
         _ => return Err(not_allowed(asked)),
     };
     Ok(answer.charged(charge::read(1024)))
@@ -120,5 +129,6 @@ fn ranges(asked: &Asked, container: &Container) -> Answer {
 }
 
 fn flag_incremental(asked: &Asked) -> bool {
-    header(&asked.headers, "a-im").is_some_and(|value| value.eq_ignore_ascii_case("incremental feed"))
+    header(&asked.headers, "a-im")
+        .is_some_and(|value| value.eq_ignore_ascii_case("incremental feed"))
 }

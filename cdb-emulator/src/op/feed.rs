@@ -30,7 +30,11 @@ pub(super) fn feed(
         .filter(|count| *count > 0)
         .unwrap_or(PAGE);
     let (range, partition) = scope(asked, &container)?;
-    let token = if changes_only { "if-none-match" } else { "x-ms-continuation" };
+    let token = if changes_only {
+        "if-none-match"
+    } else {
+        "x-ms-continuation"
+    };
     let last = catalog::last_lsn(&connection)?;
     let start = match header(headers, token) {
         None => 0,
@@ -40,8 +44,13 @@ pub(super) fn feed(
         })?,
     };
     let bounds = (&*range.0, &*range.1);
-    let mut changes =
-        container.changes(&connection, start, bounds, wanted + LARGEST_BATCH, now_secs())?;
+    let mut changes = container.changes(
+        &connection,
+        start,
+        bounds,
+        wanted + LARGEST_BATCH,
+        now_secs(),
+    )?;
     if changes.len() > wanted {
         let end = changes[wanted - 1].0;
         changes.retain(|(lsn, _)| *lsn <= end);
@@ -53,7 +62,9 @@ pub(super) fn feed(
             partition.as_ref().is_none_or(|key| {
                 document
                     .as_object()
-                    .map(|document| rules::partition_key(document, &container.partition_key_paths()))
+                    .map(|document| {
+                        rules::partition_key(document, &container.partition_key_paths())
+                    })
                     .as_ref()
                     == Some(key)
             })
@@ -70,7 +81,10 @@ pub(super) fn feed(
         return Ok(Answer::empty(304).with("etag", etag).charged(1.0));
     }
     let count = documents.len();
-    let bytes: usize = documents.iter().map(|document| document.to_string().len()).sum();
+    let bytes: usize = documents
+        .iter()
+        .map(|document| document.to_string().len())
+        .sum();
     let body = json!({ "_rid": "", "Documents": documents, "_count": count });
     let answer = Answer::json(200, &body)
         .with("x-ms-item-count", count.to_string())

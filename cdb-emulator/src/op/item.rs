@@ -81,7 +81,8 @@ pub(super) fn lsn(connection: &Connection, reads: bool) -> Result<i64, ServiceEr
 }
 
 fn answer(asked: &Asked, outcome: Outcome, reads: bool) -> Answer {
-    let minimal = header(&asked.headers, "prefer").is_some_and(|value| value.contains("return=minimal"));
+    let minimal =
+        header(&asked.headers, "prefer").is_some_and(|value| value.contains("return=minimal"));
     let mut answer = Answer::empty(outcome.status).charged(outcome.charge);
     if reads || !minimal {
         answer.body = outcome.body.unwrap_or_default().into_bytes();

@@ -26,8 +26,12 @@ pub(crate) fn dispatch(
             OperationKind::Query => query::query(service, asked, (db, coll)),
             OperationKind::Batch => batch::transactional(service, asked, (db, coll)),
             OperationKind::Bulk => batch::bulk(service, asked, (db, coll)),
-            OperationKind::Feed if asked.method == Method::GET => feed::feed(service, asked, (db, coll)),
-            OperationKind::Create | OperationKind::Upsert => item::create(service, asked, (db, coll)),
+            OperationKind::Feed if asked.method == Method::GET => {
+                feed::feed(service, asked, (db, coll))
+            }
+            OperationKind::Create | OperationKind::Upsert => {
+                item::create(service, asked, (db, coll))
+            }
             _ => Err(not_allowed(asked)),
         },
         Resource::Item(db, coll, id) => item::item(service, asked, (db, coll), id),

@@ -82,7 +82,9 @@ fn apply(root: &mut Value, change: &Change) -> Result<(), ServiceError> {
         Change::Incr { path, value: by } => match find(root, path)? {
             Some(found) => {
                 let number = found.as_f64().ok_or_else(|| {
-                    ServiceError::bad_request(format!("'{path}' is not a number and cannot be incremented."))
+                    ServiceError::bad_request(format!(
+                        "'{path}' is not a number and cannot be incremented."
+                    ))
                 })?;
                 *found = value::number(number + by);
                 Ok(())
@@ -91,7 +93,9 @@ fn apply(root: &mut Value, change: &Change) -> Result<(), ServiceError> {
         },
         Change::Move { from, path } => {
             if path.starts_with(&format!("{from}/")) {
-                return Err(ServiceError::bad_request("A value cannot be moved into itself."));
+                return Err(ServiceError::bad_request(
+                    "A value cannot be moved into itself.",
+                ));
             }
             let value = take(root, from)?;
             put(root, path, value, false)
@@ -113,7 +117,9 @@ fn split(path: &str) -> Result<(Vec<String>, String), ServiceError> {
         .map(|segment| segment.replace("~1", "/").replace("~0", "~"))
         .collect();
     if matches!(&*segments[0], "_ts" | "_etag" | "_rid" | "_self" | "id") {
-        return Err(ServiceError::bad_request(format!("'{path}' cannot be patched.")));
+        return Err(ServiceError::bad_request(format!(
+            "'{path}' cannot be patched."
+        )));
     }
     let last = segments.pop().ok_or_else(invalid)?;
     Ok((segments, last))
@@ -127,7 +133,10 @@ fn parent<'a>(
     for segment in segments {
         let next = match at {
             Value::Object(object) => object.get_mut(segment),
-            Value::Array(items) => segment.parse().ok().and_then(|index: usize| items.get_mut(index)),
+            Value::Array(items) => segment
+                .parse()
+                .ok()
+                .and_then(|index: usize| items.get_mut(index)),
             _ => None,
         };
         match next {

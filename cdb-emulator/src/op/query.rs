@@ -12,9 +12,9 @@ use crate::error::ServiceError;
 use crate::plan::{self, Pushdown};
 use crate::route::{flag, header};
 use crate::service::{Answer, Asked, Service, now_secs};
+use crate::sql;
 use crate::sql::ast::{Expr, Select};
 use crate::sql::eval::{Scope, aggregate, by_keys};
-use crate::sql;
 use crate::store::{Container, catalog};
 use crate::{charge, rules};
 
@@ -136,14 +136,18 @@ fn restrict(
                     .map(|value| value.unwrap_or_else(|| json!({})))
                     .collect();
                 pushdown.condition.push_str(" AND pk = ?");
-                pushdown.parameters.push(Sql::Text(Value::Array(text).to_string()));
+                pushdown
+                    .parameters
+                    .push(Sql::Text(Value::Array(text).to_string()));
             } else {
                 // A prefix of a hierarchical key is a range of the hash space.
                 pushdown.condition.push_str(" AND epk >= ? AND epk < ?");
                 pushdown.parameters.push(Sql::Text(epk.clone()));
                 pushdown.parameters.push(Sql::Text(format!("{epk}G")));
             }
-            Ok(container.range_of(&epk).map_or_else(|| "0".to_owned(), |range| range.id.clone()))
+            Ok(container
+                .range_of(&epk)
+                .map_or_else(|| "0".to_owned(), |range| range.id.clone()))
         }
         (None, Some(id)) => {
             let range = container.range(id)?;
@@ -213,7 +217,10 @@ impl Run<'_> {
     fn condition(&self, pushdown: &Pushdown) -> (String, Vec<Sql>) {
         let mut parameters = pushdown.parameters.clone();
         parameters.push(Sql::Integer(now_secs()));
-        let condition = format!("{} AND (expires IS NULL OR expires > ?)", pushdown.condition);
+        let condition = format!(
+            "{} AND (expires IS NULL OR expires > ?)",
+            pushdown.condition
+        );
         (condition, parameters)
     }
 
@@ -287,7 +294,11 @@ impl Run<'_> {
             let mut seen = HashSet::new();
             rows.retain(|row| seen.insert(row.to_string()));
         }
-        let mut rest = rows.into_iter().skip(offset).take(most).skip(continuation.skip);
+        let mut rest = rows
+            .into_iter()
+            .skip(offset)
+            .take(most)
+            .skip(continuation.skip);
         let mut page = Page {
             loaded,
             ..Page::default()
@@ -329,7 +340,12 @@ impl Run<'_> {
             return Ok((scopes, loaded));
         }
         // SQLite knows fewer types than the service, so its order is checked and where they differ mended.
-        let descending: Vec<bool> = self.select.order_by.iter().map(|item| item.descending).collect();
+        let descending: Vec<bool> = self
+            .select
+            .order_by
+            .iter()
+            .map(|item| item.descending)
+            .collect();
         let mut keyed = Vec::with_capacity(scopes.len());
         for scope in scopes {
             let mut keys = Vec::with_capacity(descending.len());
@@ -367,7 +383,9 @@ impl Run<'_> {
             let mut key = String::new();
             for expr in &self.select.group_by {
                 let value = scope.eval(expr)?;
-                key.push_str(&value.map_or_else(|| "undefined".to_owned(), |value| value.to_string()));
+                key.push_str(
+                    &value.map_or_else(|| "undefined".to_owned(), |value| value.to_string()),
+                );
                 key.push('\u{1f}');
             }
             let at = *known.entry(key).or_insert_with(|| {

@@ -34,7 +34,11 @@ impl Condition {
             Some("*") => etag.is_some(),
             Some(wanted) => etag == Some(wanted),
         };
-        if matches { Ok(()) } else { Err(ServiceError::precondition_failed()) }
+        if matches {
+            Ok(())
+        } else {
+            Err(ServiceError::precondition_failed())
+        }
     }
 }
 
@@ -71,7 +75,8 @@ impl Place<'_> {
     }
 
     fn find(&self, id: &str) -> Result<Option<StoredDocument>, ServiceError> {
-        self.container.read(self.connection, &self.pk(), id, self.now)
+        self.container
+            .read(self.connection, &self.pk(), id, self.now)
     }
 
     fn existing(&self, id: &str) -> Result<StoredDocument, ServiceError> {
@@ -142,7 +147,11 @@ impl Place<'_> {
         }
     }
 
-    fn store(&self, mut document: Map<String, Value>, status: u16) -> Result<Outcome, ServiceError> {
+    fn store(
+        &self,
+        mut document: Map<String, Value>,
+        status: u16,
+    ) -> Result<Outcome, ServiceError> {
         let paths = self.container.partition_key_paths();
         if rules::partition_key(&document, &paths) != self.partition_key {
             return Err(ServiceError::new(
@@ -161,7 +170,10 @@ impl Place<'_> {
         let etag = catalog::new_etag();
         let rid = format!("{:012x}", self.lsn);
         document.insert("_rid".to_owned(), rid.clone().into());
-        document.insert("_self".to_owned(), format!("dbs/x/colls/x/docs/{rid}/").into());
+        document.insert(
+            "_self".to_owned(),
+            format!("dbs/x/colls/x/docs/{rid}/").into(),
+        );
         document.insert("_etag".to_owned(), etag.clone().into());
         document.insert("_attachments".to_owned(), "attachments/".into());
         document.insert("_ts".to_owned(), self.now.into());
@@ -200,9 +212,9 @@ impl Place<'_> {
         if policy["indexingMode"] == "none" {
             return 0;
         }
-        let explicit = policy["includedPaths"]
-            .as_array()
-            .map_or(0, |paths| paths.iter().filter(|path| path["path"] != "/*").count());
+        let explicit = policy["includedPaths"].as_array().map_or(0, |paths| {
+            paths.iter().filter(|path| path["path"] != "/*").count()
+        });
         let composites = policy["compositeIndexes"].as_array().map_or(0, Vec::len);
         let wildcard = document
             .keys()

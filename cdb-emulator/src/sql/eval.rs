@@ -70,7 +70,10 @@ impl<'a> Scope<'a> {
     /// What the query returns for this row; `None` leaves it out.
     pub(crate) fn project(&self, projection: &Projection) -> Evaluated {
         match projection {
-            Projection::Star => Ok(self.names.first().and_then(|(_, document)| document.clone())),
+            Projection::Star => Ok(self
+                .names
+                .first()
+                .and_then(|(_, document)| document.clone())),
             Projection::Value(expr) => self.eval(expr),
             Projection::List(fields) => {
                 let mut object = Map::new();
@@ -215,16 +218,17 @@ impl<'a> Scope<'a> {
                 (Some(a), Some(b)) => Some((equal(&a, &b) == (operator == Binary::Equal)).into()),
                 _ => None,
             },
-            Binary::Less | Binary::LessOrEqual | Binary::Greater | Binary::GreaterOrEqual => {
-                first.zip(second).and_then(|(a, b)| compare(&a, &b)).map(|order| {
+            Binary::Less | Binary::LessOrEqual | Binary::Greater | Binary::GreaterOrEqual => first
+                .zip(second)
+                .and_then(|(a, b)| compare(&a, &b))
+                .map(|order| {
                     Value::Bool(match operator {
                         Binary::Less => order.is_lt(),
                         Binary::LessOrEqual => order.is_le(),
                         Binary::Greater => order.is_gt(),
                         _ => order.is_ge(),
                     })
-                })
-            }
+                }),
             Binary::Concat => match (first, second) {
                 (Some(Value::String(a)), Some(Value::String(b))) => Some(Value::String(a + &b)),
                 _ => None,
@@ -239,7 +243,8 @@ impl<'a> Scope<'a> {
             parameters: self.parameters,
         };
         for scope in inner.joined(select)? {
-            if scope.holds(select.filter.as_ref())? && scope.project(&select.projection)?.is_some() {
+            if scope.holds(select.filter.as_ref())? && scope.project(&select.projection)?.is_some()
+            {
                 return Ok(true);
             }
         }
@@ -284,7 +289,9 @@ fn arithmetic(operator: Binary, a: Option<&Value>, b: Option<&Value>) -> Option<
 /// Folds the rows of a query (of one group) into its projection.
 pub(crate) fn aggregate(rows: &[Scope<'_>], projection: &Projection) -> Evaluated {
     match projection {
-        Projection::Star => Err(ServiceError::bad_request("'SELECT *' cannot be aggregated.")),
+        Projection::Star => Err(ServiceError::bad_request(
+            "'SELECT *' cannot be aggregated.",
+        )),
         Projection::Value(expr) => fold(rows, expr),
         Projection::List(fields) => {
             let mut object = Map::new();
@@ -301,9 +308,9 @@ pub(crate) fn aggregate(rows: &[Scope<'_>], projection: &Projection) -> Evaluate
 fn fold(rows: &[Scope<'_>], expr: &Expr) -> Evaluated {
     match expr {
         Expr::Call(name, arguments) if Expr::is_aggregate_name(name) => {
-            let argument = arguments.first().ok_or_else(|| {
-                ServiceError::bad_request(format!("{name} takes one argument."))
-            })?;
+            let argument = arguments
+                .first()
+                .ok_or_else(|| ServiceError::bad_request(format!("{name} takes one argument.")))?;
             let mut values = Vec::new();
             for row in rows {
                 values.extend(row.eval(argument)?);
@@ -351,11 +358,7 @@ fn fold_values(name: &str, values: Vec<Value>) -> Option<Value> {
 }
 
 /// Compares two rows by their sort keys.
-pub(crate) fn by_keys(
-    a: &[Option<Value>],
-    b: &[Option<Value>],
-    descending: &[bool],
-) -> Ordering {
+pub(crate) fn by_keys(a: &[Option<Value>], b: &[Option<Value>], descending: &[bool]) -> Ordering {
     for ((a, b), descending) in a.iter().zip(b).zip(descending) {
         let order = order(a.as_ref(), b.as_ref());
         let order = if *descending { order.reverse() } else { order };

@@ -47,7 +47,10 @@ fn float(arguments: &Arguments, at: usize) -> Option<f64> {
 }
 
 /// `Some` when the function is known; inside, `None` is undefined.
-#[expect(clippy::option_option, reason = "unknown function, undefined result, result")]
+#[expect(
+    clippy::option_option,
+    reason = "unknown function, undefined result, result"
+)]
 fn text(name: &str, arguments: &Arguments) -> Option<Option<Value>> {
     let first = string(arguments, 0);
     let second = string(arguments, 1);
@@ -84,13 +87,17 @@ fn text(name: &str, arguments: &Arguments) -> Option<Option<Value>> {
             .zip(string(arguments, 2))
             .map(|((text, from), to)| text.replace(from, to).into()),
         "SUBSTRING" => substring(arguments),
-        "LEFT" => first.zip(float(arguments, 1)).map(|(text, count)| {
-            text.chars().take(whole(count)).collect::<String>().into()
-        }),
-        "TOSTRING" => arguments.first().cloned().flatten().map(|value| match value {
-            Value::String(text) => text.into(),
-            other => other.to_string().into(),
-        }),
+        "LEFT" => first
+            .zip(float(arguments, 1))
+            .map(|(text, count)| text.chars().take(whole(count)).collect::<String>().into()),
+        "TOSTRING" => arguments
+            .first()
+            .cloned()
+            .flatten()
+            .map(|value| match value {
+                Value::String(text) => text.into(),
+                other => other.to_string().into(),
+            }),
         _ => return None,
     })
 }
@@ -111,13 +118,22 @@ fn substring(arguments: &Arguments) -> Option<Value> {
         float(arguments, 1)?,
         float(arguments, 2)?,
     );
-    let part: String = text.chars().skip(whole(start)).take(whole(length)).collect();
+    let part: String = text
+        .chars()
+        .skip(whole(start))
+        .take(whole(length))
+        .collect();
     Some(part.into())
 }
 
-#[expect(clippy::option_option, reason = "unknown function, undefined result, result")]
+#[expect(
+    clippy::option_option,
+    reason = "unknown function, undefined result, result"
+)]
 fn array(name: &str, arguments: &Arguments) -> Option<Option<Value>> {
-    let items = arguments.first().and_then(|value| value.as_ref()?.as_array());
+    let items = arguments
+        .first()
+        .and_then(|value| value.as_ref()?.as_array());
     let second = arguments.get(1).and_then(Option::as_ref);
     Some(match name {
         "ARRAY_CONTAINS" => items.zip(second).map(|(items, needle)| {
@@ -152,7 +168,10 @@ fn includes(item: &Value, part: &Value) -> bool {
     }
 }
 
-#[expect(clippy::option_option, reason = "unknown function, undefined result, result")]
+#[expect(
+    clippy::option_option,
+    reason = "unknown function, undefined result, result"
+)]
 fn math(name: &str, arguments: &Arguments) -> Option<Option<Value>> {
     let first = float(arguments, 0);
     let apply = |function: fn(f64) -> f64| first.map(|value| number(function(value)));

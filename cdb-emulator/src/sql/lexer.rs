@@ -43,7 +43,11 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Placed>, ServiceError> {
             Token::Parameter(text[start..at].to_owned())
         } else if c.is_ascii_digit() {
             at = end_of_number(text, at);
-            Token::Number(text[start..at].parse().map_err(|_| unexpected(text, start))?)
+            Token::Number(
+                text[start..at]
+                    .parse()
+                    .map_err(|_| unexpected(text, start))?,
+            )
         } else if c == '"' || c == '\'' {
             let (token, end) = string(text, at, c)?;
             at = end;
@@ -132,5 +136,7 @@ fn string(text: &str, start: usize, quote: char) -> Result<(Token, usize), Servi
 /// The service's complaint about a place in the text.
 pub(super) fn unexpected(text: &str, at: usize) -> ServiceError {
     let rest: String = text[at.min(text.len())..].chars().take(20).collect();
-    ServiceError::bad_request(format!("Syntax error at position {at}, incorrect syntax near '{rest}'."))
+    ServiceError::bad_request(format!(
+        "Syntax error at position {at}, incorrect syntax near '{rest}'."
+    ))
 }

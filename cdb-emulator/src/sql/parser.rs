@@ -11,8 +11,8 @@ const MAX_DEPTH: usize = 100;
 
 /// Words that cannot be an alias without `AS`.
 const RESERVED: [&str; 20] = [
-    "SELECT", "FROM", "WHERE", "GROUP", "ORDER", "BY", "OFFSET", "LIMIT", "JOIN", "IN", "AS", "AND", "OR",
-    "NOT", "BETWEEN", "LIKE", "TOP", "VALUE", "DISTINCT", "EXISTS",
+    "SELECT", "FROM", "WHERE", "GROUP", "ORDER", "BY", "OFFSET", "LIMIT", "JOIN", "IN", "AS",
+    "AND", "OR", "NOT", "BETWEEN", "LIKE", "TOP", "VALUE", "DISTINCT", "EXISTS",
 ];
 
 /// Parses a query.
@@ -51,7 +51,10 @@ impl Parser<'_> {
     }
 
     fn unexpected(&self) -> ServiceError {
-        unexpected(self.text, self.tokens[self.at.min(self.tokens.len() - 1)].at)
+        unexpected(
+            self.text,
+            self.tokens[self.at.min(self.tokens.len() - 1)].at,
+        )
     }
 
     fn is_word(&self, word: &str) -> bool {
@@ -67,7 +70,11 @@ impl Parser<'_> {
     }
 
     fn expect_word(&mut self, word: &str) -> Parsed<()> {
-        if self.word(word) { Ok(()) } else { Err(self.unexpected()) }
+        if self.word(word) {
+            Ok(())
+        } else {
+            Err(self.unexpected())
+        }
     }
 
     fn symbol(&mut self, symbol: &str) -> bool {
@@ -79,7 +86,11 @@ impl Parser<'_> {
     }
 
     fn expect(&mut self, symbol: &str) -> Parsed<()> {
-        if self.symbol(symbol) { Ok(()) } else { Err(self.unexpected()) }
+        if self.symbol(symbol) {
+            Ok(())
+        } else {
+            Err(self.unexpected())
+        }
     }
 
     fn name(&mut self) -> Parsed<String> {
@@ -95,10 +106,18 @@ impl Parser<'_> {
     fn select(&mut self) -> Parsed<Select> {
         self.expect_word("SELECT")?;
         let distinct = self.word("DISTINCT");
-        let top = if self.word("TOP") { Some(self.primary()?) } else { None };
+        let top = if self.word("TOP") {
+            Some(self.primary()?)
+        } else {
+            None
+        };
         let projection = self.projection()?;
         let (alias, joins) = self.from()?;
-        let filter = if self.word("WHERE") { Some(self.expr()?) } else { None };
+        let filter = if self.word("WHERE") {
+            Some(self.expr()?)
+        } else {
+            None
+        };
         let mut group_by = Vec::new();
         if self.word("GROUP") {
             self.expect_word("BY")?;
@@ -116,8 +135,16 @@ impl Parser<'_> {
                 Ok(OrderItem { expr, descending })
             })?;
         }
-        let offset = if self.word("OFFSET") { Some(self.primary()?) } else { None };
-        let limit = if self.word("LIMIT") { Some(self.primary()?) } else { None };
+        let offset = if self.word("OFFSET") {
+            Some(self.primary()?)
+        } else {
+            None
+        };
+        let limit = if self.word("LIMIT") {
+            Some(self.primary()?)
+        } else {
+            None
+        };
         Ok(Select {
             distinct,
             top,
@@ -179,7 +206,13 @@ impl Parser<'_> {
         // `FROM c`, `FROM root r`, `FROM c AS d`, and in sub-queries `FROM t IN c.tags`.
         if self.word("IN") {
             let source = self.expr()?;
-            return Ok((String::new(), vec![Join { alias: first, source }]));
+            return Ok((
+                String::new(),
+                vec![Join {
+                    alias: first,
+                    source,
+                }],
+            ));
         }
         let explicit = self.word("AS");
         let named = explicit
@@ -322,7 +355,11 @@ impl Parser<'_> {
         }
         self.depth += 1;
         // NOT binds looser than comparisons, a sign tighter than everything.
-        let operand = if operator == Unary::Not { self.binary(3) } else { self.unary() };
+        let operand = if operator == Unary::Not {
+            self.binary(3)
+        } else {
+            self.unary()
+        };
         self.depth -= 1;
         Ok(Expr::Unary(operator, operand?.into()))
     }

@@ -6,7 +6,10 @@ use serde_json::Value;
 
 /// A number as the service stores it: integers stay integers where a double holds them exactly.
 pub(crate) fn number(number: f64) -> Value {
-    #[expect(clippy::cast_possible_truncation, reason = "checked to be a whole number below 2^53")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "checked to be a whole number below 2^53"
+    )]
     if number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0 {
         Value::from(number as i64)
     } else {
@@ -52,7 +55,8 @@ pub(crate) fn equal(a: &Value, b: &Value) -> bool {
         }
         (Value::Object(a), Value::Object(b)) => {
             a.len() == b.len()
-                && a.iter().all(|(name, a)| b.get(name).is_some_and(|b| equal(a, b)))
+                && a.iter()
+                    .all(|(name, a)| b.get(name).is_some_and(|b| equal(a, b)))
         }
         _ => a == b,
     }

@@ -108,7 +108,11 @@ pub(crate) fn last_lsn(connection: &Connection) -> Result<i64, ServiceError> {
 }
 
 impl Database {
-    pub(crate) fn create(connection: &Connection, id: &str, now: i64) -> Result<Self, ServiceError> {
+    pub(crate) fn create(
+        connection: &Connection,
+        id: &str,
+        now: i64,
+    ) -> Result<Self, ServiceError> {
         let added = connection.execute(
             "INSERT OR IGNORE INTO database (id, created) VALUES (?, ?)",
             params![id, now],
@@ -133,7 +137,8 @@ impl Database {
     }
 
     pub(crate) fn all(connection: &Connection) -> Result<Vec<Self>, ServiceError> {
-        let mut statement = connection.prepare_cached("SELECT id, created FROM database ORDER BY id")?;
+        let mut statement =
+            connection.prepare_cached("SELECT id, created FROM database ORDER BY id")?;
         let rows = statement.query_map([], |row| {
             Ok(Self {
                 id: row.get(0)?,
@@ -177,7 +182,9 @@ impl Container {
         Database::find(connection, database)?;
         let id = definition["id"].as_str().unwrap_or_default().to_owned();
         if id.is_empty() || strings(&definition["partitionKey"]["paths"]).is_empty() {
-            return Err(ServiceError::bad_request("A container needs an id and a partitionKey."));
+            return Err(ServiceError::bad_request(
+                "A container needs an id and a partitionKey.",
+            ));
         }
         let mut definition = definition;
         if definition["indexingPolicy"].is_null() {
@@ -186,7 +193,14 @@ impl Container {
         let added = connection.execute(
             "INSERT OR IGNORE INTO container (database, id, definition, etag, created, ranges)
              VALUES (?, ?, ?, ?, ?, ?)",
-            params![database, id, definition.to_string(), new_etag(), now, ranges.max(1)],
+            params![
+                database,
+                id,
+                definition.to_string(),
+                new_etag(),
+                now,
+                ranges.max(1)
+            ],
         )?;
         if added == 0 {
             return Err(ServiceError::conflict());
@@ -197,7 +211,11 @@ impl Container {
         Ok(container)
     }
 
-    pub(crate) fn find(connection: &Connection, database: &str, id: &str) -> Result<Self, ServiceError> {
+    pub(crate) fn find(
+        connection: &Connection,
+        database: &str,
+        id: &str,
+    ) -> Result<Self, ServiceError> {
         connection
             .prepare_cached(
                 "SELECT number, id, definition, etag, created, ranges FROM container

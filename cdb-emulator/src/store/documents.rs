@@ -118,9 +118,11 @@ impl Container {
                 self.number,
                 same.join(" AND ")
             );
-            let taken = connection
-                .prepare_cached(&sql)?
-                .exists([&document.pk, &document.id, &document.body])?;
+            let taken = connection.prepare_cached(&sql)?.exists([
+                &document.pk,
+                &document.id,
+                &document.body,
+            ])?;
             if taken {
                 let message = "Unique index constraint violation.";
                 return Err(ServiceError::new(409, 3301, "Conflict", message));
@@ -136,7 +138,10 @@ impl Container {
         pk: &str,
         id: &str,
     ) -> Result<(), ServiceError> {
-        let sql = format!("DELETE FROM document_{} WHERE pk = ? AND id = ?", self.number);
+        let sql = format!(
+            "DELETE FROM document_{} WHERE pk = ? AND id = ?",
+            self.number
+        );
         connection.prepare_cached(&sql)?.execute([pk, id])?;
         Ok(())
     }

@@ -29,7 +29,10 @@ pub(super) fn create(connection: &Connection, container: &Container) -> Result<(
             .filter_map(|path| {
                 let descending = path["order"] == "descending";
                 let direction = if descending { "DESC" } else { "ASC" };
-                Some(format!("{} {direction}", expression(path["path"].as_str()?)))
+                Some(format!(
+                    "{} {direction}",
+                    expression(path["path"].as_str()?)
+                ))
             })
             .collect();
         if !paths.is_empty() {
@@ -92,7 +95,9 @@ pub(crate) fn is_included(policy: &Value, path: &str) -> bool {
     let mut best: Option<(usize, bool)> = None;
     for (list, included) in [("includedPaths", true), ("excludedPaths", false)] {
         for entry in policy[list].as_array().into_iter().flatten() {
-            let Some(entry) = entry["path"].as_str() else { continue };
+            let Some(entry) = entry["path"].as_str() else {
+                continue;
+            };
             let precision = if let Some(exact) = entry.strip_suffix("/?") {
                 (unquote(exact) == path).then_some(usize::MAX)
             } else if let Some(prefix) = entry.strip_suffix("/*") {
@@ -125,8 +130,10 @@ pub(crate) fn has_composite(policy: &Value, sort: &[(String, bool)]) -> bool {
                 )
             })
             .collect();
-        let inverted: Vec<(String, bool)> =
-            paths.iter().map(|(path, down)| (path.clone(), !down)).collect();
+        let inverted: Vec<(String, bool)> = paths
+            .iter()
+            .map(|(path, down)| (path.clone(), !down))
+            .collect();
         paths == sort || inverted == sort
     })
 }

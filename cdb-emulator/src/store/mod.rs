@@ -43,6 +43,8 @@ impl Store {
     /// The connection, for one request.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Connection> {
         // A request that panicked has rolled its transaction back.
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+        self.connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }

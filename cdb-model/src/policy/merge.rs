@@ -44,7 +44,10 @@ impl IndexingPolicy {
                 };
                 paths.push((target, path.direction == Direction::Descending));
             }
-            let inverted = paths.iter().map(|(path, down)| (path.clone(), !down)).collect();
+            let inverted = paths
+                .iter()
+                .map(|(path, down)| (path.clone(), !down))
+                .collect();
             // One index serves a sort and its inverse; of the two, the one that sorts first stands for both.
             composites.insert(std::cmp::min(paths, inverted));
         }
@@ -54,8 +57,14 @@ impl IndexingPolicy {
         Self {
             indexing_mode: IndexingMode::Consistent,
             automatic: true,
-            included_paths: included.into_iter().map(|path| IncludedPath { path }).collect(),
-            excluded_paths: excluded.into_iter().map(|path| ExcludedPath { path }).collect(),
+            included_paths: included
+                .into_iter()
+                .map(|path| IncludedPath { path })
+                .collect(),
+            excluded_paths: excluded
+                .into_iter()
+                .map(|path| ExcludedPath { path })
+                .collect(),
             composite_indexes: composites.into_iter().map(composite_index).collect(),
         }
     }

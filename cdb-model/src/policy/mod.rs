@@ -3,4 +3,4 @@
 mod json;
 mod merge;
 
-pub use json::{CompositeIndexPath, IncludedPath, IndexingMode, IndexingPolicy, ExcludedPath};
+pub use json::{CompositeIndexPath, ExcludedPath, IncludedPath, IndexingMode, IndexingPolicy};

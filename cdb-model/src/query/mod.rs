@@ -8,10 +8,10 @@ mod sql;
 mod statement;
 
 pub use builder::{CountQuery, Query, Summand, ValueQuery};
-pub use filter::{Filter, Filterable, Operand, Text};
 pub(crate) use filter::{Comparison, Predicate};
-pub use order::{Composite, Order};
+pub use filter::{Filter, Filterable, Operand, Text};
 pub(crate) use order::OrderTerm;
+pub use order::{Composite, Order};
 pub use queryable::{QueriedIn, Queryable, read_any, read_document};
 pub(crate) use sql::{patch_condition, readable};
 pub use statement::{Fetch, Parameter, RowForm, Scope, SortKey, Statement};

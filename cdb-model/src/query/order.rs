@@ -101,6 +101,8 @@ impl<D> Copy for Composite<D> {}
 
 impl<D> std::fmt::Debug for Composite<D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Composite").field("shape", self.shape).finish()
+        f.debug_struct("Composite")
+            .field("shape", self.shape)
+            .finish()
     }
 }

@@ -71,7 +71,9 @@ pub(crate) fn query(parts: &QueryParts<'_>) -> (String, Vec<Parameter>) {
         writer.predicate(parts.predicate);
     }
     for (number, term) in parts.order.iter().enumerate() {
-        writer.text.push_str(if number == 0 { " ORDER BY " } else { ", " });
+        writer
+            .text
+            .push_str(if number == 0 { " ORDER BY " } else { ", " });
         writer.target(term.target);
         writer.text.push_str(match term.direction {
             Direction::Ascending => " ASC",
@@ -202,7 +204,9 @@ impl<'a> Writer<'a> {
                 self.text.push_str(" = ");
                 self.value(&Value::from(*discriminator));
             }
-            Predicate::Compare(path, comparison, value) => self.comparison(path, *comparison, value),
+            Predicate::Compare(path, comparison, value) => {
+                self.comparison(path, *comparison, value)
+            }
             Predicate::In(path, values) => {
                 self.path(path);
                 self.text.push_str(" IN (");
@@ -287,7 +291,9 @@ mod tests {
             Comparison::Equal,
             json!(text),
         ));
-        let literal = condition.strip_prefix(r#"from c where c["name"] = "#).unwrap();
+        let literal = condition
+            .strip_prefix(r#"from c where c["name"] = "#)
+            .unwrap();
         assert_eq!(serde_json::from_str::<String>(literal).unwrap(), text);
     }
 }

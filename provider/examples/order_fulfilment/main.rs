@@ -16,11 +16,14 @@ use cdb_emulator::Emulator;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::runtime::{OrchestrationStatus, Runtime};
 use duroxide::{Client, ErrorDetails};
-use workflow::{Order, APPROVAL, FULFIL};
+use workflow::{APPROVAL, FULFIL, Order};
 
 type Failure = Box<dyn std::error::Error>;
 
-const ORDERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/order_fulfilment/orders.json");
+const ORDERS: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/examples/order_fulfilment/orders.json"
+);
 const DEADLINE: Duration = Duration::from_secs(25);
 
 #[tokio::main]
@@ -46,15 +49,25 @@ async fn main() -> Result<(), Failure> {
         let instance = format!("{}/{run}", order.id);
         let input = serde_json::to_string(order)?;
         client.start_orchestration(&instance, FULFIL, input).await?;
-        println!("{:>6} ms  {instance} started for {}", started.elapsed().as_millis(), order.customer);
+        println!(
+            "{:>6} ms  {instance} started for {}",
+            started.elapsed().as_millis(),
+            order.customer
+        );
         instances.push(instance);
     }
     // Somebody approves the order that waits for it; the largest one is left to time out.
-    client.raise_event(&instances[1.min(instances.len() - 1)], APPROVAL, "Margaret").await?;
+    client
+        .raise_event(&instances[1.min(instances.len() - 1)], APPROVAL, "Margaret")
+        .await?;
 
     for instance in &instances {
         let status = client.wait_for_orchestration(instance, DEADLINE).await?;
-        println!("{:>6} ms  {instance} {}", started.elapsed().as_millis(), outcome(status));
+        println!(
+            "{:>6} ms  {instance} {}",
+            started.elapsed().as_millis(),
+            outcome(status)
+        );
     }
     let used = store.container().usage().total();
     println!(
@@ -69,9 +82,10 @@ async fn main() -> Result<(), Failure> {
 }
 
 fn read_orders(path: &str) -> Result<Vec<Order>, Failure> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?;
-    let orders: Vec<Order> =
-        serde_json::from_str(&text).map_err(|error| format!("{path} is not a list of orders: {error}"))?;
+    let text =
+        std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?;
+    let orders: Vec<Order> = serde_json::from_str(&text)
+        .map_err(|error| format!("{path} is not a list of orders: {error}"))?;
     if orders.is_empty() {
         return Err(format!("{path} holds no orders").into());
     }
@@ -81,7 +95,8 @@ fn read_orders(path: &str) -> Result<Vec<Order>, Failure> {
 /// The account from the environment, or an emulator that lives as long as this process.
 async fn open() -> Result<(CosmosDBProvider, Option<Emulator>), Failure> {
     if std::env::var_os("COSMOS_ENDPOINT").is_some() {
-        let provider = CosmosDBProvider::new_with_config(CosmosDBProviderConfig::from_env()?).await?;
+        let provider =
+            CosmosDBProvider::new_with_config(CosmosDBProviderConfig::from_env()?).await?;
         return Ok((provider, None));
     }
     let emulator = Emulator::start().await?;
@@ -97,7 +112,9 @@ fn outcome(status: OrchestrationStatus) -> String {
             details: ErrorDetails::Application { message, .. },
             ..
         } => format!("failed: {message}"),
-        OrchestrationStatus::Failed { details, .. } => format!("failed: {}", details.display_message()),
+        OrchestrationStatus::Failed { details, .. } => {
+            format!("failed: {}", details.display_message())
+        }
         OrchestrationStatus::Running { .. } => "still running".to_owned(),
         OrchestrationStatus::NotFound => "unknown".to_owned(),
     }

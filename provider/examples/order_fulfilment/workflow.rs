@@ -55,10 +55,13 @@ pub fn activities() -> ActivityRegistry {
             }
             Ok(format!("reservation of {sku}"))
         })
-        .register("Release", |_: ActivityContext, reservation: String| async move {
-            println!("           {reservation} released");
-            Ok(reservation)
-        })
+        .register(
+            "Release",
+            |_: ActivityContext, reservation: String| async move {
+                println!("           {reservation} released");
+                Ok(reservation)
+            },
+        )
         .register("Charge", |_: ActivityContext, amount: String| async move {
             Ok(format!("receipt over {amount}"))
         })
@@ -71,10 +74,14 @@ pub fn activities() -> ActivityRegistry {
 /// The orchestration.
 pub fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
-        .register(FULFIL, |ctx: OrchestrationContext, input: String| async move {
-            let order: Order = serde_json::from_str(&input).map_err(|error| error.to_string())?;
-            fulfil(&ctx, &order).await
-        })
+        .register(
+            FULFIL,
+            |ctx: OrchestrationContext, input: String| async move {
+                let order: Order =
+                    serde_json::from_str(&input).map_err(|error| error.to_string())?;
+                fulfil(&ctx, &order).await
+            },
+        )
         .build()
 }
 
@@ -103,7 +110,10 @@ async fn fulfil(ctx: &OrchestrationContext, order: &Order) -> Result<String, Str
     ctx.set_custom_status("packing");
     ctx.schedule_timer(PACKING).await;
     let parcel = ctx.schedule_activity("Ship", &*order.customer).await?;
-    Ok(format!("shipped: {parcel}, {receipt}, {} items", reserved.len()))
+    Ok(format!(
+        "shipped: {parcel}, {receipt}, {} items",
+        reserved.len()
+    ))
 }
 
 /// Waits for the approval, but not for ever.

@@ -39,14 +39,19 @@ async fn main() -> Result<(), Failure> {
     let provider = Arc::new(CosmosDBProvider::on(shop.view(), &config));
 
     let runtime =
-        Runtime::start_with_store(provider.clone(), activities(shop.clone()), orchestrations()).await;
+        Runtime::start_with_store(provider.clone(), activities(shop.clone()), orchestrations())
+            .await;
     let client = Client::new(provider);
     for customer in ["Ada", "Grace"] {
-        client.start_orchestration(&format!("checkout-{customer}"), "Checkout", customer).await?;
+        client
+            .start_orchestration(&format!("checkout-{customer}"), "Checkout", customer)
+            .await?;
     }
     for customer in ["Ada", "Grace"] {
         let instance = format!("checkout-{customer}");
-        client.wait_for_orchestration(&instance, Duration::from_secs(20)).await?;
+        client
+            .wait_for_orchestration(&instance, Duration::from_secs(20))
+            .await?;
     }
 
     // Served by the composite index that `Order` declares; an unindexed field would not compile here.
@@ -54,7 +59,10 @@ async fn main() -> Result<(), Failure> {
         .filter(Order::STATE.eq(OrderState::Open))
         .order_by(Order::BY_TOTAL.desc());
     for order in shop.query(open).all().await? {
-        println!("{} ordered for {} cents", order.document.customer, order.document.total_cents);
+        println!(
+            "{} ordered for {} cents",
+            order.document.customer, order.document.total_cents
+        );
     }
     runtime.shutdown(None).await;
     Ok(())
@@ -62,14 +70,17 @@ async fn main() -> Result<(), Failure> {
 
 fn activities(shop: ContainerClient<Shop>) -> ActivityRegistry {
     ActivityRegistry::builder()
-        .register("PlaceOrder", move |ctx: ActivityContext, customer: String| {
-            let shop = shop.clone();
-            async move {
-                place_order(&shop, ctx.instance_id(), &customer)
-                    .await
-                    .map_err(|error| error.to_string())
-            }
-        })
+        .register(
+            "PlaceOrder",
+            move |ctx: ActivityContext, customer: String| {
+                let shop = shop.clone();
+                async move {
+                    place_order(&shop, ctx.instance_id(), &customer)
+                        .await
+                        .map_err(|error| error.to_string())
+                }
+            },
+        )
         .build()
 }
 
@@ -108,9 +119,12 @@ async fn place_order(
 
 fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
-        .register("Checkout", |ctx: OrchestrationContext, customer: String| async move {
-            ctx.schedule_activity("PlaceOrder", customer).await
-        })
+        .register(
+            "Checkout",
+            |ctx: OrchestrationContext, customer: String| async move {
+                ctx.schedule_activity("PlaceOrder", customer).await
+            },
+        )
         .build()
 }
 

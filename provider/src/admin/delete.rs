@@ -36,7 +36,9 @@ pub(crate) async fn delete(
             if found.is_some_and(|stored| stored.document.status == Status::Running) {
                 return Err(ProviderError::permanent(
                     DELETE,
-                    format!("instance {id} is still running; cancel it first, or delete it with force"),
+                    format!(
+                        "instance {id} is still running; cancel it first, or delete it with force"
+                    ),
                 ));
             }
         }
@@ -46,7 +48,9 @@ pub(crate) async fn delete(
             if !ids.contains(&child) {
                 return Err(ProviderError::permanent(
                     DELETE,
-                    format!("instance {id} has a child {child} that is not to be deleted; read the tree again"),
+                    format!(
+                        "instance {id} has a child {child} that is not to be deleted; read the tree again"
+                    ),
                 ));
             }
         }
@@ -68,9 +72,14 @@ pub(crate) async fn delete_bulk(
     let container = &provider.inner.container;
     let ended = Instance::STATUS.is_in([Status::Completed, Status::Failed, Status::ContinuedAsNew]);
     let root = Instance::PARENT_INSTANCE_ID.is_null() | !Instance::PARENT_INSTANCE_ID.is_defined();
-    let roots =
-        instances::filtered(container, "delete_instance_bulk", filter, ended & root, DEFAULT_LIMIT)
-            .await?;
+    let roots = instances::filtered(
+        container,
+        "delete_instance_bulk",
+        filter,
+        ended & root,
+        DEFAULT_LIMIT,
+    )
+    .await?;
     let mut result = DeleteInstanceResult::default();
     for root in roots {
         let tree = provider.get_instance_tree(&root).await?;

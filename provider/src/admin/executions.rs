@@ -25,9 +25,16 @@ pub(crate) async fn list(
     }
     let failed = |error| provider_error(LIST, &error);
     let ended = Query::<Execution>::in_partition(instance_id).values(Execution::EXECUTION_ID);
-    let mut found: BTreeSet<u64> = container.query(ended).all().await.map_err(failed)?.into_iter().collect();
+    let mut found: BTreeSet<u64> = container
+        .query(ended)
+        .all()
+        .await
+        .map_err(failed)?
+        .into_iter()
+        .collect();
     // Of executions that `duroxide-cdb` has ended, only the history tells.
-    let told = Query::<HistorySegment>::in_partition(instance_id).values(HistorySegment::EXECUTION_ID);
+    let told =
+        Query::<HistorySegment>::in_partition(instance_id).values(HistorySegment::EXECUTION_ID);
     found.extend(container.query(told).all().await.map_err(failed)?);
     found.insert(stored.document.current_execution_id);
     Ok(found.into_iter().collect())
@@ -59,7 +66,10 @@ pub(crate) async fn info(
             execution_id,
             status: instance.status.to_string(),
             output: instance.output,
-            started_at: instance.started_at.unwrap_or(instance.created_at).as_millis(),
+            started_at: instance
+                .started_at
+                .unwrap_or(instance.created_at)
+                .as_millis(),
             completed_at: instance.completed_at.map(cdb_model::Timestamp::as_millis),
             event_count,
         });

@@ -34,7 +34,9 @@ async fn ids(
 }
 
 /// Implements `ProviderAdmin::list_instances`.
-pub(crate) async fn list(container: &ContainerClient<Durable>) -> Result<Vec<String>, ProviderError> {
+pub(crate) async fn list(
+    container: &ContainerClient<Durable>,
+) -> Result<Vec<String>, ProviderError> {
     ids(container, "list_instances", visible(), None).await
 }
 

@@ -10,11 +10,19 @@ use crate::documents::{
 use crate::error::provider_error;
 
 /// Implements `ProviderAdmin::get_system_metrics`.
-pub(crate) async fn system(container: &ContainerClient<Durable>) -> Result<SystemMetrics, ProviderError> {
+pub(crate) async fn system(
+    container: &ContainerClient<Durable>,
+) -> Result<SystemMetrics, ProviderError> {
     const METRICS: &str = "get_system_metrics";
     let failed = |error| provider_error(METRICS, &error);
     let instances = |filter: Filter<Instance>| {
-        container.query(Query::<Instance>::across_partitions().filter(filter).count()).all()
+        container
+            .query(
+                Query::<Instance>::across_partitions()
+                    .filter(filter)
+                    .count(),
+            )
+            .all()
     };
     let with = |status: Status| Instance::STATUS.eq(status);
     let (total, running, completed, failed_instances, executions, events) = futures::try_join!(
@@ -22,7 +30,9 @@ pub(crate) async fn system(container: &ContainerClient<Durable>) -> Result<Syste
         instances(with(Status::Running)),
         instances(with(Status::Completed)),
         instances(with(Status::Failed)),
-        container.query(Query::<Execution>::across_partitions().count()).all(),
+        container
+            .query(Query::<Execution>::across_partitions().count())
+            .all(),
         container
             .query(Query::<HistorySegment>::across_partitions().sum(HistorySegment::EVENT_COUNT))
             .all(),
@@ -41,7 +51,9 @@ pub(crate) async fn system(container: &ContainerClient<Durable>) -> Result<Syste
 }
 
 /// Implements `ProviderAdmin::get_queue_depths`.
-pub(crate) async fn queue_depths(container: &ContainerClient<Durable>) -> Result<QueueDepths, ProviderError> {
+pub(crate) async fn queue_depths(
+    container: &ContainerClient<Durable>,
+) -> Result<QueueDepths, ProviderError> {
     const DEPTHS: &str = "get_queue_depths";
     let now = container.now();
     let messages = Query::<OrchestratorItem>::across_partitions()
@@ -59,7 +71,8 @@ pub(crate) async fn queue_depths(container: &ContainerClient<Durable>) -> Result
         container.query(activities).all(),
     )
     .map_err(|error| provider_error(DEPTHS, &error))?;
-    let depth = |counts: Vec<u64>| usize::try_from(counts.iter().sum::<u64>()).unwrap_or(usize::MAX);
+    let depth =
+        |counts: Vec<u64>| usize::try_from(counts.iter().sum::<u64>()).unwrap_or(usize::MAX);
     Ok(QueueDepths {
         orchestrator_queue: depth(messages),
         worker_queue: depth(activities),

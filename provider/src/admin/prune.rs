@@ -31,7 +31,9 @@ pub(crate) async fn prune(
         .collect();
     executions.sort_by_key(|execution| std::cmp::Reverse(execution.execution_id));
     // The newest execution counts among those that are kept, and is kept in any case.
-    let kept = options.keep_last.map_or(0, |keep| usize::try_from(keep).unwrap_or(usize::MAX));
+    let kept = options
+        .keep_last
+        .map_or(0, |keep| usize::try_from(keep).unwrap_or(usize::MAX));
     let before = options.completed_before.map(Timestamp::from_millis);
     let mut result = PruneResult {
         instances_processed: 1,
@@ -56,9 +58,14 @@ pub(crate) async fn prune_bulk(
     options: &PruneOptions,
 ) -> Result<PruneResult, ProviderError> {
     let everything = Filter::all();
-    let found =
-        instances::filtered(container, "prune_executions_bulk", filter, everything, DEFAULT_LIMIT)
-            .await?;
+    let found = instances::filtered(
+        container,
+        "prune_executions_bulk",
+        filter,
+        everything,
+        DEFAULT_LIMIT,
+    )
+    .await?;
     let mut result = PruneResult::default();
     for instance_id in found {
         let pruned = prune(container, &instance_id, options).await?;

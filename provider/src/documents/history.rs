@@ -9,7 +9,10 @@ use super::Status;
 /// The events that one turn appended to one execution, or, written by `duroxide-cdb`, a single event.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
-#[document(type = "history", id = "{instance_id}:history:{execution_id}:{event_id}")]
+#[document(
+    type = "history",
+    id = "{instance_id}:history:{execution_id}:{event_id}"
+)]
 pub struct HistorySegment {
     /// The instance.
     #[document(partition_key)]

@@ -70,7 +70,10 @@ impl OrchestratorItem {
 /// An activity to run.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
-#[document(type = "worker_queue", id = "{instance_id}:work:{execution_id}:{activity_id}")]
+#[document(
+    type = "worker_queue",
+    id = "{instance_id}:work:{execution_id}:{activity_id}"
+)]
 #[document(composite(BY_DUE = r#type, visible_at))]
 pub struct WorkerItem {
     /// The instance that scheduled it.
@@ -197,12 +200,12 @@ fn execution_of(item: &WorkItem) -> Option<u64> {
 /// It is stored, so it must be the same on every platform and compiler, which the standard library's hasher does not
 /// promise.
 pub fn dispatch_slot(instance_id: &str) -> u8 {
-    let hash = instance_id
-        .bytes()
-        .fold(0x811c_9dc5_u32, |hash, byte| {
-            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-        });
-    hash.to_be_bytes().into_iter().fold(0, |slot, byte| slot ^ byte)
+    let hash = instance_id.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    });
+    hash.to_be_bytes()
+        .into_iter()
+        .fold(0, |slot, byte| slot ^ byte)
 }
 
 #[cfg(test)]

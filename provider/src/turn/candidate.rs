@@ -56,7 +56,8 @@ pub(crate) async fn fetch(
 ) -> Result<Option<(OrchestrationItem, String, u32)>, ProviderError> {
     let mut waiter = inner.orchestrations.wait(patience);
     while let Some(candidate) = waiter.next(|_| true, || poll(inner)).await? {
-        let Some(claim) = Claim::try_new(inner, &candidate.instance_id, lock_timeout, filter) else {
+        let Some(claim) = Claim::try_new(inner, &candidate.instance_id, lock_timeout, filter)
+        else {
             continue;
         };
         if let Some(fetched) = attempt(inner, &claim, &candidate, filter, lock_timeout).await? {
@@ -113,7 +114,11 @@ async fn attempt(
             // One unreadable instance must not keep its dispatcher from all others.
             tracing::error!(instance = %instance_id, %error, "instance cannot be loaded");
             claim.avoid(AVOID_UNFIT, None);
-            return if error.is_retryable() { Err(error) } else { Ok(None) };
+            return if error.is_retryable() {
+                Err(error)
+            } else {
+                Ok(None)
+            };
         }
     };
     match judge(inner, &loaded, filter).await? {
@@ -225,7 +230,9 @@ impl<'a> Claim<'a> {
         let now = inner.container.now();
         inner
             .turns
-            .claim(instance_id, (now, now + lock_timeout), number, |pinned| supports(filter, pinned))
+            .claim(instance_id, (now, now + lock_timeout), number, |pinned| {
+                supports(filter, pinned)
+            })
             .then(|| Self {
                 inner,
                 instance_id: instance_id.to_owned(),
@@ -236,12 +243,16 @@ impl<'a> Claim<'a> {
 
     fn avoid(&self, duration: Duration, pinned: Option<u64>) {
         let now = self.inner.container.now();
-        self.inner.turns.avoid(&self.instance_id, (now, now + duration), pinned);
+        self.inner
+            .turns
+            .avoid(&self.instance_id, (now, now + duration), pinned);
         self.inner.hint_instance(&self.instance_id, None, duration);
     }
 
     fn lasts_until(&self, until: Timestamp) {
-        self.inner.turns.extend(&self.instance_id, self.number, until);
+        self.inner
+            .turns
+            .extend(&self.instance_id, self.number, until);
     }
 
     fn keep(mut self) {

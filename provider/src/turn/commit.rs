@@ -68,7 +68,8 @@ pub(crate) async fn commit(
         &result.cancelled,
     )
     .map_err(|error| unreadable(ACK, error))?;
-    let segments = pack_history(origin.instance_id, &result).map_err(|error| unreadable(ACK, error))?;
+    let segments =
+        pack_history(origin.instance_id, &result).map_err(|error| unreadable(ACK, error))?;
 
     let committed = send(inner, &mut turn, &result, &segments, &origin, outgoing).await?;
     inner.finish_turn(&mut turn, std::time::Duration::ZERO);
@@ -101,7 +102,9 @@ async fn send(
         let mut batch = turn_itself(turn, result, segments, origin.now)
             .map_err(|error| unreadable(ACK, error))?;
         let fitted = outgoing.take().unwrap_or_default().fit(origin, &batch);
-        let workers = fitted.add_to(&mut batch).map_err(|error| unreadable(ACK, error))?;
+        let workers = fitted
+            .add_to(&mut batch)
+            .map_err(|error| unreadable(ACK, error))?;
         match inner.container.execute(&batch).await {
             Ok(outcome) => return Ok(committed(fitted, origin, &workers, Some(&outcome))),
             Err(error) if error.is_ambiguous() || error.is_precondition_failed() => {
@@ -192,11 +195,15 @@ fn advance(turn: &Turn, result: &TurnResult, new_documents: u64, now: Timestamp)
         instance.orchestration_name.clone_from(name);
     }
     if metadata.orchestration_version.is_some() {
-        instance.orchestration_version.clone_from(&metadata.orchestration_version);
+        instance
+            .orchestration_version
+            .clone_from(&metadata.orchestration_version);
     }
     // A parent is for life: the first one stays.
     if instance.parent_instance_id.is_none() {
-        instance.parent_instance_id.clone_from(&metadata.parent_instance_id);
+        instance
+            .parent_instance_id
+            .clone_from(&metadata.parent_instance_id);
     }
     if let Some(version) = &metadata.pinned_duroxide_version {
         instance.pinned_duroxide_version_packed = Some(pack_version(version));
@@ -225,7 +232,9 @@ fn ended_execution(before: &Instance, now: Timestamp) -> Execution {
         status: before.status.clone(),
         output: before.output.clone(),
         started_at: before.started_at.unwrap_or(before.created_at),
-        completed_at: before.completed_at.or(before.status.is_terminal().then_some(now)),
+        completed_at: before
+            .completed_at
+            .or(before.status.is_terminal().then_some(now)),
     }
 }
 
@@ -247,7 +256,11 @@ fn pack_history(
             end += 1;
         }
         let (chunk, later) = rest.split_at(end);
-        segments.extend(HistorySegment::pack(instance_id, result.execution_id, chunk)?);
+        segments.extend(HistorySegment::pack(
+            instance_id,
+            result.execution_id,
+            chunk,
+        )?);
         rest = later;
     }
     Ok(segments)

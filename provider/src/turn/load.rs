@@ -116,7 +116,9 @@ async fn read(
     let wanted = Filter::<Durable>::of_type::<Instance>()
         | Filter::of_type::<KeyValue>()
         | Filter::of_type::<KeyValueDelta>()
-        | OrchestratorItem::VISIBLE_AT.le(inner.container.now()).within()
+        | OrchestratorItem::VISIBLE_AT
+            .le(inner.container.now())
+            .within()
         | HistorySegment::EXECUTION_ID.eq(execution_id).within();
     let mut pages = inner
         .container
@@ -150,10 +152,20 @@ fn sort_out(
         execution_id,
     };
     for row in rows {
-        let Stored { id, document, etag, timestamp } = row;
+        let Stored {
+            id,
+            document,
+            etag,
+            timestamp,
+        } = row;
         macro_rules! stored {
             ($document:expr) => {
-                Stored { id, document: $document, etag, timestamp }
+                Stored {
+                    id,
+                    document: $document,
+                    etag,
+                    timestamp,
+                }
             };
         }
         match document {
@@ -169,16 +181,14 @@ fn sort_out(
         }
     }
     loaded.messages.sort_by(|a, b| {
-        let key = |item: &Stored<OrchestratorItem>| {
-            (item.document.visible_at, item.document.enqueued_at)
-        };
+        let key =
+            |item: &Stored<OrchestratorItem>| (item.document.visible_at, item.document.enqueued_at);
         key(a).cmp(&key(b)).then_with(|| a.id.cmp(&b.id))
     });
     loaded.messages.truncate(MAX_MESSAGES);
     for message in &loaded.messages {
-        let item = serde_json::from_str(&message.document.work_item).map_err(|error| {
-            unreadable(FETCH, format!("message `{}`: {error}", message.id))
-        })?;
+        let item = serde_json::from_str(&message.document.work_item)
+            .map_err(|error| unreadable(FETCH, format!("message `{}`: {error}", message.id)))?;
         loaded.work_items.push(item);
     }
     loaded.segments.sort_by_key(|segment| segment.event_id);
@@ -209,7 +219,13 @@ pub(crate) async fn complete(
 }
 
 async fn segments(inner: &Inner, loaded: &Loaded) -> Result<Vec<HistorySegment>, ProviderError> {
-    history::read_segments(&inner.container, FETCH, &loaded.instance_id, loaded.execution_id).await
+    history::read_segments(
+        &inner.container,
+        FETCH,
+        &loaded.instance_id,
+        loaded.execution_id,
+    )
+    .await
 }
 
 /// Deletes queued events that came before their orchestration.
@@ -286,8 +302,16 @@ fn identity(
         }
     }
     for message in messages {
-        if let WorkItem::StartOrchestration { orchestration, version, .. }
-        | WorkItem::ContinueAsNew { orchestration, version, .. } = message
+        if let WorkItem::StartOrchestration {
+            orchestration,
+            version,
+            ..
+        }
+        | WorkItem::ContinueAsNew {
+            orchestration,
+            version,
+            ..
+        } = message
         {
             return (orchestration.clone(), version.clone());
         }

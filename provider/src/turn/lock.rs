@@ -97,7 +97,9 @@ async fn relock(
     batch
         .delete_stored(stored)
         .map_err(|error| unreadable(FETCH, error))?;
-    let created = batch.create(locked).map_err(|error| unreadable(FETCH, error))?;
+    let created = batch
+        .create(locked)
+        .map_err(|error| unreadable(FETCH, error))?;
     Ok(inner
         .container
         .execute(&batch)

@@ -43,7 +43,13 @@ impl Outgoing {
     ) -> Result<Self, serde_json::Error> {
         let cancelled: HashSet<_> = cancelled
             .iter()
-            .map(|activity| (&*activity.instance, activity.execution_id, activity.activity_id))
+            .map(|activity| {
+                (
+                    &*activity.instance,
+                    activity.execution_id,
+                    activity.activity_id,
+                )
+            })
             .collect();
         let mut sorted = Self::default();
         let mut others: BTreeMap<&str, Vec<IntentItem>> = BTreeMap::new();
@@ -51,17 +57,24 @@ impl Outgoing {
             let Some(worker) = WorkerItem::new(item, origin.now)? else {
                 continue;
             };
-            if cancelled.contains(&(&*worker.instance_id, worker.execution_id, worker.activity_id)) {
+            if cancelled.contains(&(
+                &*worker.instance_id,
+                worker.execution_id,
+                worker.activity_id,
+            )) {
                 continue;
             }
             if worker.instance_id == origin.instance_id {
                 sorted.workers.push(worker);
             } else {
-                others.entry(target_instance(item)).or_default().push(IntentItem {
-                    queue: IntentQueue::Worker,
-                    work_item: worker.work_item,
-                    visible_at: worker.visible_at,
-                });
+                others
+                    .entry(target_instance(item))
+                    .or_default()
+                    .push(IntentItem {
+                        queue: IntentQueue::Worker,
+                        work_item: worker.work_item,
+                        visible_at: worker.visible_at,
+                    });
             }
         }
         for (number, item) in orchestrator_items.iter().enumerate() {
@@ -69,7 +82,9 @@ impl Outgoing {
             let target = target_instance(item);
             if target == origin.instance_id {
                 let cause = format!("{}-{number}", origin.token);
-                sorted.own.push(OrchestratorItem::new(item, cause, visible_at, origin.now)?);
+                sorted
+                    .own
+                    .push(OrchestratorItem::new(item, cause, visible_at, origin.now)?);
             } else {
                 others.entry(target).or_default().push(IntentItem {
                     queue: IntentQueue::Orchestrator,
@@ -114,8 +129,16 @@ impl Outgoing {
     /// Makes room: when the rest does not fit beside `taken` operations and bytes, the own items leave as intents too.
     pub(super) fn fit(mut self, origin: &Origin<'_>, taken: &Batch<Durable>) -> Self {
         let bytes = |text: &str| text.len() + 512;
-        let size: usize = self.workers.iter().map(|item| bytes(&item.work_item)).sum::<usize>()
-            + self.own.iter().map(|item| bytes(&item.work_item)).sum::<usize>()
+        let size: usize = self
+            .workers
+            .iter()
+            .map(|item| bytes(&item.work_item))
+            .sum::<usize>()
+            + self
+                .own
+                .iter()
+                .map(|item| bytes(&item.work_item))
+                .sum::<usize>()
             + self
                 .intents
                 .iter()
@@ -129,16 +152,20 @@ impl Outgoing {
         if fits {
             return self;
         }
-        let workers = std::mem::take(&mut self.workers).into_iter().map(|item| IntentItem {
-            queue: IntentQueue::Worker,
-            work_item: item.work_item,
-            visible_at: item.visible_at,
-        });
-        let own = std::mem::take(&mut self.own).into_iter().map(|item| IntentItem {
-            queue: IntentQueue::Orchestrator,
-            work_item: item.work_item,
-            visible_at: item.visible_at,
-        });
+        let workers = std::mem::take(&mut self.workers)
+            .into_iter()
+            .map(|item| IntentItem {
+                queue: IntentQueue::Worker,
+                work_item: item.work_item,
+                visible_at: item.visible_at,
+            });
+        let own = std::mem::take(&mut self.own)
+            .into_iter()
+            .map(|item| IntentItem {
+                queue: IntentQueue::Orchestrator,
+                work_item: item.work_item,
+                visible_at: item.visible_at,
+            });
         let items: Vec<IntentItem> = workers.chain(own).collect();
         self.pack(origin, origin.instance_id, items);
         self
@@ -204,7 +231,12 @@ mod tests {
 
     #[test]
     fn messages_to_one_instance_travel_together() {
-        let items = [event("a", "1"), event("b", "2"), event("a", "3"), event("parent", "4")];
+        let items = [
+            event("a", "1"),
+            event("b", "2"),
+            event("a", "3"),
+            event("parent", "4"),
+        ];
         let sorted = Outgoing::sort(&ORIGIN, &[], &items, &[]).unwrap();
         assert_eq!(sorted.own.len(), 1);
         let targets: Vec<_> = sorted
@@ -218,7 +250,12 @@ mod tests {
     #[test]
     fn targets_never_share_an_intent() {
         let large = "x".repeat(INTENT_BYTES / 2);
-        let items = [event("a", &large), event("a", &large), event("a", "s"), event("b", "s")];
+        let items = [
+            event("a", &large),
+            event("a", &large),
+            event("a", "s"),
+            event("b", "s"),
+        ];
         let sorted = Outgoing::sort(&ORIGIN, &[], &items, &[]).unwrap();
         let targets: Vec<_> = sorted
             .intents

@@ -31,9 +31,15 @@ pub(crate) async fn renew(
     instance.locked_until = Some(now + extend_for);
     let key = InstanceKey::new(&*instance.instance_id);
     let patch = Patch::<Instance>::new().set(Instance::LOCKED_UNTIL, instance.locked_until);
-    match inner.container.patch_if_match(&key, &patch, &turn.instance.etag).await {
+    match inner
+        .container
+        .patch_if_match(&key, &patch, &turn.instance.etag)
+        .await
+    {
         Ok(written) => {
-            inner.turns.extend(&instance.instance_id, turn.claim, now + extend_for);
+            inner
+                .turns
+                .extend(&instance.instance_id, turn.claim, now + extend_for);
             turn.advance(instance, written.etag);
             Ok(())
         }

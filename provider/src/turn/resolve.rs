@@ -26,7 +26,8 @@ pub(super) async fn fate(
     turn: &Turn,
 ) -> Result<Fate, ProviderError> {
     let instance_id = &turn.instance.document.instance_id;
-    let Some(stored) = history::read_instance(&inner.container, operation, instance_id).await? else {
+    let Some(stored) = history::read_instance(&inner.container, operation, instance_id).await?
+    else {
         return Ok(Fate::Lost);
     };
     let token = Some(turn.token.as_str());

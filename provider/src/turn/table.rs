@@ -90,9 +90,9 @@ impl TurnTable {
     ) -> bool {
         let mut state = self.state();
         let avoided = state.avoided.get(instance_id);
-        if avoided.is_some_and(|avoided| {
-            avoided.until > now && !avoided.pinned.is_some_and(supports)
-        }) {
+        if avoided
+            .is_some_and(|avoided| avoided.until > now && !avoided.pinned.is_some_and(supports))
+        {
             return false;
         }
         if let Some(busy) = state.busy.get_mut(instance_id)
@@ -168,8 +168,9 @@ impl TurnTable {
     /// Forgets turns whose lock has ended long ago: their runtime gave up on them.
     pub(crate) fn sweep(&self, now: Timestamp) {
         self.state().turns.retain(|_, turn| {
-            turn.try_lock()
-                .map_or(true, |turn| turn.instance.document.locked_until >= Some(now))
+            turn.try_lock().map_or(true, |turn| {
+                turn.instance.document.locked_until >= Some(now)
+            })
         });
     }
 }

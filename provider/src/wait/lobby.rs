@@ -312,7 +312,10 @@ mod tests {
             .await;
         assert_eq!(found, Ok(None));
         // 20, 40, 80, 80, … ms: about one poll per 80 ms.
-        assert!((95..=105).contains(&polls.load(Ordering::Relaxed)), "{polls:?}");
+        assert!(
+            (95..=105).contains(&polls.load(Ordering::Relaxed)),
+            "{polls:?}"
+        );
     }
 
     #[tokio::test(start_paused = true)]

@@ -55,9 +55,10 @@ pub(crate) async fn abandon(
             }
             Ok(())
         }
-        Err(error) if error.is_not_found() || error.is_precondition_failed() => {
-            Err(lock_lost(ABANDON, "the activity was cancelled, or another worker took it"))
-        }
+        Err(error) if error.is_not_found() || error.is_precondition_failed() => Err(lock_lost(
+            ABANDON,
+            "the activity was cancelled, or another worker took it",
+        )),
         // Applied or not, the lock ends by itself.
         Err(error) => Err(provider_error(ABANDON, &error)),
     }

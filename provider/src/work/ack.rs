@@ -51,7 +51,9 @@ pub(crate) async fn ack(
         _ => inner.work.remove(&mut lock),
     }
     result?;
-    let touched = inner.sessions.touch(&inner.container, &lock.item.document, now);
+    let touched = inner
+        .sessions
+        .touch(&inner.container, &lock.item.document, now);
     match completion {
         Completion::None => {}
         Completion::Own(item) => {
@@ -106,13 +108,11 @@ async fn send(
             Err(error) => error,
         };
         if !error.is_ambiguous() {
-            return Err(
-                if error.is_not_found() || error.is_precondition_failed() {
-                    lock_lost(ACK, "the activity was cancelled, or another worker took it")
-                } else {
-                    provider_error(ACK, &error)
-                },
-            );
+            return Err(if error.is_not_found() || error.is_precondition_failed() {
+                lock_lost(ACK, "the activity was cancelled, or another worker took it")
+            } else {
+                provider_error(ACK, &error)
+            });
         }
         match read(inner, ACK, &lock.item).await? {
             Some(stored) if stored.document.lock_token.as_deref() == Some(&lock.token) => {
@@ -126,10 +126,7 @@ async fn send(
     Err(ProviderError::retryable(ACK, "the service did not answer"))
 }
 
-fn end(
-    lock: &WorkLock,
-    completion: &Completion,
-) -> Result<Batch<Durable>, BatchError> {
+fn end(lock: &WorkLock, completion: &Completion) -> Result<Batch<Durable>, BatchError> {
     let mut batch = Batch::new(&*lock.item.document.instance_id);
     // First, so that a lost lock shows up as this operation's 404 or 412.
     batch.delete_stored(&lock.item)?;

@@ -41,7 +41,9 @@ pub(crate) async fn fetch(
     let wanted = |candidate: &WorkerCandidate| {
         let item = &candidate.0.document;
         tags.matches(item.tag.as_deref())
-            && inner.sessions.may_fetch(item, session, inner.container.now())
+            && inner
+                .sessions
+                .may_fetch(item, session, inner.container.now())
     };
     let mut waiter = inner.activities.wait(patience);
     while let Some(candidate) = waiter.next(wanted, || poll(inner, session, tags)).await? {
@@ -71,7 +73,11 @@ async fn poll(
         free = free & tags;
     }
     if session.is_none() {
-        free = free & absent(WorkerItem::SESSION_ID.is_null(), WorkerItem::SESSION_ID.is_defined());
+        free = free
+            & absent(
+                WorkerItem::SESSION_ID.is_null(),
+                WorkerItem::SESSION_ID.is_defined(),
+            );
     }
     let slots = inner.leases.slots().await;
     if !slots.is_all() {
@@ -120,7 +126,11 @@ async fn attempt(
         None => None,
         Some(config) => {
             let now = inner.container.now();
-            match inner.sessions.claim(&inner.container, &seen.document, config, now).await? {
+            match inner
+                .sessions
+                .claim(&inner.container, &seen.document, config, now)
+                .await?
+            {
                 Some(claim) => Some(claim),
                 None => return Ok(None),
             }
@@ -235,11 +245,14 @@ impl<'a> Claim<'a> {
         lock_timeout: Duration,
     ) -> Option<Self> {
         let now = inner.container.now();
-        inner.work.claim(item, now, now + lock_timeout).then_some(Self {
-            inner,
-            item,
-            kept: false,
-        })
+        inner
+            .work
+            .claim(item, now, now + lock_timeout)
+            .then_some(Self {
+                inner,
+                item,
+                kept: false,
+            })
     }
 
     fn keep(mut self) {

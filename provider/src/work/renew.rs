@@ -44,7 +44,10 @@ pub(crate) async fn renew(
             let etag = outcome.etag(renewed).unwrap_or(&lock.item.etag).clone();
             inner.work.extend(&lock.item, now + extend_for);
             lock.advance(item, etag);
-            inner.sessions.touch(&inner.container, &lock.item.document, now).await;
+            inner
+                .sessions
+                .touch(&inner.container, &lock.item.document, now)
+                .await;
             Ok(())
         }
         Err(error) if error.is_ambiguous() => match read(inner, RENEW, &lock.item).await? {
@@ -53,11 +56,17 @@ pub(crate) async fn renew(
                 lock.advance(stored.document, stored.etag);
                 Ok(())
             }
-            _ => Err(lock_lost(RENEW, "the activity was cancelled, or another worker took it")),
+            _ => Err(lock_lost(
+                RENEW,
+                "the activity was cancelled, or another worker took it",
+            )),
         },
         Err(error) if error.is_not_found() || error.is_precondition_failed() => {
             inner.work.remove(&mut lock);
-            Err(lock_lost(RENEW, "the activity was cancelled, or another worker took it"))
+            Err(lock_lost(
+                RENEW,
+                "the activity was cancelled, or another worker took it",
+            ))
         }
         Err(error) => Err(provider_error(RENEW, &error)),
     }

@@ -21,7 +21,12 @@ pub(crate) struct WorkLock {
 impl WorkLock {
     /// Whether the lock still holds at `now`.
     pub(crate) fn holds(&self, now: Timestamp) -> bool {
-        !self.ended && self.item.document.locked_until.is_some_and(|until| until > now)
+        !self.ended
+            && self
+                .item
+                .document
+                .locked_until
+                .is_some_and(|until| until > now)
     }
 
     /// A write of ours succeeded and gave the item this version.

@@ -20,20 +20,33 @@ fn every_validation_function_of_the_installed_duroxide_is_called() {
     let mut missing = Vec::new();
     for entry in std::fs::read_dir(sources()).expect("the sources can be listed") {
         let path = entry.expect("an entry").path();
-        let module = path.file_stem().expect("a name").to_string_lossy().into_owned();
+        let module = path
+            .file_stem()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
         if module == "mod" {
             continue;
         }
         let text = std::fs::read_to_string(&path).expect("a source can be read");
-        for rest in text.lines().filter_map(|line| line.strip_prefix("pub async fn ")) {
-            let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        for rest in text
+            .lines()
+            .filter_map(|line| line.strip_prefix("pub async fn "))
+        {
+            let name: String = rest
+                .chars()
+                .take_while(|c| c.is_alphanumeric() || *c == '_')
+                .collect();
             count += 1;
             if !called.contains(&*name) {
                 missing.push(format!("{module}::{name}"));
             }
         }
     }
-    assert!(count >= 233, "only {count} functions found: has duroxide moved them?");
+    assert!(
+        count >= 233,
+        "only {count} functions found: has duroxide moved them?"
+    );
     assert!(missing.is_empty(), "not called: {missing:?}");
 }
 

@@ -17,7 +17,11 @@ impl ToTokens for ContainerImpl<'_> {
         let name = &model.ident;
         let text = name.to_string();
         let types: Vec<_> = model.documents.iter().map(|variant| &variant.ty).collect();
-        let variants: Vec<_> = model.documents.iter().map(|variant| &variant.ident).collect();
+        let variants: Vec<_> = model
+            .documents
+            .iter()
+            .map(|variant| &variant.ident)
+            .collect();
         let base = model.base.as_ref().map(|base| &base.ty);
         let inherited = |item: TokenStream| quote!(<#base as #private::Container>::#item);
         let discriminator = match &model.discriminator {

@@ -52,7 +52,10 @@ impl ToTokens for KeyImpls<'_> {
         let fields = model.key_fields();
         let idents: Vec<_> = fields.iter().map(|field| &field.ident).collect();
         let types: Vec<_> = fields.iter().map(|field| &field.ty).collect();
-        let writes = model.pattern.iter().map(|segment| write_segment(model, segment));
+        let writes = model
+            .pattern
+            .iter()
+            .map(|segment| write_segment(model, segment));
         let reads = reads(model);
         let located = located(model, &private);
         tokens.extend(quote! {

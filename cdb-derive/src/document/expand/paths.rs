@@ -29,7 +29,10 @@ impl ToTokens for PathConstants<'_> {
                     format!("`{}`{direction}", path.field)
                 })
                 .collect();
-            let doc = format!("Sorts by {}, served by a composite index.", words.join(", "));
+            let doc = format!(
+                "Sorts by {}, served by a composite index.",
+                words.join(", ")
+            );
             quote! {
                 #[doc = #doc]
                 pub const #constant: #private::Composite<#name> = #private::Composite::new(
