@@ -1,4 +1,48 @@
 //! Documents of Azure Cosmos DB as annotated structs.
+//!
+//! One derive says how a type is stored; from it come its ids, its partition key, typed paths, queries, patches, batches,
+//! and, together with the other types of its container, the indexing policy. Nothing here sends anything: that is
+//! the client's part (`cdb-client`).
+//!
+//! ```
+//! use cdb_model::{Batch, Container, Document, DocumentKey, Query};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Document, Serialize, Deserialize)]
+//! #[serde(rename_all = "camelCase")]
+//! #[document(type = "order", id = "order:{number}")]
+//! #[document(composite(BY_TOTAL = r#type, total_cents))]
+//! struct Order {
+//!     #[document(partition_key)]
+//!     customer_id: String,
+//!     number: u64,
+//!     #[document(index)]
+//!     total_cents: u64,
+//!     #[document(unindexed)]
+//!     remark: Option<String>,
+//! }
+//!
+//! #[derive(Container)]
+//! #[container(partition_key = "/customerId")]
+//! enum Shop {
+//!     Order(Order),
+//! }
+//!
+//! assert_eq!(OrderKey::new(7_u64).to_id().unwrap().as_str(), "order:7");
+//!
+//! // Only indexed paths have filters and sorts; a sort by several paths needs a declared composite.
+//! let large = Query::<Order>::in_partition("ada")
+//!     .filter(Order::TOTAL_CENTS.gt(10_000_u64))
+//!     .order_by(Order::BY_TOTAL.desc());
+//! let definition = Shop::definition();
+//! assert!(large.explain(definition.indexing_policy(), "type").is_served());
+//!
+//! let mut batch = Batch::<Shop>::new("ada");
+//! let order = Order { customer_id: "ada".into(), number: 7, total_cents: 9_900, remark: None };
+//! batch.create(&order).unwrap();
+//! let elsewhere = Order { customer_id: "grace".into(), ..order };
+//! assert!(batch.create(&elsewhere).is_err());
+//! ```
 
 #[doc(hidden)]
 #[path = "codegen_support.rs"]
@@ -33,10 +77,12 @@ pub use id::{IdError, IdPart, ItemId, SEPARATORS};
 pub use partition_key::{PartitionKey, PartitionKeyPart, PartitionKeyValue};
 pub use patch::{Counter, Patch, PatchBody, PatchError, PatchOperation};
 pub use path::{Fixed, Indexed, Patchable, Path, Unindexed};
-pub use policy::{CompositeIndexPath, ExcludedPath, IncludedPath, IndexingMode, IndexingPolicy};
+pub use policy::{
+    CompositeIndexPath, Drift, ExcludedPath, IncludedPath, IndexingMode, IndexingPolicy,
+};
 pub use query::{
-    Composite, CountQuery, Fetch, Filter, Filterable, Operand, Order, Parameter, QueriedIn, Query,
-    Queryable, RowForm, Scope, SortKey, Statement, Summand, Text, ValueQuery,
+    Composite, CountQuery, CriteriaError, Criterion, Explanation, Fetch, Filter, Filterable, Operand, Operator, Order, Parameter, QueriedIn, Query,
+    Queryable, RowForm, Scope, SortCriterion, SortKey, Statement, Summand, Text, ValueQuery,
 };
 pub use shape::{
     CompositePath, CompositeShape, CompositeTarget, Direction, DocumentShape, FieldIndexing,

@@ -1,6 +1,8 @@
 //! Typed queries: what is asked, where, in which order, and how a row is read.
 
 mod builder;
+mod criteria;
+mod explain;
 mod filter;
 mod order;
 mod queryable;
@@ -8,10 +10,11 @@ mod sql;
 mod statement;
 
 pub use builder::{CountQuery, Query, Summand, ValueQuery};
-pub(crate) use filter::{Comparison, Predicate};
+pub use criteria::{CriteriaError, Criterion, Operator, SortCriterion};
+pub use explain::Explanation;
 pub use filter::{Filter, Filterable, Operand, Text};
-pub(crate) use order::OrderTerm;
 pub use order::{Composite, Order};
 pub use queryable::{QueriedIn, Queryable, read_any, read_document};
-pub(crate) use sql::{patch_condition, readable};
+pub(crate) use sql::patch_condition;
+use sql::readable;
 pub use statement::{Fetch, Parameter, RowForm, Scope, SortKey, Statement};

@@ -1,0 +1,235 @@
+//! Which index serves a query, by the service's rules, and what is left to be looked at document by document.
+//!
+//! The rules (indexing policy overview): equality, range, `IN`, `STARTSWITH`, `IS_DEFINED` and `ARRAY_CONTAINS` on a
+//! path use its range index; a composite serves a filter only when all of its paths are filtered, equalities first and
+//! at most one range, last; a sort by one path needs that path's index, a sort by several a composite with exactly these
+//! paths in these directions, or all of them inverted. Negations are not served.
+
+use std::fmt;
+
+use super::builder::Query;
+use super::filter::{Comparison, Predicate};
+use super::order::OrderTerm;
+use super::statement::Scope;
+use super::{Queryable, readable};
+use crate::policy::{IndexingPolicy, policy_path};
+use crate::shape::{CompositeTarget, Direction};
+
+/// What serves a query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// The condition, for people.
+    pub condition: String,
+    /// Whether the query asks one logical partition.
+    pub one_partition: bool,
+    /// Range indexes that narrow the search, as policy paths.
+    pub range_indexes: Vec<String>,
+    /// Composite indexes that narrow the search or sort, as lists of policy paths.
+    pub composite_indexes: Vec<String>,
+    /// Conditions that no index narrows: checked on every document that the others leave.
+    pub leftover: Vec<String>,
+    /// Sorts that no index serves: the service refuses the query.
+    pub refused: Vec<String>,
+}
+
+impl Explanation {
+    /// Whether an index (or the partition key) narrows the search and every sort has its index.
+    pub fn is_served(&self) -> bool {
+        self.refused.is_empty()
+            && (self.one_partition
+                || !self.range_indexes.is_empty()
+                || !self.composite_indexes.is_empty())
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = match (self.refused.is_empty(), self.is_served()) {
+            (false, _) => "refused by the service",
+            (true, true) => "served by an index",
+            (true, false) => "scans every document",
+        };
+        writeln!(f, "{verdict}: {}", self.condition)?;
+        if self.one_partition {
+            writeln!(f, "  within one partition")?;
+        }
+        for (label, entries) in [
+            ("range index", &self.range_indexes),
+            ("composite index", &self.composite_indexes),
+            ("checked per document", &self.leftover),
+            ("no index for the sort by", &self.refused),
+        ] {
+            for entry in entries {
+                writeln!(f, "  {label} {entry}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<T: Queryable> Query<T> {
+    /// Says which index of a policy serves this query. `discriminator` is the container's, usually `type`.
+    pub fn explain(&self, policy: &IndexingPolicy, discriminator: &str) -> Explanation {
+        let mut explainer = Explainer {
+            policy,
+            discriminator,
+            equalities: Vec::new(),
+            ranges: Vec::new(),
+            found: Explanation {
+                condition: readable(&self.parts.predicate, discriminator),
+                one_partition: matches!(self.parts.scope, Scope::Partition(_)),
+                range_indexes: Vec::new(),
+                composite_indexes: Vec::new(),
+                leftover: Vec::new(),
+                refused: Vec::new(),
+            },
+        };
+        explainer.predicate(&self.parts.predicate);
+        explainer.composites_for_filters();
+        explainer.sort(&self.parts.order);
+        explainer.found
+    }
+}
+
+struct Explainer<'a> {
+    policy: &'a IndexingPolicy,
+    discriminator: &'a str,
+    equalities: Vec<String>,
+    ranges: Vec<String>,
+    found: Explanation,
+}
+
+impl Explainer<'_> {
+    fn is_indexed(&self, path: &str) -> bool {
+        let exact = format!("{path}/?");
+        let elements = format!("{path}/[]/?");
+        let mut included = self.policy.included_paths.iter();
+        path == "/id" || path == "/_ts" || included.any(|entry| entry.path == exact || entry.path == elements)
+    }
+
+    /// Notes a condition on one path; whether an index serves it.
+    fn on_path(&mut self, pointer: &str, equality: bool) -> bool {
+        let path = policy_path(pointer);
+        if !self.is_indexed(&path) {
+            return false;
+        }
+        if !self.found.range_indexes.contains(&path) {
+            self.found.range_indexes.push(path.clone());
+        }
+        if equality {
+            self.equalities.push(path);
+        } else {
+            self.ranges.push(path);
+        }
+        true
+    }
+
+    fn predicate(&mut self, predicate: &Predicate) {
+        let served = match predicate {
+            Predicate::All | Predicate::Never => true,
+            Predicate::And(parts) => {
+                for part in parts {
+                    self.predicate(part);
+                }
+                true
+            }
+            Predicate::IsType(_) => {
+                let path = format!("/{}", self.discriminator);
+                self.on_path(&path, true)
+            }
+            Predicate::Compare(path, Comparison::Equal, _) => self.on_path(path, true),
+            Predicate::Compare(_, Comparison::NotEqual, _) | Predicate::Not(_) => false,
+            Predicate::Compare(path, _, _)
+            | Predicate::In(path, _)
+            | Predicate::IsNull(path)
+            | Predicate::IsDefined(path)
+            | Predicate::StartsWith(path, _)
+            | Predicate::ArrayContains(path, _) => self.on_path(path, false),
+            Predicate::Or(parts) => self.alternatives(parts),
+        };
+        if !served {
+            self.found.leftover.push(readable(predicate, self.discriminator));
+        }
+    }
+
+    /// An alternative is served when each of its parts is narrowed by some index; composites do not count.
+    fn alternatives(&mut self, parts: &[Predicate]) -> bool {
+        let mut paths = Vec::new();
+        for part in parts {
+            let mut inner = Explainer {
+                policy: self.policy,
+                discriminator: self.discriminator,
+                equalities: Vec::new(),
+                ranges: Vec::new(),
+                found: Explanation {
+                    range_indexes: Vec::new(),
+                    composite_indexes: Vec::new(),
+                    leftover: Vec::new(),
+                    refused: Vec::new(),
+                    ..self.found.clone()
+                },
+            };
+            inner.predicate(part);
+            if inner.found.range_indexes.is_empty() {
+                return false;
+            }
+            paths.extend(inner.found.range_indexes);
+        }
+        for path in paths {
+            if !self.found.range_indexes.contains(&path) {
+                self.found.range_indexes.push(path);
+            }
+        }
+        true
+    }
+
+    fn composites_for_filters(&mut self) {
+        for index in &self.policy.composite_indexes {
+            let served = index.iter().enumerate().all(|(at, path)| {
+                self.equalities.contains(&path.path)
+                    || (at + 1 == index.len() && self.ranges.contains(&path.path))
+            });
+            if served {
+                let paths: Vec<_> = index.iter().map(|path| path.path.clone()).collect();
+                self.found.composite_indexes.push(paths.join(", "));
+            }
+        }
+    }
+
+    fn sort(&mut self, order: &[OrderTerm]) {
+        let wanted: Vec<(String, Direction)> = order
+            .iter()
+            .map(|term| match term.target {
+                CompositeTarget::Path(pointer) => (policy_path(pointer), term.direction),
+                CompositeTarget::Discriminator => {
+                    (policy_path(&format!("/{}", self.discriminator)), term.direction)
+                }
+            })
+            .collect();
+        let names = || wanted.iter().map(|(path, _)| path.clone()).collect::<Vec<_>>().join(", ");
+        match &*wanted {
+            [] => {}
+            [(path, _)] if self.is_indexed(path) => {
+                if !self.found.range_indexes.contains(path) {
+                    self.found.range_indexes.push(path.clone());
+                }
+            }
+            [_] => self.found.refused.push(names()),
+            several => {
+                let serves = |turn: fn(Direction) -> Direction| {
+                    self.policy.composite_indexes.iter().any(|index| {
+                        index.len() == several.len()
+                            && index.iter().zip(several).all(|(path, (name, direction))| {
+                                path.path == *name && path.order == turn(*direction)
+                            })
+                    })
+                };
+                if !serves(|direction| direction) && !serves(Direction::reversed) {
+                    self.found.refused.push(names());
+                } else if !self.found.composite_indexes.contains(&names()) {
+                    self.found.composite_indexes.push(names());
+                }
+            }
+        }
+    }
+}
