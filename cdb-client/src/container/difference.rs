@@ -1,11 +1,11 @@
 //! How a live container differs from the one that the model describes.
 //!
-//! The indexing policy is compared as sets: the service reorders paths, and adds its own (`/"_etag"/?`).
+//! What the service adds by itself, and the order it lists things in, are no differences.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-use cdb_model::{ContainerDefinition, UniqueKey};
+use cdb_model::{ContainerDefinition, Drift, UniqueKey};
 
 /// One thing in which a live container differs from its model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub enum Difference {
         /// The container's that the model does not know.
         unexpected: Vec<Vec<String>>,
     },
+    /// Another indexing policy.
+    Indexing(Drift),
 }
 
 impl Difference {
@@ -63,6 +65,7 @@ impl fmt::Display for Difference {
                 f,
                 "its unique keys lack {missing:?} and have {unexpected:?} besides; unique keys cannot be changed, use another container"
             ),
+            Self::Indexing(drift) => drift.fmt(f),
         }
     }
 }
@@ -91,6 +94,8 @@ pub(super) fn compare(model: &ContainerDefinition, live: &ContainerDefinition) -
         });
     }
     differences.extend(compare_unique_keys(model, live));
+    let drift = model.indexing_policy.drift_of(&live.indexing_policy);
+    differences.extend(drift.into_iter().map(Difference::Indexing));
     differences
 }
 

@@ -182,6 +182,29 @@ async fn other_differences_warn_or_fail_as_configured() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn another_indexing_policy_is_reported_path_by_path() {
+    let older = live(|live| {
+        live["indexingPolicy"]["includedPaths"] = json!([{"path": "/gone/?"}]);
+        live["uniqueKeyPolicy"] = json!({"uniqueKeys": [{"paths": ["/email"]}]});
+    });
+    let script = Script::new([older]);
+    let database = client(&script).database("db");
+    let differences = database.differences::<Shelf>("c").await.unwrap();
+    let said: Vec<String> = differences.iter().map(ToString::to_string).collect();
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(
+        said[0].contains("unique keys lack [] and have [[\"/email\"]]"),
+        "{said:?}"
+    );
+    assert!(said[1].contains("`/gone/?` is indexed"), "{said:?}");
+    assert!(
+        !differences
+            .iter()
+            .any(crate::container::Difference::is_fatal)
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn names_that_cannot_work_are_refused_before_anything_is_sent() {
     let script = Script::default();
     let database = client(&script).database("a/b");
