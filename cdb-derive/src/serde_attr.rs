@@ -21,7 +21,7 @@ pub(crate) struct SerdeField {
     pub(crate) rename: Option<String>,
     /// The word that keeps the field from being stored, or from being read back.
     pub(crate) skip: Option<(String, Span)>,
-    pub(crate) skip_serializing_if: bool,
+    pub(crate) skip_serializing_if: Option<Span>,
 }
 
 impl SerdeStruct {
@@ -68,10 +68,16 @@ impl SerdeField {
                 "skip" | "skip_serializing" | "skip_deserializing" => {
                     found.skip = Some((name.to_owned(), span));
                 }
-                "skip_serializing_if" => found.skip_serializing_if = true,
+                "skip_serializing_if" => found.skip_serializing_if = Some(span),
                 "flatten" => errors.push(mistake(
                     span,
                     "`flatten` hides which paths are stored; spell the fields out or put them under one field",
+                )),
+                "with" | "serialize_with" | "deserialize_with" => errors.push(mistake(
+                    span,
+                    format!(
+                        "`{name}` stores another form than the type's own, which keys, filters and patches use; give the field a type that serializes this way itself"
+                    ),
                 )),
                 _ => {}
             }

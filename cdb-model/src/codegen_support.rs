@@ -10,7 +10,9 @@ pub use core::result::Result;
 pub use std::vec;
 
 pub use crate::codec::{DecodeError, decode_fields};
-pub use crate::conflict::{check_limits, check_member};
+pub use crate::conflict::{
+    Place, check_discriminator, check_ids, check_indexing, check_limits, check_partition_key, check_ttl,
+};
 pub use crate::container::{Container, DefaultTtl, Extends, MemberOf};
 pub use crate::document::{Document, DocumentKey, LocatedKey, Stored};
 pub use crate::id::{IdError, IdReader, IdWriter, ItemId};
@@ -21,6 +23,22 @@ pub use crate::shape::{
     CompositePath, CompositeShape, CompositeTarget, Direction, DocumentShape, FieldIndexing,
     FieldShape, IdSegment,
 };
+
+/// What the service takes as a document's time to live: seconds from 1, or -1 for never.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a time to live",
+    label = "this field is marked `#[document(ttl)]`",
+    note = "use seconds as a `u32`, or an `Option` of it"
+)]
+pub trait TimeToLive {}
+
+impl TimeToLive for u32 {}
+impl TimeToLive for i32 {}
+impl TimeToLive for core::num::NonZeroU32 {}
+impl<T: TimeToLive> TimeToLive for Option<T> {}
+
+/// Compiles when `T` can be a time to live.
+pub const fn is_time_to_live<T: TimeToLive>() {}
 
 /// A discriminator that no type of the container has.
 pub fn unknown_type(container: &'static str, discriminator: &str) -> DecodeError {

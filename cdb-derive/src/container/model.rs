@@ -1,11 +1,9 @@
-//! The input that the expansion reads.
+//! The checked input of the expansion.
 
-use darling::error::Accumulator;
 use proc_macro2::Ident;
 use syn::Type;
 
-use super::attr::{RawContainer, TtlSetting};
-use crate::diag::{Mistakes, mistake};
+use super::attr::{ContainerSettings, RawContainer, RawVariant, TtlSetting};
 
 /// A container.
 #[derive(Debug)]
@@ -18,6 +16,7 @@ pub(super) struct ContainerModel {
     /// `None` when it is inherited.
     pub(super) discriminator: Option<String>,
     pub(super) default_ttl: Option<TtlSetting>,
+    /// The container that this one extends.
     pub(super) base: Option<Variant>,
     pub(super) documents: Vec<Variant>,
 }
@@ -29,84 +28,48 @@ pub(super) struct Variant {
     pub(super) ty: Type,
 }
 
-/// Builds the model; what is missing is said.
-pub(super) fn build(raw: RawContainer, errors: &mut Accumulator) -> Option<ContainerModel> {
-    let name = raw.ident;
+impl ContainerModel {
+    /// All variants, the extended container first.
+    pub(super) fn variants(&self) -> impl Iterator<Item = &Variant> {
+        self.base.iter().chain(&self.documents)
+    }
+}
+
+/// Builds the model.
+pub(super) fn build(raw: RawContainer) -> ContainerModel {
+    let krate = crate_path(&raw.settings);
     let settings = raw.settings;
-    let mut base = None;
-    let mut documents = Vec::new();
-    for variant in raw.variants {
-        let extends = variant.extends;
-        let variant = Variant {
-            ident: variant.ident,
-            ty: variant.ty,
-        };
-        if !extends.is_present() {
-            documents.push(variant);
-        } else if base.is_none() {
-            base = Some(variant);
-        } else {
-            errors.push(mistake(
-                extends.span(),
-                format!("`{name}` extends two containers; let one of them extend the other"),
-            ));
-        }
-    }
-    if base.is_some() {
-        let inherited = [
-            (
-                "partition_key",
-                settings.partition_key.as_ref().map(|value| value.span()),
-            ),
-            (
-                "discriminator",
-                settings.discriminator.as_ref().map(|value| value.span()),
-            ),
-        ];
-        for (word, span) in inherited {
-            if let Some(span) = span {
-                errors.push(mistake(
-                    span,
-                    format!(
-                        "`{word}` comes from the container that `{name}` extends; remove it here"
-                    ),
-                ));
-            }
-        }
-    } else if settings.partition_key.is_none() {
-        errors.push(mistake(
-            name.span(),
-            format!("`{name}` has no partition key; add `#[container(partition_key = \"/…\")]`"),
-        ));
-    }
-    errors.unless(base.is_some() || !documents.is_empty(), name.span(), || {
-        format!("`{name}` has no document types; add a variant for each")
-    });
-    let mut partition_key = Vec::new();
-    if let Some(paths) = &settings.partition_key {
-        for path in paths.split(',').map(str::trim) {
-            errors.unless(path.starts_with('/') && path.len() > 1, paths.span(), || {
-                format!("`{path}` is no path; a partition key path starts with `/`, for example `/instanceId`")
-            });
-            partition_key.push(path.to_owned());
-        }
-        errors.unless(partition_key.len() <= 3, paths.span(), || {
-            "a partition key has at most three levels".to_owned()
-        });
-    }
-    Some(ContainerModel {
-        krate: settings
-            .krate
-            .unwrap_or_else(|| syn::parse_quote!(::cdb_model)),
-        partition_key,
-        discriminator: base.is_none().then(|| {
-            settings
-                .discriminator
-                .map_or_else(|| "type".to_owned(), |value| (*value).clone())
-        }),
-        default_ttl: settings.default_ttl,
+    let is_base = |variant: &RawVariant| variant.extends.is_given();
+    let (base, documents): (Vec<_>, Vec<_>) = raw.variants.into_iter().partition(is_base);
+    let base = base.into_iter().next().map(Variant::from);
+    let discriminator = match &base {
+        Some(_) => None,
+        None => Some(settings.discriminator.get().map_or_else(|| "type".to_owned(), |name| name.0.clone())),
+    };
+    ContainerModel {
+        ident: raw.ident,
+        krate,
+        partition_key: settings.partition_key.get().map(|paths| paths.0.clone()).unwrap_or_default(),
+        discriminator,
+        default_ttl: settings.default_ttl.get().copied(),
         base,
-        documents,
-        ident: name,
-    })
+        documents: documents.into_iter().map(Variant::from).collect(),
+    }
+}
+
+impl From<RawVariant> for Variant {
+    fn from(raw: RawVariant) -> Self {
+        Self {
+            ident: raw.ident,
+            ty: raw.ty,
+        }
+    }
+}
+
+/// Where `cdb_model` is, `::cdb_model` unless said otherwise.
+pub(super) fn crate_path(settings: &ContainerSettings) -> syn::Path {
+    settings
+        .krate
+        .get()
+        .map_or_else(|| syn::parse_quote!(::cdb_model), |path| path.0.clone())
 }

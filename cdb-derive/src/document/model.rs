@@ -1,14 +1,13 @@
 //! The input that the later stages read: names resolved, paths computed, places kept.
 
-use darling::error::Accumulator;
 use proc_macro2::{Ident, Span};
 use quote::format_ident;
 use syn::Type;
 use syn::ext::IdentExt;
 
-use super::attr::{CompositeSetting, RawDocument, RawField, UniqueSetting};
-use crate::diag::mistake;
-use crate::id_pattern::{self, Segment};
+use super::attr::{RawDocument, RawField, StructSettings};
+use super::value::{CompositeSetting, NestedPath, UniqueSetting};
+use crate::id_pattern::Segment;
 
 /// A document type.
 #[derive(Debug)]
@@ -18,10 +17,13 @@ pub(super) struct DocumentModel {
     /// Where `cdb_model` is.
     pub(super) krate: syn::Path,
     pub(super) discriminator: String,
+    /// The id pattern; empty when it cannot be read.
     pub(super) pattern: Vec<Segment>,
     /// Where the pattern stands.
     pub(super) pattern_span: Span,
     pub(super) fields: Vec<FieldModel>,
+    /// Whether the attributes of some field could not be read, so that a mark on it cannot be missed.
+    pub(super) has_unreadable_fields: bool,
     pub(super) composites: Vec<CompositeSetting>,
     pub(super) uniques: Vec<UniqueSetting>,
 }
@@ -30,13 +32,15 @@ pub(super) struct DocumentModel {
 #[derive(Debug)]
 pub(super) struct FieldModel {
     pub(super) ident: Ident,
+    pub(super) vis: syn::Visibility,
     /// Without `r#`.
     pub(super) name: String,
     pub(super) ty: Type,
     /// The stored name.
     pub(super) stored: String,
     pub(super) constant: Ident,
-    pub(super) partition_key: Option<(Option<usize>, Span)>,
+    /// Which level of the partition key it is, and where that stands.
+    pub(super) partition_key: Option<(Level, Span)>,
     pub(super) indexing: Indexing,
     /// Where `index` or `unindexed` stands.
     pub(super) indexing_span: Span,
@@ -44,10 +48,21 @@ pub(super) struct FieldModel {
     pub(super) both_indexed_and_not: bool,
     pub(super) ttl: Option<Span>,
     pub(super) skip: Option<(String, Span)>,
-    pub(super) skip_serializing_if: bool,
-    /// What the field holds many of, when it is a `Vec`.
-    pub(super) element: Option<Type>,
+    pub(super) skip_serializing_if: Option<Span>,
+    /// Whether the field holds many values, so that its path ends in `/[]`.
+    pub(super) is_array: bool,
     pub(super) is_option: bool,
+}
+
+/// Which level of the partition key a field is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Level {
+    /// `partition_key`
+    Only,
+    /// `partition_key(1)`
+    Numbered(usize),
+    /// Reported already.
+    Unreadable,
 }
 
 /// What the policy does with a field.
@@ -65,6 +80,7 @@ pub(super) struct NestedModel {
     pub(super) path: String,
     pub(super) ty: Type,
     pub(super) constant: Ident,
+    pub(super) span: Span,
     /// Elements of arrays have no single value that a filter could name.
     pub(super) through_array: bool,
 }
@@ -89,7 +105,7 @@ impl DocumentModel {
         let mut fields: Vec<_> = self
             .fields
             .iter()
-            .filter_map(|field| Some((field.partition_key?.0.unwrap_or(1), field)))
+            .filter_map(|field| Some((field.partition_key?.0, field)))
             .collect();
         fields.sort_by_key(|(level, _)| *level);
         fields.into_iter().map(|(_, field)| field).collect()
@@ -97,10 +113,6 @@ impl DocumentModel {
 
     pub(super) fn field(&self, name: &str) -> Option<&FieldModel> {
         self.fields.iter().find(|field| field.name == name)
-    }
-
-    pub(super) fn field_names(&self) -> Vec<String> {
-        self.fields.iter().map(|field| field.name.clone()).collect()
     }
 
     /// Whether a patch must leave the field alone.
@@ -113,111 +125,98 @@ impl DocumentModel {
     }
 }
 
-/// Builds the model; what is missing is said, and the rest is still checked.
-pub(super) fn build(raw: RawDocument, errors: &mut Accumulator) -> Option<DocumentModel> {
-    let name = &raw.ident;
-    let krate = raw
-        .settings
-        .krate
-        .clone()
-        .unwrap_or_else(|| syn::parse_quote!(::cdb_model));
-    let discriminator = raw
-        .settings
-        .discriminator
-        .as_ref()
-        .map(|value| value.0.clone());
-    if discriminator.is_none() {
-        errors.push(mistake(
-            name.span(),
-            format!("`{name}` has no type; add `#[document(type = \"…\")]`, the text that marks its documents"),
-        ));
-    }
-    let pattern = match &raw.settings.id {
-        Some(pattern) => match id_pattern::parse(pattern) {
-            Ok(segments) => Some(segments),
-            Err(reason) => {
-                errors.push(mistake(pattern.span(), reason));
-                None
-            }
-        },
-        None => {
-            errors.push(mistake(
-                name.span(),
-                format!(
-                    "`{name}` has no id pattern; add `#[document(id = \"…\")]` naming the fields that make it unique within its partition"
-                ),
-            ));
-            None
-        }
-    };
-    let pattern_span = raw.settings.id.as_ref().map_or(name.span(), |id| id.span());
+/// Builds the model. `pattern` is the parsed id pattern, empty when there is none that can be read.
+pub(super) fn build(raw: RawDocument, pattern: Vec<Segment>) -> DocumentModel {
     let rule = raw.serde.rename_all;
-    let fields = raw
-        .fields
-        .into_iter()
-        .map(|field| {
-            let stored = field
-                .serde
-                .rename
-                .clone()
-                .unwrap_or_else(|| rule.apply_to_field(&field.ident.unraw().to_string()));
-            field_model(field, stored)
-        })
-        .collect();
-    Some(DocumentModel {
-        ident: raw.ident,
-        vis: raw.vis,
-        krate,
-        discriminator: discriminator.unwrap_or_default(),
-        // A pattern that cannot be read leaves nothing of it to check.
-        pattern: pattern.unwrap_or_default(),
-        pattern_span,
-        fields,
+    let stored = |field: &RawField| match &field.serde.rename {
+        Some(name) => name.clone(),
+        None => rule.apply_to_field(&field.ident.unraw().to_string()),
+    };
+    DocumentModel {
+        krate: crate_path(&raw.settings),
+        discriminator: raw.settings.discriminator.get().map(|name| name.0.clone()).unwrap_or_default(),
+        pattern,
+        pattern_span: raw.settings.id.span().unwrap_or(raw.ident.span()),
+        has_unreadable_fields: raw.fields.iter().any(|field| field.settings.unreadable),
+        fields: raw
+            .fields
+            .into_iter()
+            .map(|field| {
+                let stored = stored(&field);
+                field_model(field, stored)
+            })
+            .collect(),
         composites: raw.settings.composite,
         uniques: raw.settings.unique,
-    })
+        vis: raw.vis,
+        ident: raw.ident,
+    }
+}
+
+/// Where `cdb_model` is, `::cdb_model` unless said otherwise.
+pub(super) fn crate_path(settings: &StructSettings) -> syn::Path {
+    settings
+        .krate
+        .get()
+        .map_or_else(|| syn::parse_quote!(::cdb_model), |path| path.0.clone())
 }
 
 fn field_model(raw: RawField, stored: String) -> FieldModel {
     let name = raw.ident.unraw().to_string();
-    let constant = format_ident!("{}", name.to_uppercase(), span = raw.ident.span());
     let settings = raw.settings;
-    let unindexed = settings.unindexed.is_present();
-    let (indexing, nested, indexing_span) = match &settings.index {
-        Some(index) if index.nested.is_empty() => (Indexing::Indexed, Vec::new(), index.span()),
-        Some(index) => {
-            let nested = index
-                .nested
-                .iter()
-                .map(|path| NestedModel {
-                    name: format!("{name}.{}", path.parts.join(".")),
-                    path: format!("/{stored}/{}", path.parts.join("/")),
-                    ty: path.ty.clone(),
-                    constant: nested_constant(&name, &path.parts, path.span),
-                    through_array: path.parts.iter().any(|part| part == "[]"),
-                })
-                .collect();
-            (Indexing::NotIndexed, nested, index.span())
-        }
-        None if unindexed => (Indexing::Excluded, Vec::new(), settings.unindexed.span()),
-        None => (Indexing::NotIndexed, Vec::new(), raw.ident.span()),
+    let unindexed = settings.unindexed.is_given();
+    let nested: Vec<_> = settings
+        .index
+        .get()
+        .into_iter()
+        .flat_map(|index| &index.nested)
+        .map(|path| nested_model(&name, &stored, path))
+        .collect();
+    let indexing = match (settings.index.is_given(), unindexed) {
+        (true, _) if nested.is_empty() => Indexing::Indexed,
+        (false, true) => Indexing::Excluded,
+        _ => Indexing::NotIndexed,
     };
+    let bare = argument_of(&raw.ty, &["Option"]);
     FieldModel {
-        element: argument_of(&raw.ty, "Vec"),
-        is_option: argument_of(&raw.ty, "Option").is_some(),
+        is_array: is_array(bare.as_ref().unwrap_or(&raw.ty)),
+        is_option: bare.is_some(),
+        constant: format_ident!("{}", name.to_uppercase(), span = raw.ident.span()),
         name,
         stored,
-        constant,
-        partition_key: settings.partition_key.map(|key| (key.level, key.span())),
-        both_indexed_and_not: settings.index.is_some() && unindexed,
+        partition_key: settings.partition_key.word().map(|span| {
+            let level = match settings.partition_key.get().map(|key| key.level) {
+                Some(Some(level)) => Level::Numbered(level),
+                Some(None) => Level::Only,
+                None => Level::Unreadable,
+            };
+            (level, span)
+        }),
+        both_indexed_and_not: settings.index.is_given() && unindexed,
         indexing,
-        indexing_span,
+        indexing_span: settings
+            .index
+            .word()
+            .or(settings.unindexed.word())
+            .unwrap_or(raw.ident.span()),
         nested,
-        ttl: settings.ttl.is_present().then(|| settings.ttl.span()),
+        ttl: settings.ttl.word(),
         skip: raw.serde.skip,
         skip_serializing_if: raw.serde.skip_serializing_if,
+        vis: raw.vis,
         ty: raw.ty,
         ident: raw.ident,
+    }
+}
+
+fn nested_model(field: &str, stored: &str, path: &NestedPath) -> NestedModel {
+    NestedModel {
+        name: format!("{field}.{}", path.parts.join(".")),
+        path: format!("/{stored}/{}", path.parts.join("/")),
+        ty: path.ty.clone(),
+        constant: nested_constant(field, &path.parts, path.span),
+        span: path.span,
+        through_array: path.parts.iter().any(|part| part == "[]"),
     }
 }
 
@@ -235,11 +234,17 @@ fn nested_constant(field: &str, parts: &[String], span: Span) -> Ident {
     format_ident!("{}", name, span = span)
 }
 
+/// Whether serde writes a value of this type as a JSON array.
+fn is_array(ty: &Type) -> bool {
+    let collections = ["Vec", "VecDeque", "LinkedList", "HashSet", "BTreeSet", "BinaryHeap"];
+    matches!(ty, Type::Array(_) | Type::Slice(_)) || argument_of(ty, &collections).is_some()
+}
+
 /// `T` of `Wrapper<T>`, however the wrapper is spelled.
-fn argument_of(ty: &Type, wrapper: &str) -> Option<Type> {
+fn argument_of(ty: &Type, wrappers: &[&str]) -> Option<Type> {
     let Type::Path(path) = ty else { return None };
     let last = path.path.segments.last()?;
-    if last.ident != wrapper {
+    if !wrappers.iter().any(|wrapper| last.ident == wrapper) {
         return None;
     }
     let syn::PathArguments::AngleBracketed(arguments) = &last.arguments else {

@@ -1,12 +1,21 @@
 //! Facts across types, which no single derive can see: left to the constant evaluator, at the variant that causes them.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote_spanned};
+use quote::{ToTokens, format_ident, quote_spanned};
 
 use super::private;
 use crate::container::model::ContainerModel;
 
-/// One constant per document type, compared with all types before it.
+/// The rules of `cdb_model::conflict`, each compared on its own, so that all mistakes come in one compile.
+const RULES: [&str; 5] = [
+    "check_partition_key",
+    "check_discriminator",
+    "check_ids",
+    "check_indexing",
+    "check_ttl",
+];
+
+/// One constant per variant and rule, which compares it with the container and with all types before it.
 pub(super) struct Conflicts<'a>(pub(super) &'a ContainerModel);
 
 impl ToTokens for Conflicts<'_> {
@@ -14,21 +23,25 @@ impl ToTokens for Conflicts<'_> {
         let model = self.0;
         let private = private(model);
         let name = &model.ident;
+        let container = name.to_string();
         // Inherited types come first in `DOCUMENTS` and were compared with each other by their own container.
         let own = model.documents.len();
         for (at, document) in model.documents.iter().enumerate() {
             let from_end = own - at;
-            tokens.extend(quote_spanned! {document.ident.span()=>
-                const _: () = #private::check_member(
-                    <#name as #private::Container>::DOCUMENTS,
-                    <#name as #private::Container>::DOCUMENTS.len() - #from_end,
-                    <#name as #private::Container>::PARTITION_KEY,
-                    <#name as #private::Container>::DISCRIMINATOR,
-                );
-            });
+            for rule in RULES {
+                let rule = format_ident!("{rule}");
+                tokens.extend(quote_spanned! {document.ident.span()=>
+                    const _: () = #private::#rule(
+                        &#private::Place::new::<#name>(#container, #from_end)
+                    );
+                });
+            }
         }
         tokens.extend(quote_spanned! {name.span()=>
-            const _: () = #private::check_limits(<#name as #private::Container>::DOCUMENTS);
+            const _: () = #private::check_limits(
+                #container,
+                <#name as #private::Container>::DOCUMENTS,
+            );
         });
     }
 }

@@ -7,41 +7,36 @@ use super::private;
 use crate::container::model::ContainerModel;
 
 /// `MemberOf`, `Extends`, `Queryable`, `From`.
-pub(super) struct Membership<'a>(pub(super) &'a ContainerModel);
+pub(in crate::container) struct Membership<'a>(pub(in crate::container) &'a ContainerModel);
 
 impl ToTokens for Membership<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let model = self.0;
         let private = private(model);
         let name = &model.ident;
-        for document in &model.documents {
-            let (variant, ty) = (&document.ident, &document.ty);
+        for variant in model.variants() {
+            let (ident, ty) = (&variant.ident, &variant.ty);
             tokens.extend(quote! {
-                #[automatically_derived]
-                impl #private::MemberOf<#name> for #ty {}
-
                 #[automatically_derived]
                 impl #private::From<#ty> for #name {
                     fn from(document: #ty) -> Self {
-                        Self::#variant(document)
+                        Self::#ident(document)
                     }
                 }
             });
         }
-        if let Some(base) = &model.base {
-            let (variant, ty) = (&base.ident, &base.ty);
-            tokens.extend(quote! {
+        let documents = model.documents.iter().map(|variant| &variant.ty);
+        let base = model.base.iter().map(|variant| &variant.ty);
+        tokens.extend(quote! {
+            #(
                 #[automatically_derived]
-                impl #private::Extends<#ty> for #name {}
-
+                impl #private::MemberOf<#name> for #documents {}
+            )*
+            #(
                 #[automatically_derived]
-                impl #private::From<#ty> for #name {
-                    fn from(document: #ty) -> Self {
-                        Self::#variant(document)
-                    }
-                }
-            });
-        }
+                impl #private::Extends<#base> for #name {}
+            )*
+        });
         tokens.extend(quote! {
             #[automatically_derived]
             impl #private::Extends<#name> for #name {}

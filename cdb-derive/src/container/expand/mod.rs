@@ -7,12 +7,14 @@ mod membership;
 use proc_macro2::TokenStream;
 use quote::quote;
 
+pub(super) use membership::Membership;
+
 use super::model::ContainerModel;
 
 /// Everything that `#[derive(Container)]` generates.
 pub(super) fn container(model: &ContainerModel) -> TokenStream {
     let definition = definition::ContainerImpl(model);
-    let membership = membership::Membership(model);
+    let membership = Membership(model);
     let conflicts = conflicts::Conflicts(model);
     quote! {
         const _: () = {

@@ -27,7 +27,13 @@ impl ToTokens for DocumentImpl<'_> {
                 #private::PartitionKeyPart::to_partition_key_value(&self.#ident)
             }
         });
+        let ttls = model.fields.iter().filter(|field| field.ttl.is_some()).map(|field| {
+            let ty = &field.ty;
+            quote_spanned!(ty.span()=> const _: () = #private::is_time_to_live::<#ty>();)
+        });
         tokens.extend(quote! {
+            #(#ttls)*
+
             #[automatically_derived]
             impl #private::Document for #name {
                 type Key = #key;

@@ -1,6 +1,6 @@
 //! The typed key: a struct of the pattern's fields that formats to the id and parses back.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 
@@ -8,7 +8,7 @@ use crate::document::model::{DocumentModel, FieldModel};
 use crate::id_pattern::Segment;
 
 /// The struct itself; it must stand outside of the const block to be visible.
-pub(super) struct KeyStruct<'a>(pub(super) &'a DocumentModel);
+pub(in crate::document) struct KeyStruct<'a>(pub(in crate::document) &'a DocumentModel);
 
 impl ToTokens for KeyStruct<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
@@ -17,9 +17,9 @@ impl ToTokens for KeyStruct<'_> {
         let key = format_ident!("{name}Key");
         let doc = format!("The fields that make the id of a [`{name}`] within its partition.");
         let fields = model.key_fields().into_iter().map(|field| {
-            let (ident, ty) = (&field.ident, &field.ty);
+            let (vis, ident, ty) = (&field.vis, &field.ident, &field.ty);
             let doc = format!("As in [`{name}::{}`].", field.ident);
-            quote!(#[doc = #doc] pub #ident: #ty,)
+            quote!(#[doc = #doc] #vis #ident: #ty,)
         });
         tokens.extend(quote! {
             #[doc = #doc]
@@ -56,7 +56,10 @@ impl ToTokens for KeyImpls<'_> {
             .pattern
             .iter()
             .map(|segment| write_segment(model, segment));
-        let reads = reads(model);
+        // Of this macro alone, so that a field may have the same name.
+        let reader = Ident::new("reader", Span::mixed_site());
+        let id = Ident::new("id", Span::mixed_site());
+        let reads = reads(model, &reader);
         let located = located(model, &private);
         tokens.extend(quote! {
             #[automatically_derived]
@@ -75,10 +78,10 @@ impl ToTokens for KeyImpls<'_> {
                     #private::IdWriter::new(#text) #(#writes)* .finish()
                 }
 
-                fn parse(id: &#private::str) -> #private::Result<Self, #private::IdError> {
-                    let mut reader = #private::IdReader::new(#text, id);
+                fn parse(#id: &#private::str) -> #private::Result<Self, #private::IdError> {
+                    let mut #reader = #private::IdReader::new(#text, #id);
                     #reads
-                    reader.finish()?;
+                    #reader.finish()?;
                     #private::Result::Ok(Self { #(#idents),* })
                 }
             }
@@ -109,21 +112,21 @@ fn write_segment(model: &DocumentModel, segment: &Segment) -> TokenStream {
 
 /// A field that stands twice in the pattern is read twice and must be the same both times, which the check for the
 /// canonical form cannot see; so the second reading is compared.
-fn reads(model: &DocumentModel) -> TokenStream {
+fn reads(model: &DocumentModel, reader: &Ident) -> TokenStream {
     let mut seen: Vec<&str> = Vec::new();
     let mut out = TokenStream::new();
     for segment in &model.pattern {
         match segment {
-            Segment::Literal(text) => out.extend(quote!(reader.literal(#text)?;)),
+            Segment::Literal(text) => out.extend(quote!(#reader.literal(#text)?;)),
             Segment::Field(name) => {
                 let Some(FieldModel { ident, ty, .. }) = model.field(name) else {
                     continue;
                 };
                 if seen.contains(&&**name) {
-                    out.extend(quote!(reader.repeated(#name, &#ident)?;));
+                    out.extend(quote!(#reader.repeated(#name, &#ident)?;));
                 } else {
                     seen.push(name);
-                    out.extend(quote!(let #ident: #ty = reader.field(#name)?;));
+                    out.extend(quote_spanned!(ty.span()=> let #ident: #ty = #reader.field(#name)?;));
                 }
             }
         }

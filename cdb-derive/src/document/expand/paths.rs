@@ -7,7 +7,7 @@ use super::key::private;
 use crate::document::model::{DocumentModel, FieldModel, Indexing};
 
 /// All constants of a document type.
-pub(super) struct PathConstants<'a>(pub(super) &'a DocumentModel);
+pub(in crate::document) struct PathConstants<'a>(pub(in crate::document) &'a DocumentModel);
 
 impl ToTokens for PathConstants<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
@@ -53,7 +53,7 @@ impl ToTokens for PathConstants<'_> {
 fn field_constants(model: &DocumentModel, field: &FieldModel) -> TokenStream {
     let private = private(model);
     let name = &model.ident;
-    let (constant, ty) = (&field.constant, &field.ty);
+    let (vis, constant, ty) = (&field.vis, &field.constant, &field.ty);
     let pointer = format!("/{}", field.stored);
     let indexed = field.indexing == Indexing::Indexed;
     let fixed = model.is_fixed(field);
@@ -74,13 +74,13 @@ fn field_constants(model: &DocumentModel, field: &FieldModel) -> TokenStream {
             let doc = format!("Path of `{}`, stored at `{pointer}`: indexed.", path.name);
             quote! {
                 #[doc = #doc]
-                pub const #constant: #private::Path<#name, #ty, #private::Indexed, #change> =
+                #vis const #constant: #private::Path<#name, #ty, #private::Indexed, #change> =
                     #private::Path::new(#pointer);
             }
         });
     quote! {
         #[doc = #doc]
-        pub const #constant: #private::Path<#name, #ty, #indexing, #change> =
+        #vis const #constant: #private::Path<#name, #ty, #indexing, #change> =
             #private::Path::new(#pointer);
         #(#nested)*
     }

@@ -5,12 +5,12 @@ use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 
 use super::key::private;
-use crate::document::attr::CompositeSetting;
 use crate::document::model::{DocumentModel, FieldModel, Indexing};
+use crate::document::value::CompositeSetting;
 use crate::id_pattern::Segment;
 
 /// A `DocumentShape` literal.
-pub(super) struct Shape<'a>(pub(super) &'a DocumentModel);
+pub(in crate::document) struct Shape<'a>(pub(in crate::document) &'a DocumentModel);
 
 impl ToTokens for Shape<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
@@ -65,7 +65,7 @@ fn field_shapes(private: &TokenStream, field: &FieldModel) -> Vec<TokenStream> {
         Indexing::NotIndexed => quote!(NotIndexed),
         Indexing::Excluded => quote!(Excluded),
     };
-    let elements = if field.element.is_some() && field.indexing == Indexing::Indexed {
+    let elements = if field.is_array && field.indexing == Indexing::Indexed {
         "/[]"
     } else {
         ""

@@ -1,0 +1,115 @@
+//! What an enum must not do, one function per refusal. The first lists them.
+//!
+//! Only what the enum itself shows; what its document types say about each other is compared by `cdb_model::conflict`.
+
+use std::collections::HashMap;
+
+use darling::error::Accumulator;
+use quote::ToTokens;
+
+use super::attr::RawContainer;
+use crate::diag::{Mistakes, mistake};
+
+const MAX_LEVELS: usize = 3;
+
+/// Every refusal.
+pub(super) fn all(raw: &RawContainer, errors: &mut Accumulator) {
+    it_extends_one_container_at_most(raw, errors);
+    types_stand_in_one_variant_each(raw, errors);
+    there_is_a_document_type(raw, errors);
+    if raw.variants.iter().any(|variant| variant.extends.is_given()) {
+        what_is_inherited_is_not_repeated(raw, errors);
+    } else {
+        partition_key_is_there(raw, errors);
+    }
+    partition_key_is_made_of_paths(raw, errors);
+    discriminator_is_a_free_property(raw, errors);
+}
+
+fn it_extends_one_container_at_most(raw: &RawContainer, errors: &mut Accumulator) {
+    let name = &raw.ident;
+    for word in raw.variants.iter().filter_map(|variant| variant.extends.word()).skip(1) {
+        errors.push(mistake(
+            word,
+            format!("`{name}` extends two containers; let one of them extend the other"),
+        ));
+    }
+}
+
+fn types_stand_in_one_variant_each(raw: &RawContainer, errors: &mut Accumulator) {
+    let mut seen = HashMap::new();
+    for variant in &raw.variants {
+        let ty = variant.ty.to_token_stream().to_string();
+        if let Some(first) = seen.get(&ty) {
+            errors.push(mistake(
+                variant.ident.span(),
+                format!(
+                    "`{}` and `{first}` hold the same type; a document type has one variant",
+                    variant.ident
+                ),
+            ));
+        } else {
+            seen.insert(ty, &variant.ident);
+        }
+    }
+}
+
+fn there_is_a_document_type(raw: &RawContainer, errors: &mut Accumulator) {
+    let name = &raw.ident;
+    errors.unless(!raw.variants.is_empty() || raw.has_unreadable_variants, name.span(), || {
+        format!("`{name}` has no document types; add a variant for each")
+    });
+}
+
+fn what_is_inherited_is_not_repeated(raw: &RawContainer, errors: &mut Accumulator) {
+    let name = &raw.ident;
+    let repeated = [
+        ("partition_key", raw.settings.partition_key.word()),
+        ("discriminator", raw.settings.discriminator.word()),
+    ];
+    for (word, span) in repeated {
+        if let Some(span) = span {
+            errors.push(mistake(
+                span,
+                format!("`{word}` comes from the container that `{name}` extends; remove it here"),
+            ));
+        }
+    }
+}
+
+fn partition_key_is_there(raw: &RawContainer, errors: &mut Accumulator) {
+    let name = &raw.ident;
+    let fine = raw.settings.partition_key.is_given() || raw.settings.unreadable;
+    errors.unless(fine, name.span(), || {
+        format!("`{name}` has no partition key; add `#[container(partition_key = \"/…\")]` with its path")
+    });
+}
+
+fn partition_key_is_made_of_paths(raw: &RawContainer, errors: &mut Accumulator) {
+    let setting = &raw.settings.partition_key;
+    let (Some(paths), Some(span)) = (setting.get(), setting.span()) else {
+        return;
+    };
+    for path in &paths.0 {
+        errors.unless(path.starts_with('/') && path.len() > 1, span, || {
+            format!("`{path}` is no path; a partition key path starts with `/`, for example `/customerId`")
+        });
+    }
+    errors.unless(paths.0.len() <= MAX_LEVELS, span, || {
+        format!("a partition key has at most {MAX_LEVELS} levels, this one has {}", paths.0.len())
+    });
+}
+
+fn discriminator_is_a_free_property(raw: &RawContainer, errors: &mut Accumulator) {
+    let setting = &raw.settings.discriminator;
+    let (Some(property), Some(span)) = (setting.get(), setting.span()) else {
+        return;
+    };
+    let property = &property.0;
+    let fine = !property.is_empty() && property != "id" && !property.starts_with('_') && !property.contains('/');
+    errors.unless(fine, span, || {
+        format!(
+            "`{property}` cannot hold the type; choose a property that the service does not use, without `/`, for example `type`"
+        )
+    });
+}

@@ -1,0 +1,45 @@
+//! What goes out with an error: stubs of the impls that other code will ask for, so that the user sees one mistake and
+//! not the forty that follow from it.
+
+use std::collections::HashSet;
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+
+use super::expand::Membership;
+use super::model::ContainerModel;
+
+/// Impls that compile and are never run. The empty partition key tells a container that extends this one that there is
+/// nothing to compare.
+pub(super) fn stubs(mut model: ContainerModel) -> TokenStream {
+    // A type in two variants has been reported; rustc need not say it again.
+    let mut seen = HashSet::new();
+    model.documents.retain(|variant| seen.insert(variant.ty.to_token_stream().to_string()));
+    let model = &model;
+    let krate = &model.krate;
+    let private = quote!(#krate::__private);
+    let name = &model.ident;
+    let text = name.to_string();
+    let membership = Membership(model);
+    quote! {
+        const _: () = {
+            #[automatically_derived]
+            impl #private::Container for #name {
+                const NAME: &'static #private::str = #text;
+                const DISCRIMINATOR: &'static #private::str = "type";
+                const PARTITION_KEY: &'static [&'static #private::str] = &[];
+                const DOCUMENTS: &'static [&'static #private::DocumentShape] = &[];
+                const DEFAULT_TTL: #private::DefaultTtl = #private::DefaultTtl::Off;
+
+                fn decode(
+                    _: &#private::str,
+                    _: &#private::str,
+                ) -> #private::Result<Self, #private::DecodeError> {
+                    ::core::unreachable!()
+                }
+            }
+
+            #membership
+        };
+    }
+}

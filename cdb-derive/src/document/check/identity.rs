@@ -1,0 +1,104 @@
+//! What makes a document findable: its type, its id, its partition key.
+
+use darling::error::Accumulator;
+
+use crate::diag::{Mistakes, mistake, nearest};
+use crate::document::attr::RawDocument;
+use crate::document::model::{DocumentModel, FieldModel, Level};
+use crate::id_pattern::Segment;
+
+pub(super) fn type_is_given(raw: &RawDocument, errors: &mut Accumulator) {
+    let (name, setting) = (&raw.ident, &raw.settings.discriminator);
+    errors.unless(setting.is_given() || raw.settings.unreadable, name.span(), || {
+        format!("`{name}` has no type; add `#[document(type = \"…\")]`, the text that marks its documents")
+    });
+    if let (Some(value), Some(span)) = (setting.get(), setting.span()) {
+        errors.unless(!value.0.is_empty(), span, || {
+            format!("the type of `{name}` is empty; name it, for example `type = \"order\"`")
+        });
+    }
+}
+
+pub(super) fn id_is_given(raw: &RawDocument, errors: &mut Accumulator) {
+    let name = &raw.ident;
+    errors.unless(raw.settings.id.is_given() || raw.settings.unreadable, name.span(), || {
+        format!(
+            "`{name}` has no id pattern; add `#[document(id = \"…\")]` naming the fields that make it unique within its partition"
+        )
+    });
+}
+
+pub(super) fn partition_key_is_there(model: &DocumentModel, errors: &mut Accumulator) {
+    let name = &model.ident;
+    let fine = !model.partition_key().is_empty() || model.has_unreadable_fields;
+    errors.unless(fine, name.span(), || {
+        format!("`{name}` has no partition key; mark the field that holds it with `#[document(partition_key)]`")
+    });
+}
+
+pub(super) fn partition_key_levels_are_complete(model: &DocumentModel, errors: &mut Accumulator) {
+    let name = &model.ident;
+    let marks: Vec<_> = model.fields.iter().filter_map(|field| field.partition_key).collect();
+    if marks.iter().any(|(level, _)| *level == Level::Unreadable) {
+        return;
+    }
+    for (at, (level, span)) in marks.iter().enumerate() {
+        let before = &marks[..at];
+        match level {
+            Level::Numbered(level) if *level > marks.len() => errors.push(mistake(
+                *span,
+                format!(
+                    "`{name}` has {} partition key {}; number them from 1 without a gap",
+                    marks.len(),
+                    if marks.len() == 1 { "level" } else { "levels" },
+                ),
+            )),
+            Level::Numbered(level) => {
+                let taken = before.iter().any(|(other, _)| *other == Level::Numbered(*level));
+                errors.unless(!taken, *span, || {
+                    format!("level {level} of the partition key of `{name}` is given twice")
+                });
+            }
+            _ => {}
+        }
+        let lonely = before.is_empty()
+            || (*level != Level::Only && before.iter().all(|(other, _)| *other != Level::Only));
+        errors.unless(lonely, *span, || {
+            format!(
+                "second partition key on `{name}`; for a hierarchical key give each its level, `partition_key(1)`, `partition_key(2)`"
+            )
+        });
+    }
+}
+
+pub(super) fn placeholders_are_fields(model: &DocumentModel, errors: &mut Accumulator) {
+    for segment in &model.pattern {
+        if let Segment::Field(placeholder) = segment {
+            errors.unless(model.field(placeholder).is_some(), model.pattern_span, || {
+                let known: Vec<String> =
+                    model.fields.iter().map(|field| format!("{{{}}}", field.name)).collect();
+                let written = format!("{{{placeholder}}}");
+                format!("`{written}` is not a field of `{}`{}", model.ident, nearest(&written, &known))
+            });
+        }
+    }
+}
+
+pub(super) fn keys_are_definite(
+    model: &DocumentModel,
+    field: &FieldModel,
+    errors: &mut Accumulator,
+) {
+    if !field.is_option || !model.is_fixed(field) {
+        return;
+    }
+    let role = if field.partition_key.is_some() {
+        "the partition key"
+    } else {
+        "part of the id"
+    };
+    errors.push(mistake(
+        field.ident.span(),
+        format!("`{}` is {role} and must always have a value; take it out of `Option`", field.name),
+    ));
+}

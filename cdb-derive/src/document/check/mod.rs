@@ -1,0 +1,8 @@
+//! What a struct must not do, one function per refusal. [`list`] names them all.
+
+mod identity;
+mod list;
+mod paths;
+mod stored;
+
+pub(super) use list::{all, settings};

@@ -1,0 +1,110 @@
+//! What the indexing policy and the constants are made from.
+
+use std::collections::HashMap;
+
+use darling::error::Accumulator;
+use syn::ext::IdentExt;
+
+use crate::diag::{Mistakes, mistake, nearest};
+use crate::document::model::{DocumentModel, FieldModel, Indexing};
+use crate::document::value::{CompositePath, CompositeSetting};
+
+/// As in `cdb_model::limits`, which a derive cannot name.
+const MAX_COMPOSITE_PATHS: usize = 8;
+const MAX_UNIQUE_KEY_PATHS: usize = 16;
+
+pub(super) fn composites_are_sortable(model: &DocumentModel, errors: &mut Accumulator) {
+    for composite in &model.composites {
+        let name = &composite.name;
+        let length = composite.paths.len();
+        errors.unless((2..=MAX_COMPOSITE_PATHS).contains(&length), name.span(), || {
+            format!("composite `{name}` has {length} paths; the service takes 2 to {MAX_COMPOSITE_PATHS}")
+        });
+        for (at, path) in composite.paths.iter().enumerate() {
+            composite_path_is_sortable(model, composite, path, errors);
+            let twice = composite.paths[..at].iter().any(|before| before.field == path.field);
+            errors.unless(!twice, path.field.span(), || {
+                format!("`{}` stands twice in composite `{name}`", path.field.unraw())
+            });
+        }
+    }
+}
+
+fn composite_path_is_sortable(
+    model: &DocumentModel,
+    composite: &CompositeSetting,
+    path: &CompositePath,
+    errors: &mut Accumulator,
+) {
+    let name = &composite.name;
+    let field = path.field.unraw().to_string();
+    let span = path.field.span();
+    match model.field(&field) {
+        Some(known) if known.indexing != Indexing::Indexed => errors.push(mistake(
+            span,
+            format!("`{field}` is in composite `{name}` but not indexed; add `#[document(index)]` to it"),
+        )),
+        Some(known) => errors.unless(!known.is_array, span, || {
+            format!("`{field}` is in composite `{name}` but holds many values; a composite sorts by single ones")
+        }),
+        // The discriminator, which the container names.
+        None if field == "type" => {}
+        None => errors.push(mistake(span, unknown_field(model, &field))),
+    }
+}
+
+pub(super) fn uniques_are_fields(model: &DocumentModel, errors: &mut Accumulator) {
+    for unique in &model.uniques {
+        let length = unique.fields.len();
+        errors.unless((1..=MAX_UNIQUE_KEY_PATHS).contains(&length), unique.span, || {
+            format!("this unique key has {length} paths; the service takes 1 to {MAX_UNIQUE_KEY_PATHS}")
+        });
+        for ident in &unique.fields {
+            let field = ident.unraw().to_string();
+            match model.field(&field) {
+                Some(known) => errors.unless(!known.is_array, ident.span(), || {
+                    format!("`{field}` holds many values; the service compares single ones in a unique key")
+                }),
+                None => errors.push(mistake(ident.span(), unknown_field(model, &field))),
+            }
+        }
+    }
+}
+
+fn unknown_field(model: &DocumentModel, field: &str) -> String {
+    let known: Vec<String> = model.fields.iter().map(|field| field.name.clone()).collect();
+    format!("`{field}` is not a field of `{}`{}", model.ident, nearest(field, &known))
+}
+
+/// Paths and composites become constants of the struct, under names made from theirs.
+pub(super) fn constants_differ(model: &DocumentModel, errors: &mut Accumulator) {
+    let mut seen: HashMap<String, String> = HashMap::new();
+    let stored = model.fields.iter().filter(|field| field.skip.is_none());
+    let of_fields = stored.flat_map(|field| {
+        let own = (field.constant.to_string(), format!("`{}`", field.name), field.ident.span());
+        let nested = field.nested.iter().map(|nested| {
+            (nested.constant.to_string(), format!("`{}`", nested.name), nested.span)
+        });
+        std::iter::once(own).chain(nested)
+    });
+    let of_composites = model.composites.iter().map(|composite| {
+        let name = composite.name.to_string();
+        (name.clone(), format!("composite `{name}`"), composite.name.span())
+    });
+    for (constant, source, span) in of_fields.chain(of_composites) {
+        if let Some(first) = seen.get(&constant) {
+            errors.push(mistake(
+                span,
+                format!("{first} and {source} would both be the constant `{constant}`; rename one"),
+            ));
+        } else {
+            seen.insert(constant, source);
+        }
+    }
+}
+
+pub(super) fn indexing_is_one_thing(field: &FieldModel, errors: &mut Accumulator) {
+    errors.unless(!field.both_indexed_and_not, field.indexing_span, || {
+        format!("`{}` is both `index` and `unindexed`; keep one", field.name)
+    });
+}

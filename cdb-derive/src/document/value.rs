@@ -1,0 +1,214 @@
+//! The values of the settings: their grammar, with the place of every name, and what is said when they are of the wrong
+//! kind. Whether the names exist is judged elsewhere.
+
+use darling::{Error, FromMeta};
+use proc_macro2::{Ident, Span, TokenStream};
+use syn::parse::{Parse, ParseStream, Parser};
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::{Meta, Token, Type};
+
+use crate::diag::mistake;
+use crate::settings::text;
+
+/// `type = "order"`.
+#[derive(Clone, Debug)]
+pub(super) struct TypeName(pub(super) String);
+
+impl FromMeta for TypeName {
+    fn from_meta(meta: &Meta) -> Result<Self, Error> {
+        text(meta, "order").map(Self)
+    }
+}
+
+/// `id = "{customer_id}:order:{number}"`.
+#[derive(Clone, Debug)]
+pub(super) struct Pattern(pub(super) String);
+
+impl FromMeta for Pattern {
+    fn from_meta(meta: &Meta) -> Result<Self, Error> {
+        text(meta, "{customer_id}:order:{number}").map(Self)
+    }
+}
+
+/// `partition_key`, or `partition_key(1)`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PartitionKeySetting {
+    pub(super) level: Option<usize>,
+}
+
+impl FromMeta for PartitionKeySetting {
+    fn from_meta(meta: &Meta) -> Result<Self, Error> {
+        match meta {
+            Meta::Path(_) => Ok(Self { level: None }),
+            Meta::List(list) => list
+                .parse_args::<syn::LitInt>()
+                .and_then(|level| level.base10_parse())
+                .ok()
+                .filter(|level| (1..=3).contains(level))
+                .map(|level| Self { level: Some(level) })
+                .ok_or_else(|| {
+                    let span = list
+                        .tokens
+                        .clone()
+                        .into_iter()
+                        .next()
+                        .map_or(list.span(), |token| token.span());
+                    mistake(span, "a partition key has the levels 1, 2 and 3")
+                }),
+            Meta::NameValue(setting) => Err(mistake(
+                setting.value.span(),
+                "write `partition_key`, or `partition_key(1)` for a level",
+            )),
+        }
+    }
+}
+
+/// `index`, or `index(city: String, lines[].sku: String)`.
+#[derive(Clone, Debug)]
+pub(super) struct IndexSetting {
+    pub(super) nested: Vec<NestedPath>,
+}
+
+impl FromMeta for IndexSetting {
+    fn from_meta(meta: &Meta) -> Result<Self, Error> {
+        match meta {
+            Meta::Path(_) => Ok(Self { nested: Vec::new() }),
+            Meta::List(list) => {
+                let parser = Punctuated::<NestedPath, Token![,]>::parse_terminated;
+                let nested = parse(parser, &list.tokens)?;
+                Ok(Self {
+                    nested: nested.into_iter().collect(),
+                })
+            }
+            Meta::NameValue(setting) => Err(mistake(
+                setting.value.span(),
+                "write `index`, or `index(city: String)` for paths inside the field",
+            )),
+        }
+    }
+}
+
+/// `lines[].sku: String`.
+#[derive(Clone, Debug)]
+pub(super) struct NestedPath {
+    /// Names and `[]`, in order.
+    pub(super) parts: Vec<String>,
+    pub(super) ty: Type,
+    pub(super) span: Span,
+}
+
+impl Parse for NestedPath {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let span = input.span();
+        let mut parts = Vec::new();
+        loop {
+            if input.peek(syn::token::Bracket) {
+                let _inside;
+                syn::bracketed!(_inside in input);
+                parts.push("[]".to_owned());
+            } else {
+                let name: Ident = input.call(syn::ext::IdentExt::parse_any)?;
+                parts.push(syn::ext::IdentExt::unraw(&name).to_string());
+            }
+            if input.peek(syn::token::Bracket) {
+                continue;
+            }
+            if input.parse::<Option<Token![.]>>()?.is_none() {
+                break;
+            }
+        }
+        input.parse::<Token![:]>()?;
+        Ok(Self {
+            parts,
+            ty: input.parse()?,
+            span,
+        })
+    }
+}
+
+/// `composite(BY_TOTAL = r#type, state, total desc)`.
+#[derive(Clone, Debug)]
+pub(super) struct CompositeSetting {
+    pub(super) name: Ident,
+    pub(super) paths: Vec<CompositePath>,
+}
+
+/// `total desc`.
+#[derive(Clone, Debug)]
+pub(super) struct CompositePath {
+    pub(super) field: Ident,
+    pub(super) descending: bool,
+}
+
+impl FromMeta for CompositeSetting {
+    fn from_meta(meta: &Meta) -> Result<Self, Error> {
+        let Meta::List(list) = meta else {
+            return Err(mistake(
+                meta.span(),
+                "write `composite(NAME = first_field, second_field desc)`",
+            ));
+        };
+        let parser = |input: ParseStream<'_>| {
+            let name = input.parse()?;
+            input.parse::<Token![=]>()?;
+            let paths = Punctuated::<CompositePath, Token![,]>::parse_terminated(input)?;
+            Ok(Self {
+                name,
+                paths: paths.into_iter().collect(),
+            })
+        };
+        parse(parser, &list.tokens)
+    }
+}
+
+impl Parse for CompositePath {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let field = input.call(syn::ext::IdentExt::parse_any)?;
+        let direction: Option<Ident> = input.parse()?;
+        let descending = match &direction {
+            None => false,
+            Some(word) if word == "asc" => false,
+            Some(word) if word == "desc" => true,
+            Some(word) => {
+                return Err(syn::Error::new(
+                    word.span(),
+                    "a direction is `asc` or `desc`",
+                ));
+            }
+        };
+        Ok(Self { field, descending })
+    }
+}
+
+/// `unique(country, number)`.
+#[derive(Clone, Debug)]
+pub(super) struct UniqueSetting {
+    pub(super) fields: Vec<Ident>,
+    pub(super) span: Span,
+}
+
+impl FromMeta for UniqueSetting {
+    fn from_meta(meta: &Meta) -> Result<Self, Error> {
+        let Meta::List(list) = meta else {
+            return Err(mistake(
+                meta.span(),
+                "write `unique(field)` or `unique(field, other)`",
+            ));
+        };
+        let fields = parse(
+            Punctuated::<Ident, Token![,]>::parse_terminated,
+            &list.tokens,
+        )?;
+        Ok(Self {
+            fields: fields.into_iter().collect(),
+            span: list.path.span(),
+        })
+    }
+}
+
+fn parse<P: Parser>(parser: P, tokens: &TokenStream) -> Result<P::Output, Error> {
+    parser
+        .parse2(tokens.clone())
+        .map_err(|error| mistake(error.span(), &error))
+}

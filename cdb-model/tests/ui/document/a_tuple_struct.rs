@@ -1,0 +1,10 @@
+//! Paths belong to named fields.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "order")]
+struct Order(String);
+
+fn main() {}

@@ -1,0 +1,17 @@
+//! A document with many values has no single place in a sort.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:{number}")]
+#[document(composite(BY_TAGS = r#type, tags))]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+    #[document(index)]
+    tags: Vec<String>,
+}
+
+fn main() {}

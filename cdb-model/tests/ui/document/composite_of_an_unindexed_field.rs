@@ -1,0 +1,18 @@
+//! A composite adds to the index of its paths and does not replace it.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:{number}")]
+#[document(composite(BY_STATUS = status, total))]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+    status: String,
+    #[document(index)]
+    total: u64,
+}
+
+fn main() {}

@@ -1,0 +1,17 @@
+//! A second place in the sort would never decide.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:{number}")]
+#[document(composite(BY_TOTAL = total, total desc))]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+    #[document(index)]
+    total: u64,
+}
+
+fn main() {}

@@ -1,0 +1,22 @@
+//! Paths become constants under upper-case names.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:{number}")]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+    #[document(index(city: String))]
+    address: Address,
+    address_city: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Address {
+    city: String,
+}
+
+fn main() {}

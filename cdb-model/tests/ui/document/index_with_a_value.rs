@@ -1,0 +1,16 @@
+//! Paths inside a field stand in parentheses, with their types.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:{number}")]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    #[document(index = "city")]
+    address: String,
+    number: u64,
+}
+
+fn main() {}

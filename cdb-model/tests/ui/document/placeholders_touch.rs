@@ -1,0 +1,14 @@
+//! Two values without a separator cannot be read back.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}{number}")]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+}
+
+fn main() {}

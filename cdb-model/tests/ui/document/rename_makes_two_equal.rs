@@ -1,0 +1,18 @@
+//! Two fields under one name would overwrite each other.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "order", id = "{customer}:{number}")]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+    #[serde(rename = "createdAt")]
+    created: u64,
+    created_at: u64,
+}
+
+fn main() {}

@@ -1,0 +1,14 @@
+//! The id is made from the pattern.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:order")]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    id: String,
+}
+
+fn main() {}

@@ -1,0 +1,27 @@
+//! Filters and patches write a value by its own type.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:{number}")]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+    #[serde(with = "text")]
+    #[document(index)]
+    total: u64,
+}
+
+mod text {
+    pub fn serialize<S: serde::Serializer>(total: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&total.to_string())
+    }
+
+    pub fn deserialize<'de, D: serde::Deserializer<'de>>(_: D) -> Result<u64, D::Error> {
+        Ok(0)
+    }
+}
+
+fn main() {}

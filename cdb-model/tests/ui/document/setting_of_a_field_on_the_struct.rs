@@ -1,0 +1,15 @@
+//! Indexing is declared where the field is.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:{number}")]
+#[document(index)]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+}
+
+fn main() {}

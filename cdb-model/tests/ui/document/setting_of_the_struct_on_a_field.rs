@@ -1,0 +1,15 @@
+//! The id belongs to the document as a whole.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:{number}")]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    #[document(id = "{number}")]
+    number: u64,
+}
+
+fn main() {}

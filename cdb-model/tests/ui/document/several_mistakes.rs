@@ -1,0 +1,30 @@
+//! All mistakes are reported in one compile, and code that uses the type adds none.
+
+use cdb_model::{Container, Document, DocumentKey, Query, decode_any};
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:{nmber}")]
+#[document(composite(BY_STATUS = r#type, status))]
+struct Order {
+    #[document(partition_key)]
+    customer: Option<String>,
+    number: u64,
+    status: String,
+    #[document(indexed)]
+    total: u64,
+}
+
+#[derive(Container)]
+#[container(partition_key = "/customer")]
+enum Shop {
+    Order(Order),
+}
+
+fn use_it(order: &Order) {
+    let _ = order.key().to_id();
+    let _ = Query::<Order>::across_partitions().filter(Order::NUMBER.is_defined());
+    let _: Shop = decode_any::<Shop>("{}").unwrap().document;
+}
+
+fn main() {}

@@ -1,0 +1,17 @@
+//! What is not stored cannot be found.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:{number}")]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+    #[document(index)]
+    #[serde(skip_serializing)]
+    status: String,
+}
+
+fn main() {}

@@ -1,0 +1,15 @@
+//! The service reads the partition key from the document.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:{number}")]
+struct Order {
+    #[document(partition_key)]
+    #[serde(skip)]
+    customer: String,
+    number: u64,
+}
+
+fn main() {}

@@ -1,0 +1,16 @@
+//! The service reads the time to live from one property only.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:{number}")]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+    #[document(ttl)]
+    lifetime: u32,
+}
+
+fn main() {}

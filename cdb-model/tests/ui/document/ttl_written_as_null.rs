@@ -1,0 +1,16 @@
+//! The service refuses a time to live that is null.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:{number}")]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+    #[document(ttl)]
+    ttl: Option<u32>,
+}
+
+fn main() {}

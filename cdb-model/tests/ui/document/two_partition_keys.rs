@@ -1,0 +1,16 @@
+//! Two marks without levels do not say which comes first.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:{number}")]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    #[document(partition_key)]
+    country: String,
+    number: u64,
+}
+
+fn main() {}

@@ -1,0 +1,16 @@
+//! A unique key names fields.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:{number}")]
+#[document(unique(emial))]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+    email: String,
+}
+
+fn main() {}

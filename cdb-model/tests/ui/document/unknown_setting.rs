@@ -1,0 +1,16 @@
+//! A misspelt setting would otherwise do nothing.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:{number}")]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+    #[document(indx)]
+    status: String,
+}
+
+fn main() {}

@@ -1,0 +1,30 @@
+//! const: all documents of a container have a key of the same depth.
+
+use cdb_model::{Container, Document};
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:order:{number}")]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+}
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "refund", id = "{customer}:refund")]
+struct Refund {
+    #[document(partition_key(1))]
+    customer: String,
+    #[document(partition_key(2))]
+    country: String,
+}
+
+#[derive(Container)]
+#[container(partition_key = "/customer")]
+enum Shop {
+    Order(Order),
+    Refund(Refund),
+}
+
+fn main() {}

@@ -1,0 +1,29 @@
+//! const: two types with one discriminator cannot be told apart.
+
+use cdb_model::{Container, Document};
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:order:{number}")]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+}
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:refund:{number}")]
+struct Refund {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+}
+
+#[derive(Container)]
+#[container(partition_key = "/customer")]
+enum Shop {
+    Order(Order),
+    Refund(Refund),
+}
+
+fn main() {}

@@ -1,0 +1,17 @@
+//! trait: a sort that no index serves is refused by the service.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:{number}")]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+    status: String,
+}
+
+fn main() {
+    let _ = Order::STATUS.desc();
+}

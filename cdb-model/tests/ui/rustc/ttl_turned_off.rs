@@ -1,0 +1,30 @@
+//! const: a time to live counts only where expiry is on.
+
+use cdb_model::{Container, Document};
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:order:{number}")]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+}
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "refund", id = "{customer}:refund")]
+struct Refund {
+    #[document(partition_key)]
+    customer: String,
+    #[document(ttl)]
+    ttl: u32,
+}
+
+#[derive(Container)]
+#[container(partition_key = "/customer", default_ttl = "off")]
+enum Shop {
+    Order(Order),
+    Refund(Refund),
+}
+
+fn main() {}

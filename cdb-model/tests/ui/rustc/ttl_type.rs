@@ -1,0 +1,16 @@
+//! trait: a time to live is a number of seconds.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:{number}")]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+    #[document(ttl)]
+    ttl: String,
+}
+
+fn main() {}
