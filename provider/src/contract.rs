@@ -73,7 +73,8 @@ impl Provider for CosmosDBProvider {
     }
 
     async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
-        history::read_latest(&self.inner.container, instance).await
+        let guess = self.inner.turns.newest_execution(instance).unwrap_or(1);
+        history::read_latest(&self.inner.container, instance, guess).await
     }
 
     async fn read_with_execution(

@@ -34,7 +34,8 @@ impl ProviderAdmin for CosmosDBProvider {
     }
 
     async fn read_history(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
-        history::read_latest(&self.inner.container, instance).await
+        let guess = self.inner.turns.newest_execution(instance).unwrap_or(1);
+        history::read_latest(&self.inner.container, instance, guess).await
     }
 
     async fn latest_execution_id(&self, instance: &str) -> Result<u64, ProviderError> {

@@ -72,6 +72,10 @@ pub(crate) async fn commit(
         pack_history(origin.instance_id, &result).map_err(|error| unreadable(ACK, error))?;
 
     let committed = send(inner, &mut turn, &result, &segments, &origin, outgoing).await?;
+    if result.execution_id > turn.instance.document.current_execution_id {
+        turn.instance.document.current_execution_id = result.execution_id;
+        inner.turns.note_execution(&turn.instance.document);
+    }
     inner.finish_turn(&mut turn, std::time::Duration::ZERO);
     drop(turn);
     after_commit(inner, &result.cancelled, committed).await;

@@ -93,7 +93,9 @@ pub(crate) async fn load(
     inner: &Inner,
     candidate: &InstanceCandidate,
 ) -> Result<Loaded, ProviderError> {
-    let execution_id = candidate.execution_id.unwrap_or(1);
+    // A guess: one that is wrong costs a query more.
+    let known = inner.turns.newest_execution(&candidate.instance_id);
+    let execution_id = known.or(candidate.execution_id).unwrap_or(1);
     loop {
         let (rows, pages) = read(inner, &candidate.instance_id, execution_id).await?;
         let loaded = sort_out(&candidate.instance_id, execution_id, rows)?;

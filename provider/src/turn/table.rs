@@ -51,6 +51,8 @@ struct State {
     busy: HashMap<String, Busy>,
     /// Instances that another runtime holds, or that cannot be worked on for now.
     avoided: HashMap<String, Avoided>,
+    /// The newest execution of instances that have more than one, as last seen.
+    executions: HashMap<String, u64>,
 }
 
 #[derive(Debug)]
@@ -69,6 +71,9 @@ struct Busy {
     /// Somebody asked for the instance meanwhile.
     wanted: bool,
 }
+
+/// How many newest executions are remembered before all are forgotten.
+const MAX_EXECUTIONS: usize = 65_536;
 
 /// How many avoided instances are remembered before the outdated ones are dropped.
 const AVOIDED_BEFORE_SWEEP: usize = 1024;
@@ -147,9 +152,29 @@ impl TurnTable {
         state.avoided.insert(instance_id.to_owned(), avoided);
     }
 
+    /// The newest execution of an instance, if this process has seen a later one than the first. A guess.
+    pub(crate) fn newest_execution(&self, instance_id: &str) -> Option<u64> {
+        self.state().executions.get(instance_id).copied()
+    }
+
+    /// Notes the newest execution of an instance.
+    pub(crate) fn note_execution(&self, instance: &Instance) {
+        if instance.current_execution_id == 1 {
+            return;
+        }
+        let mut state = self.state();
+        if state.executions.len() >= MAX_EXECUTIONS {
+            state.executions.clear();
+        }
+        state
+            .executions
+            .insert(instance.instance_id.clone(), instance.current_execution_id);
+    }
+
     /// Registers a turn whose lock was won.
     pub(crate) fn insert(&self, turn: Turn) {
         let token = turn.token.clone();
+        self.note_execution(&turn.instance.document);
         self.state()
             .turns
             .insert(token, Arc::new(AsyncMutex::new(turn)));

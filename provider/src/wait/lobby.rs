@@ -62,15 +62,13 @@ impl<C: Candidate> Lobby<C> {
 
     /// This process knows of something to do `after` a delay.
     pub(crate) fn hint(&self, candidate: C, after: Duration) {
-        let now = Instant::now();
         {
             let mut state = self.state();
-            state.pace.quicken(now);
             if after.is_zero() {
                 state.push(candidate);
             } else {
                 state.sequence += 1;
-                let key = (now + after, state.sequence);
+                let key = (Instant::now() + after, state.sequence);
                 state.later.insert(key, candidate);
             }
         }
