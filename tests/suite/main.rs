@@ -1,5 +1,8 @@
 //! The suites, in one binary: every further one is linked separately.
 
+mod policy;
+mod requests;
 mod samples;
 mod stress;
+mod tidy;
 mod validation;

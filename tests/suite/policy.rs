@@ -1,0 +1,131 @@
+//! The indexing policy: the file is the model's, and everything that is indexed is asked for.
+
+use std::time::Duration;
+
+use cdb_provider::documents::Durable;
+use cdb_provider::model::{Container, Direction, IndexingPolicy};
+use cdb_provider::{CosmosDBProvider, InMemoryLeaseProvider};
+use cdb_tests::Backend;
+use duroxide::providers::{
+    InstanceFilter, Provider, ProviderAdmin, SessionFetchConfig, TagFilter, WorkItem,
+};
+
+#[test]
+fn the_checked_in_policy_is_the_model_s() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../provider/indexing-policy.json"
+    );
+    let file = std::fs::read_to_string(path).expect("provider/indexing-policy.json is there");
+    let model = Durable::definition().indexing_policy().to_json_pretty();
+    assert_eq!(file.trim_end(), model, "regenerate it with `cargo policy`");
+    let parsed: IndexingPolicy = serde_json::from_str(&file).expect("it is a policy");
+    assert_eq!(parsed, *Durable::definition().indexing_policy());
+}
+
+#[tokio::test]
+async fn every_index_serves_a_query_of_the_provider() {
+    let backend = Backend::start().await;
+    let Some(emulator) = backend.emulator() else {
+        println!("skipped: only the emulator tells which queries it was asked");
+        return;
+    };
+    let provider = backend.provider().await;
+    ask_everything(&provider).await;
+    let queries: Vec<String> = emulator.requests().queries.into_keys().collect();
+    let asks = |text: &str| queries.iter().any(|sql| sql.contains(text));
+    let property = |path: &str| {
+        let names = path
+            .trim_end_matches("/?")
+            .split('/')
+            .filter(|name| !name.is_empty());
+        names.fold("c".to_owned(), |text, name| format!("{text}[\"{name}\"]"))
+    };
+    let definition = Durable::definition();
+    let policy = definition.indexing_policy();
+    for included in &policy.included_paths {
+        let property = property(&included.path);
+        assert!(
+            asks(&property),
+            "no query needs an index on {}",
+            included.path
+        );
+    }
+    for composite in &policy.composite_indexes {
+        let sort = |inverted: bool| {
+            let keys = composite.iter().map(|path| {
+                let descending = (path.order == Direction::Descending) != inverted;
+                format!(
+                    "{} {}",
+                    property(&path.path),
+                    if descending { "DESC" } else { "ASC" }
+                )
+            });
+            format!("ORDER BY {}", keys.collect::<Vec<_>>().join(", "))
+        };
+        assert!(
+            asks(&sort(false)) || asks(&sort(true)),
+            "no query sorts by {composite:?}"
+        );
+    }
+}
+
+/// Every kind of query that the provider has.
+async fn ask_everything(provider: &CosmosDBProvider) {
+    let lock = Duration::from_secs(5);
+    let activity = WorkItem::ActivityExecute {
+        instance: "policy".to_owned(),
+        execution_id: 1,
+        id: 1,
+        name: "Work".to_owned(),
+        input: String::new(),
+        session_id: Some("session".to_owned()),
+        tag: Some("gpu".to_owned()),
+    };
+    provider
+        .enqueue_for_worker(activity)
+        .await
+        .expect("enqueue");
+    let session = SessionFetchConfig {
+        owner_id: "worker".to_owned(),
+        lock_timeout: Duration::from_millis(1),
+    };
+    let gpu = TagFilter::tags(["gpu"]);
+    let share = InMemoryLeaseProvider::share(0, 2);
+    let shared = CosmosDBProvider::with_leases(
+        provider.container().clone(),
+        &cdb_provider::CosmosDBProviderConfig::default(),
+        std::sync::Arc::new(share),
+    );
+    for provider in [&shared, provider] {
+        let fetch = provider.fetch_work_item(lock, Duration::ZERO, None, &TagFilter::DefaultOnly);
+        fetch.await.expect("fetch");
+        let fetch = provider.fetch_orchestration_item(lock, Duration::ZERO, None);
+        fetch.await.expect("fetch");
+    }
+    let fetch = provider.fetch_work_item(lock, Duration::ZERO, Some(&session), &gpu);
+    fetch.await.expect("fetch");
+    provider.read("policy").await.expect("read");
+    provider
+        .renew_session_lock(&["worker"], lock, lock)
+        .await
+        .expect("renew");
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    provider
+        .cleanup_orphaned_sessions(lock)
+        .await
+        .expect("clean up");
+    provider
+        .list_instances_by_status("Running")
+        .await
+        .expect("list");
+    provider.list_children("policy").await.expect("list");
+    provider.get_queue_depths().await.expect("count");
+    let old = InstanceFilter {
+        completed_before: Some(1),
+        ..InstanceFilter::default()
+    };
+    provider.delete_instance_bulk(old).await.expect("delete");
+    // The reconciler searches the outbox by itself.
+    tokio::time::sleep(Duration::from_millis(400)).await;
+}

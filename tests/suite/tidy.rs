@@ -1,0 +1,224 @@
+//! House rules, as tests: what must hold stands here and not on a wiki page.
+
+use std::path::{Path, PathBuf};
+
+/// Files that may have more than 500 lines, and why.
+const LONG_FILES: [(&str, &str); 2] = [
+    (
+        "cdb-model/src/batch.rs",
+        "one operation after the other, each with its doc comment",
+    ),
+    ("tests/suite/validation/mod.rs", "a list"),
+];
+
+/// Libraries' public modules: everything else is re-exported by name.
+const PUBLIC_MODULES: [(&str, &str); 3] = [
+    ("cdb-model/src/lib.rs", "pub mod limits;"),
+    ("cdb-model/src/lib.rs", "pub mod __private;"),
+    ("provider/src/lib.rs", "pub mod documents;"),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// All Rust sources below a folder, as path from the root and text.
+fn sources(below: &str) -> Vec<(String, String)> {
+    let root = root();
+    let mut found = Vec::new();
+    let mut folders = vec![root.join(below)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder can be listed") {
+            let path = entry.expect("an entry").path();
+            let name = path
+                .file_name()
+                .expect("a name")
+                .to_string_lossy()
+                .into_owned();
+            if path.is_dir() {
+                if !name.starts_with("target") && !name.starts_with('.') {
+                    folders.push(path);
+                }
+            } else if name.ends_with(".rs") {
+                let relative = path.strip_prefix(&root).expect("below the root");
+                let text = std::fs::read_to_string(&path).expect("a source can be read");
+                found.push((relative.to_string_lossy().into_owned(), text));
+            }
+        }
+    }
+    assert!(!found.is_empty(), "no sources below {below}");
+    found
+}
+
+/// Whether a file holds nothing but tests.
+fn is_test(path: &str) -> bool {
+    path.contains("/tests/") || path.starts_with("tests/suite")
+}
+
+/// The lines of a source before its tests, with their numbers.
+fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let end = text.find("#[cfg(test)]").unwrap_or(text.len());
+    text[..end]
+        .lines()
+        .enumerate()
+        .map(|(at, line)| (at + 1, line))
+}
+
+fn refuse(found: &[String], rule: &str) {
+    assert!(found.is_empty(), "{rule}:\n{}", found.join("\n"));
+}
+
+#[test]
+fn files_stay_below_500_lines() {
+    let long: Vec<String> = sources(".")
+        .into_iter()
+        .filter(|(path, _)| !LONG_FILES.iter().any(|(known, _)| known == path))
+        .map(|(path, text)| (path, code(&text).count()))
+        .filter(|(_, lines)| *lines > 500)
+        .map(|(path, lines)| format!("{path}: {lines} lines"))
+        .collect();
+    refuse(&long, "split it, or put it on the list with a reason");
+}
+
+#[test]
+fn every_module_says_what_it_is_for() {
+    let silent: Vec<String> = sources(".")
+        .into_iter()
+        .filter(|(path, _)| !is_test(path) && !path.contains("/expansions/"))
+        .filter(|(_, text)| !text.starts_with("//!") && !text.trim().is_empty())
+        .map(|(path, _)| path)
+        .collect();
+    refuse(&silent, "begin it with `//!`");
+}
+
+#[test]
+fn sql_is_written_in_one_file() {
+    let keyword = concat!("SEL", "ECT ");
+    let found: Vec<String> = [
+        "cdb-derive/src",
+        "cdb-model/src",
+        "cdb-client/src",
+        "provider",
+    ]
+    .into_iter()
+    .flat_map(sources)
+    .filter(|(path, _)| path != "cdb-model/src/query/sql.rs" && !is_test(path))
+    .flat_map(|(path, text)| {
+        code(&text)
+            .filter(|(_, line)| line.contains(keyword) && !line.trim_start().starts_with("//"))
+            .map(|(at, line)| format!("{path}:{at}: {}", line.trim()))
+            .collect::<Vec<_>>()
+    })
+    .collect();
+    refuse(&found, "SQL belongs into cdb-model/src/query/sql.rs");
+}
+
+#[test]
+fn the_provider_speaks_in_types() {
+    let fields: Vec<String> = cdb_provider_fields();
+    let mut found = Vec::new();
+    for (path, text) in sources("provider/src") {
+        for (at, line) in code(&text) {
+            let line = line.trim();
+            if line.starts_with("//") {
+                continue;
+            }
+            let raw = ["json!", "serde_json::Value", "x-ms-"]
+                .iter()
+                .any(|word| line.contains(word));
+            let named = !path.starts_with("provider/src/documents/")
+                && fields
+                    .iter()
+                    .any(|field| line.contains(&format!("\"{field}\"")));
+            if raw || named {
+                found.push(format!("{path}:{at}: {line}"));
+            }
+        }
+    }
+    refuse(
+        &found,
+        "no SQL, JSON, header or stored field name above the model",
+    );
+}
+
+/// The stored names of all fields of the provider's documents.
+fn cdb_provider_fields() -> Vec<String> {
+    use cdb_provider::model::Container;
+    let documents = cdb_provider::documents::Durable::DOCUMENTS;
+    let fields = documents.iter().flat_map(|shape| shape.fields);
+    let names: Vec<String> = fields
+        .map(|field| field.path.trim_start_matches('/').to_owned())
+        .filter(|name| name.chars().any(char::is_uppercase))
+        .collect();
+    assert!(names.contains(&"instanceId".to_owned()));
+    names
+}
+
+#[test]
+fn nothing_is_discarded_without_a_word() {
+    let mut found = Vec::new();
+    let cases = "cdb-model/tests/ui/";
+    for (path, text) in sources(".")
+        .into_iter()
+        .filter(|(path, _)| !path.starts_with(cases))
+    {
+        let lines: Vec<&str> = text.lines().collect();
+        for (at, line) in lines.iter().enumerate() {
+            let discards = line.trim_start().starts_with("let _ =");
+            let explained = at > 0 && lines[at - 1].trim_start().starts_with("//");
+            if discards && !explained {
+                found.push(format!("{path}:{}: {}", at + 1, line.trim()));
+            }
+        }
+    }
+    refuse(&found, "say in a comment why losing it is right");
+}
+
+#[test]
+fn comments_are_sentences_and_not_banners() {
+    let found: Vec<String> = sources(".")
+        .into_iter()
+        .flat_map(|(path, text)| {
+            text.lines()
+                .enumerate()
+                .filter(|(_, line)| {
+                    let line = line.trim();
+                    ["// ---", "// ===", "// ***", "// ━━", "//////"]
+                        .iter()
+                        .any(|rule| line.starts_with(rule))
+                })
+                .map(|(at, _)| format!("{path}:{}", at + 1))
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    refuse(&found, "no banners");
+}
+
+#[test]
+fn libraries_show_names_and_not_modules() {
+    let mut found = Vec::new();
+    for library in ["cdb-model", "cdb-client", "cdb-emulator", "provider"] {
+        let path = format!("{library}/src/lib.rs");
+        let text = std::fs::read_to_string(root().join(&path)).expect("a library has a lib.rs");
+        for line in text.lines().filter(|line| line.starts_with("pub mod ")) {
+            if !PUBLIC_MODULES.contains(&(&*path, line)) {
+                found.push(format!("{path}: {line}"));
+            }
+        }
+    }
+    refuse(&found, "re-export by name, or put the module on the list");
+}
+
+#[test]
+fn every_refusal_says_why_it_is_one() {
+    let cases = root().join("cdb-model/tests/ui");
+    if !cases.exists() {
+        panic!("cdb-model/tests/ui is gone");
+    }
+    let silent: Vec<String> = sources("cdb-model/tests/ui")
+        .into_iter()
+        .filter(|(_, text)| !text.starts_with("//"))
+        .map(|(path, _)| path)
+        .collect();
+    refuse(&silent, "begin it with the reason, as a comment");
+}
