@@ -23,20 +23,29 @@ pub(crate) fn nearest(name: &str, known: &[String]) -> String {
     }
 }
 
-/// Levenshtein distance.
+/// How many letters must be added, dropped, replaced or swapped with their neighbour.
 fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for i in 0..=a.len() {
+        for j in 0..=b.len() {
+            rows[i][j] = match (i, j) {
+                (0, other) | (other, 0) => other,
+                _ => {
+                    let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+                    let one_more = rows[i - 1][j].min(rows[i][j - 1]) + 1;
+                    let swaps = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+                    let swapped = if swaps {
+                        rows[i - 2][j - 2] + 1
+                    } else {
+                        usize::MAX
+                    };
+                    replaced.min(one_more).min(swapped)
+                }
+            };
         }
     }
-    row[b.len()]
+    rows[a.len()][b.len()]
 }
 
 /// Adds a mistake when a condition holds.
@@ -63,6 +72,7 @@ mod tests {
             nearest("instnce_id", &known),
             "; did you mean `instance_id`?"
         );
+        assert_eq!(nearest("nubmer", &known), "; did you mean `number`?");
         assert_eq!(nearest("customer", &known), "");
     }
 }

@@ -51,10 +51,14 @@ fn placeholder<'a>(inner: &'a str, before: Option<&Segment>) -> Result<(Segment,
 
 /// Takes everything up to the next placeholder off the front of `rest`.
 fn literal<'a>(rest: &'a str, before: Option<&Segment>) -> Result<(Segment, &'a str), String> {
-    let illegal = |c: &char| c.is_control() || matches!(c, '/' | '\\' | '?' | '#' | '%' | '~' | '}');
+    let illegal =
+        |c: &char| c.is_control() || matches!(c, '/' | '\\' | '?' | '#' | '%' | '~' | '}');
     let (literal, after) = rest.split_at(rest.find('{').unwrap_or(rest.len()));
     if let Some(c) = literal.chars().find(illegal) {
-        return Err(format!("`{}` cannot stand in an id", c.escape_default()));
+        return Err(format!(
+            "`{}` cannot stand in an id; separate with one of : | ; ,",
+            c.escape_default()
+        ));
     }
     if let Some(Segment::Field(name)) = before
         && !literal.starts_with(SEPARATORS)
@@ -72,7 +76,9 @@ fn check_whole(pattern: &str, segments: &[Segment]) -> Result<(), String> {
         return Err("an id cannot be empty; name the fields that make it unique".to_owned());
     }
     if matches!(pattern, "." | "..") {
-        return Err(format!("`{pattern}` is a step in a URL and cannot be an id"));
+        return Err(format!(
+            "`{pattern}` is a step in a URL and cannot be an id"
+        ));
     }
     if pattern.ends_with(' ') {
         return Err("an id cannot end in a space".to_owned());
@@ -109,14 +115,32 @@ mod tests {
     #[test]
     fn patterns_that_cannot_be_read_back_are_refused() {
         for (pattern, reason) in [
-            ("{a}{b}", "`{a}{b}` cannot be told apart; put a separator between them, one of : | ; ,"),
-            ("{a}-{b}", "after `{a}` a separator must follow, one of : | ; , instead of `-`"),
-            ("a/{b}", "`/` cannot stand in an id"),
-            ("a}{b}", "`}` cannot stand in an id"),
-            ("a\n{b}", "`\\n` cannot stand in an id"),
+            (
+                "{a}{b}",
+                "`{a}{b}` cannot be told apart; put a separator between them, one of : | ; ,",
+            ),
+            (
+                "{a}-{b}",
+                "after `{a}` a separator must follow, one of : | ; , instead of `-`",
+            ),
+            (
+                "a/{b}",
+                "`/` cannot stand in an id; separate with one of : | ; ,",
+            ),
+            (
+                "a}{b}",
+                "`}` cannot stand in an id; separate with one of : | ; ,",
+            ),
+            (
+                "a\n{b}",
+                "`\\n` cannot stand in an id; separate with one of : | ; ,",
+            ),
             ("{a", "`{a` has no closing brace"),
             ("x{}", "`{}` names no field; write `{field}`"),
-            ("", "an id cannot be empty; name the fields that make it unique"),
+            (
+                "",
+                "an id cannot be empty; name the fields that make it unique",
+            ),
             ("..", "`..` is a step in a URL and cannot be an id"),
             ("{a}: ", "an id cannot end in a space"),
         ] {

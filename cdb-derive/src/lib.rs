@@ -10,7 +10,9 @@ mod container;
 mod diag;
 mod document;
 mod id_pattern;
+mod private;
 mod rename;
+mod respan;
 mod serde_attr;
 mod settings;
 

@@ -40,7 +40,10 @@ impl Vocabulary {
         mut read: impl FnMut(&Word<'_>, &mut Accumulator),
     ) -> bool {
         let mut readable = true;
-        for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident(self.attribute)) {
+        for attribute in attributes
+            .iter()
+            .filter(|attribute| attribute.path().is_ident(self.attribute))
+        {
             match self.words_of(attribute) {
                 Ok(words) => {
                     for word in &words {
@@ -58,10 +61,14 @@ impl Vocabulary {
 
     fn words_of(&self, attribute: &Attribute) -> darling::Result<Vec<NestedMeta>> {
         let Meta::List(list) = &attribute.meta else {
-            let form = format!("write `#[{}(…)]` with settings in parentheses", self.attribute);
+            let form = format!(
+                "write `#[{}(…)]` with settings in parentheses",
+                self.attribute
+            );
             return Err(mistake(attribute.path().span(), form));
         };
-        NestedMeta::parse_meta_list(list.tokens.clone()).map_err(|error| mistake(error.span(), &error))
+        NestedMeta::parse_meta_list(list.tokens.clone())
+            .map_err(|error| mistake(error.span(), &error))
     }
 
     fn read_word(
@@ -73,7 +80,10 @@ impl Vocabulary {
         let meta = match word {
             NestedMeta::Meta(meta) => meta,
             NestedMeta::Lit(value) => {
-                let text = format!("a setting of `{}` starts with a word, such as `{}`", self.attribute, self.words[0]);
+                let text = format!(
+                    "a setting of `{}` starts with a word, such as `{}`",
+                    self.attribute, self.words[0]
+                );
                 errors.push(mistake(value.span(), text));
                 return false;
             }
@@ -180,7 +190,7 @@ impl FromMeta for Mark {
                     .unwrap_or_default();
                 Err(mistake(
                     other.path().span(),
-                    format!("`{word}` takes no value"),
+                    format!("`{word}` takes no value; write only `{word}`"),
                 ))
             }
         }

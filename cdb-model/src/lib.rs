@@ -75,7 +75,7 @@ pub use document::{Document, DocumentKey, LocatedKey, Stored};
 pub use etag::ETag;
 pub use id::{IdError, IdPart, ItemId, SEPARATORS};
 pub use partition_key::{PartitionKey, PartitionKeyPart, PartitionKeyValue};
-pub use patch::{Counter, Patch, PatchBody, PatchError, PatchOperation};
+pub use patch::{Changeable, Counter, Patch, PatchBody, PatchError, PatchOperation};
 pub use path::{Fixed, Indexed, Patchable, Path, Unindexed};
 pub use policy::{
     CompositeIndexPath, Drift, ExcludedPath, IncludedPath, IndexingMode, IndexingPolicy,

@@ -121,6 +121,16 @@ impl<D: Document> Default for Patch<D> {
     }
 }
 
+/// A patch may change a path that is marked like this.
+#[diagnostic::on_unimplemented(
+    message = "a patch cannot change this path of `{D}`",
+    label = "this path makes the id or the partition key, which never change",
+    note = "delete the document and create another one"
+)]
+pub trait Changeable<D> {}
+
+impl<D> Changeable<D> for Patchable {}
+
 impl<D: Document> Patch<D> {
     /// No changes yet.
     pub fn new() -> Self {
@@ -134,7 +144,10 @@ impl<D: Document> Patch<D> {
 
     /// Writes a value.
     #[must_use]
-    pub fn set<V: Serialize, I>(mut self, path: Path<D, V, I, Patchable>, value: V) -> Self {
+    pub fn set<V: Serialize, I, M>(mut self, path: Path<D, V, I, M>, value: V) -> Self
+    where
+        M: Changeable<D>,
+    {
         let path = path.pointer();
         match serde_json::to_value(value) {
             Ok(value) => self.operations.push(PatchOperation::Set { path, value }),
@@ -150,7 +163,10 @@ impl<D: Document> Patch<D> {
 
     /// Removes a path. The patch fails with 400 when it is not there.
     #[must_use]
-    pub fn remove<V, I>(mut self, path: Path<D, Option<V>, I, Patchable>) -> Self {
+    pub fn remove<V, I, M>(mut self, path: Path<D, Option<V>, I, M>) -> Self
+    where
+        M: Changeable<D>,
+    {
         self.operations.push(PatchOperation::Remove {
             path: path.pointer(),
         });
@@ -159,7 +175,10 @@ impl<D: Document> Patch<D> {
 
     /// Adds to a number. Not safe to repeat: guard it with [`Patch::when`] or an ETag.
     #[must_use]
-    pub fn incr<V: Counter, I>(mut self, path: Path<D, V, I, Patchable>, by: i64) -> Self {
+    pub fn incr<V: Counter, I, M>(mut self, path: Path<D, V, I, M>, by: i64) -> Self
+    where
+        M: Changeable<D>,
+    {
         self.operations.push(PatchOperation::Incr {
             path: path.pointer(),
             value: by,

@@ -61,7 +61,12 @@ pub(super) struct PartitionKeyPaths(pub(super) Vec<String>);
 impl FromMeta for PartitionKeyPaths {
     fn from_meta(meta: &Meta) -> darling::Result<Self> {
         let paths = text(meta, "/customerId")?;
-        Ok(Self(paths.split(',').map(|path| path.trim().to_owned()).collect()))
+        Ok(Self(
+            paths
+                .split(',')
+                .map(|path| path.trim().to_owned())
+                .collect(),
+        ))
     }
 }
 
@@ -121,7 +126,9 @@ fn extends(attributes: &[Attribute], errors: &mut Accumulator) -> Setting<Mark> 
         elsewhere: "the enum, not of a variant",
     };
     let mut extends = Setting::default();
-    vocabulary.read(attributes, errors, |word, errors| extends.take(word, errors));
+    vocabulary.read(attributes, errors, |word, errors| {
+        extends.take(word, errors)
+    });
     extends
 }
 

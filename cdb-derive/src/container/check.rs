@@ -17,7 +17,11 @@ pub(super) fn all(raw: &RawContainer, errors: &mut Accumulator) {
     it_extends_one_container_at_most(raw, errors);
     types_stand_in_one_variant_each(raw, errors);
     there_is_a_document_type(raw, errors);
-    if raw.variants.iter().any(|variant| variant.extends.is_given()) {
+    if raw
+        .variants
+        .iter()
+        .any(|variant| variant.extends.is_given())
+    {
         what_is_inherited_is_not_repeated(raw, errors);
     } else {
         partition_key_is_there(raw, errors);
@@ -28,7 +32,12 @@ pub(super) fn all(raw: &RawContainer, errors: &mut Accumulator) {
 
 fn it_extends_one_container_at_most(raw: &RawContainer, errors: &mut Accumulator) {
     let name = &raw.ident;
-    for word in raw.variants.iter().filter_map(|variant| variant.extends.word()).skip(1) {
+    for word in raw
+        .variants
+        .iter()
+        .filter_map(|variant| variant.extends.word())
+        .skip(1)
+    {
         errors.push(mistake(
             word,
             format!("`{name}` extends two containers; let one of them extend the other"),
@@ -56,9 +65,11 @@ fn types_stand_in_one_variant_each(raw: &RawContainer, errors: &mut Accumulator)
 
 fn there_is_a_document_type(raw: &RawContainer, errors: &mut Accumulator) {
     let name = &raw.ident;
-    errors.unless(!raw.variants.is_empty() || raw.has_unreadable_variants, name.span(), || {
-        format!("`{name}` has no document types; add a variant for each")
-    });
+    errors.unless(
+        !raw.variants.is_empty() || raw.has_unreadable_variants,
+        name.span(),
+        || format!("`{name}` has no document types; add a variant for each"),
+    );
 }
 
 fn what_is_inherited_is_not_repeated(raw: &RawContainer, errors: &mut Accumulator) {
@@ -96,7 +107,10 @@ fn partition_key_is_made_of_paths(raw: &RawContainer, errors: &mut Accumulator) 
         });
     }
     errors.unless(paths.0.len() <= MAX_LEVELS, span, || {
-        format!("a partition key has at most {MAX_LEVELS} levels, this one has {}", paths.0.len())
+        format!(
+            "a partition key has at most {MAX_LEVELS} levels, this one has {}",
+            paths.0.len()
+        )
     });
 }
 
@@ -106,7 +120,10 @@ fn discriminator_is_a_free_property(raw: &RawContainer, errors: &mut Accumulator
         return;
     };
     let property = &property.0;
-    let fine = !property.is_empty() && property != "id" && !property.starts_with('_') && !property.contains('/');
+    let fine = !property.is_empty()
+        && property != "id"
+        && !property.starts_with('_')
+        && !property.contains('/');
     errors.unless(fine, span, || {
         format!(
             "`{property}` cannot hold the type; choose a property that the service does not use, without `/`, for example `type`"

@@ -37,6 +37,9 @@ pub(super) fn checked(
         (Ok(()), Some(model)) => Ok(model),
         (Err(error), model) => Err((error, model.filter(|_| input.generics.params.is_empty()))),
         // `read` returns nothing only after it has said why.
-        (Ok(()), None) => Err((crate::diag::mistake(input.ident.span(), "this is no container"), None)),
+        (Ok(()), None) => Err((
+            crate::diag::mistake(input.ident.span(), "this is no container"),
+            None,
+        )),
     }
 }

@@ -8,21 +8,24 @@ use quote::{ToTokens, quote};
 
 use super::expand::Membership;
 use super::model::ContainerModel;
+use crate::private::{import, private};
 
 /// Impls that compile and are never run. The empty partition key tells a container that extends this one that there is
 /// nothing to compare.
 pub(super) fn stubs(mut model: ContainerModel) -> TokenStream {
     // A type in two variants has been reported; rustc need not say it again.
     let mut seen = HashSet::new();
-    model.documents.retain(|variant| seen.insert(variant.ty.to_token_stream().to_string()));
+    model
+        .documents
+        .retain(|variant| seen.insert(variant.ty.to_token_stream().to_string()));
     let model = &model;
-    let krate = &model.krate;
-    let private = quote!(#krate::__private);
+    let (import, private) = (import(&model.krate), private());
     let name = &model.ident;
     let text = name.to_string();
     let membership = Membership(model);
     quote! {
         const _: () = {
+            #import
             #[automatically_derived]
             impl #private::Container for #name {
                 const NAME: &'static #private::str = #text;

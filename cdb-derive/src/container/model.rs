@@ -44,12 +44,21 @@ pub(super) fn build(raw: RawContainer) -> ContainerModel {
     let base = base.into_iter().next().map(Variant::from);
     let discriminator = match &base {
         Some(_) => None,
-        None => Some(settings.discriminator.get().map_or_else(|| "type".to_owned(), |name| name.0.clone())),
+        None => Some(
+            settings
+                .discriminator
+                .get()
+                .map_or_else(|| "type".to_owned(), |name| name.0.clone()),
+        ),
     };
     ContainerModel {
         ident: raw.ident,
         krate,
-        partition_key: settings.partition_key.get().map(|paths| paths.0.clone()).unwrap_or_default(),
+        partition_key: settings
+            .partition_key
+            .get()
+            .map(|paths| paths.0.clone())
+            .unwrap_or_default(),
         discriminator,
         default_ttl: settings.default_ttl.get().copied(),
         base,

@@ -4,34 +4,34 @@
 use std::collections::HashSet;
 
 use proc_macro2::{Span, TokenStream};
-use quote::{format_ident, quote};
+use quote::{ToTokens, format_ident, quote};
 
 use super::expand::{KeyStruct, PathConstants, Shape};
-use super::model::DocumentModel;
+use super::model::{DocumentModel, Indexing};
+use crate::private::{import, private};
 
-/// Items that compile and are never run. The empty partition key of the shape tells the checks of a container that
-/// there is nothing to compare.
+/// Items that compile and are never run.
 pub(super) fn stubs(model: DocumentModel) -> TokenStream {
-    let model = &without_clashes(model);
-    let krate = &model.krate;
-    let private = quote!(#krate::__private);
+    let (import, private) = (import(&model.krate), private());
+    let (key_struct, key_impls) = (
+        KeyStruct(&model).into_token_stream(),
+        key_stubs(&model, &private),
+    );
+    let model = &open(model);
     let name = &model.ident;
     let key = format_ident!("{name}Key");
-    let (key_struct, constants, shape) = (KeyStruct(model), PathConstants(model), Shape(model));
-    let key_impls = key_stubs(model, &private);
+    let (constants, shape) = (PathConstants(model), Shape(model));
     quote! {
         #key_struct
         const _: () = {
+            #import
             #constants
             #key_impls
 
             #[automatically_derived]
             impl #private::Document for #name {
                 type Key = #key;
-                const SHAPE: &'static #private::DocumentShape = &#private::DocumentShape {
-                    partition_key: &[],
-                    ..#shape
-                };
+                const SHAPE: &'static #private::DocumentShape = &#shape;
                 fn key(&self) -> Self::Key {
                     ::core::unreachable!()
                 }
@@ -61,31 +61,40 @@ pub(super) fn stubs(model: DocumentModel) -> TokenStream {
     }
 }
 
-/// Two constants of one name have been reported; rustc need not say it again.
-fn without_clashes(mut model: DocumentModel) -> DocumentModel {
+/// The same document with every path filterable and patchable, and without a partition key: that tells the checks of a
+/// container that there is nothing to compare. Two constants of one name have been reported; one of them stays.
+fn open(mut model: DocumentModel) -> DocumentModel {
     let mut seen = HashSet::new();
     for field in &mut model.fields {
         if !seen.insert(field.constant.to_string()) {
             field.skip = Some((String::new(), Span::call_site()));
         }
-        field.nested.retain(|nested| seen.insert(nested.constant.to_string()));
+        field
+            .nested
+            .retain(|nested| seen.insert(nested.constant.to_string()));
+        field.indexing = Indexing::Indexed;
+        field.partition_key = None;
     }
-    model.composites.retain(|composite| seen.insert(composite.name.to_string()));
+    model
+        .composites
+        .retain(|composite| seen.insert(composite.name.to_string()));
+    model.pattern.clear();
     model
 }
 
 fn key_stubs(model: &DocumentModel, private: &TokenStream) -> TokenStream {
-    let name = &model.ident;
+    let (vis, name) = (&model.vis, &model.ident);
     let key = format_ident!("{name}Key");
     let fields = model.key_fields();
-    let idents = fields.iter().map(|field| &field.ident);
+    let idents: Vec<_> = fields.iter().map(|field| &field.ident).collect();
     let types = fields.iter().map(|field| &field.ty);
     quote! {
         #[automatically_derived]
+        #[allow(dead_code)]
         impl #key {
             #[doc(hidden)]
-            pub fn new(#(#idents: impl #private::Into<#types>),*) -> Self {
-                ::core::unreachable!()
+            #vis fn new(#(#idents: impl #private::Into<#types>),*) -> Self {
+                Self { #(#idents: #private::Into::into(#idents)),* }
             }
         }
 

@@ -134,7 +134,12 @@ pub(super) fn build(raw: RawDocument, pattern: Vec<Segment>) -> DocumentModel {
     };
     DocumentModel {
         krate: crate_path(&raw.settings),
-        discriminator: raw.settings.discriminator.get().map(|name| name.0.clone()).unwrap_or_default(),
+        discriminator: raw
+            .settings
+            .discriminator
+            .get()
+            .map(|name| name.0.clone())
+            .unwrap_or_default(),
         pattern,
         pattern_span: raw.settings.id.span().unwrap_or(raw.ident.span()),
         has_unreadable_fields: raw.fields.iter().any(|field| field.settings.unreadable),
@@ -236,7 +241,14 @@ fn nested_constant(field: &str, parts: &[String], span: Span) -> Ident {
 
 /// Whether serde writes a value of this type as a JSON array.
 fn is_array(ty: &Type) -> bool {
-    let collections = ["Vec", "VecDeque", "LinkedList", "HashSet", "BTreeSet", "BinaryHeap"];
+    let collections = [
+        "Vec",
+        "VecDeque",
+        "LinkedList",
+        "HashSet",
+        "BTreeSet",
+        "BinaryHeap",
+    ];
     matches!(ty, Type::Array(_) | Type::Slice(_)) || argument_of(ty, &collections).is_some()
 }
 

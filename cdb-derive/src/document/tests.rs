@@ -1,1 +1,228 @@
+//! The derive on plain tokens: what is refused, and what the generated code looks like.
 
+use expect_test::{Expect, expect, expect_file};
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use super::derive::{checked, derive};
+
+/// The diagnostics of a struct, a line each.
+fn check(input: TokenStream, expected: &Expect) {
+    let input = syn::parse2(input).expect("the test writes Rust");
+    let found = match checked(&input) {
+        Ok(_) => String::new(),
+        Err((error, _)) => {
+            let lines = error
+                .flatten()
+                .into_iter()
+                .map(|error| format!("{error}\n"));
+            lines.collect()
+        }
+    };
+    expected.assert_eq(&found);
+}
+
+#[test]
+fn a_struct_without_mistakes_is_accepted() {
+    check(
+        quote! {
+            #[serde(rename_all = "camelCase", default)]
+            #[document(type = "order", id = "{customer_id}:order:{number}")]
+            #[document(composite(BY_TOTAL = r#type, total_cents desc, state asc))]
+            #[document(unique(number), unique(state, number))]
+            struct Order {
+                #[document(partition_key)]
+                customer_id: String,
+                number: u64,
+                #[document(index)]
+                #[serde(default, alias = "sum")]
+                total_cents: u64,
+                #[document(index)]
+                state: Option<String>,
+                #[document(index(city: String, lines[].sku: String))]
+                address: Address,
+                #[serde(skip)]
+                cached: Option<String>,
+                #[document(ttl)]
+                #[serde(rename = "ttl", skip_serializing_if = "Option::is_none")]
+                lifetime: Option<u32>,
+            }
+        },
+        &expect![""],
+    );
+}
+
+#[test]
+fn mistakes_in_different_places_are_reported_together() {
+    check(
+        quote! {
+            #[document(type = 3, id = "{numbr}-{line}", composit(A = b, c))]
+            #[serde(deny_unknown_fields, transparent)]
+            struct Order {
+                #[document(partition_key(0))]
+                customer: String,
+                #[serde(flatten)]
+                number: Rest,
+                #[document(index, index)]
+                line: u32,
+            }
+        },
+        &expect![[r#"
+            `type` takes a string, for example `type = "order"`
+            unknown setting `composit`; did you mean `composite`?
+            `deny_unknown_fields` would refuse what the service adds to every document; remove it
+            `transparent` changes which paths are stored; remove it from a document
+            a partition key has the levels 1, 2 and 3
+            `flatten` hides which paths are stored; spell the fields out or put them under one field
+            `index` is given twice
+            after `{numbr}` a separator must follow, one of : | ; , instead of `-`
+        "#]],
+    );
+}
+
+#[test]
+fn what_cannot_be_read_is_not_said_to_be_missing() {
+    check(
+        quote! {
+            #[document(type = "order" id = "{customer}")]
+            struct Order {
+                #[document(partition_key = )]
+                customer: String,
+            }
+        },
+        &expect![[r#"
+            expected `,`
+            unexpected end of input, expected an expression
+        "#]],
+    );
+}
+
+#[test]
+fn a_literal_is_no_setting() {
+    check(
+        quote! {
+            #[document(type = "order", id = "order", "index")]
+            struct Order {
+                #[document(partition_key)]
+                customer: String,
+            }
+        },
+        &expect![[r#"
+            a setting of `document` starts with a word, such as `type`
+        "#]],
+    );
+}
+
+#[test]
+fn serde_s_names_are_the_stored_ones() {
+    check(
+        quote! {
+            #[serde(rename_all(serialize = "kebab-case", deserialize = "kebab-case"))]
+            #[document(type = "order", id = "order")]
+            struct Order {
+                #[document(partition_key)]
+                #[serde(rename(serialize = "a", deserialize = "a"))]
+                customer: String,
+                #[serde(rename = "net-total")]
+                net: u64,
+                net_total: u64,
+                #[serde(rename = "a")]
+                other: u64,
+                r#type: String,
+                #[serde(rename = "type")]
+                kind: String,
+            }
+        },
+        &expect![[r#"
+            `net` and `net_total` are both stored as `net-total`
+            `customer` and `other` are both stored as `a`
+            `type` and `kind` are both stored as `type`
+        "#]],
+    );
+}
+
+#[test]
+fn levels_of_a_partition_key_are_numbered_without_a_gap() {
+    check(
+        quote! {
+            #[document(type = "order", id = "order")]
+            struct Order {
+                #[document(partition_key(2))]
+                user: String,
+                #[document(partition_key(1))]
+                tenant: String,
+                #[document(partition_key(3))]
+                session: String,
+            }
+        },
+        &expect![""],
+    );
+    check(
+        quote! {
+            #[document(type = "order", id = "order")]
+            struct Order {
+                #[document(partition_key(2))]
+                user: String,
+            }
+        },
+        &expect![[r#"
+            `Order` has 1 partition key level; number them from 1 without a gap
+        "#]],
+    );
+    check(
+        quote! {
+            #[document(type = "order", id = "order")]
+            struct Order {
+                #[document(partition_key)]
+                user: String,
+                #[document(partition_key(1))]
+                tenant: String,
+            }
+        },
+        &expect![[r#"
+            second partition key on `Order`; for a hierarchical key give each its level, `partition_key(1)`, `partition_key(2)`
+        "#]],
+    );
+}
+
+#[test]
+fn the_limits_of_composites_and_unique_keys_are_kept() {
+    let fields: Vec<_> = (0..17)
+        .map(|number| quote::format_ident!("f{number}"))
+        .collect();
+    let nine = &fields[..9];
+    check(
+        quote! {
+            #[document(type = "order", id = "order", composite(ALL = #(#nine),*), unique(#(#fields),*))]
+            struct Order {
+                #[document(partition_key)]
+                customer: String,
+                #(#[document(index)] #fields: u64,)*
+            }
+        },
+        &expect![[r#"
+            composite `ALL` needs 2 to 8 paths and has 9
+            a unique key needs 1 to 16 fields and this one has 17
+        "#]],
+    );
+}
+
+#[test]
+fn an_expansion_reads_like_code_that_someone_wrote() {
+    let expansion = derive(quote! {
+        #[serde(rename_all = "camelCase")]
+        #[document(type = "order", id = "{customer_id}:order:{number}")]
+        #[document(composite(BY_TOTAL = r#type, total_cents desc))]
+        pub struct Order {
+            #[document(partition_key)]
+            pub customer_id: String,
+            pub number: u64,
+            #[document(index)]
+            pub total_cents: u64,
+            #[document(unindexed)]
+            pub remark: Option<String>,
+        }
+    });
+    let file = syn::parse2(expansion).expect("generated code is Rust");
+    expect_file!["../../expansions/document.rs"].assert_eq(&prettyplease::unparse(&file));
+}

@@ -118,7 +118,12 @@ impl Parse for NestedPath {
                 break;
             }
         }
-        input.parse::<Token![:]>()?;
+        if input.parse::<Option<Token![:]>>()?.is_none() {
+            return Err(syn::Error::new(
+                span,
+                "give the path its type, for example `city: String`",
+            ));
+        }
         Ok(Self {
             parts,
             ty: input.parse()?,
@@ -141,17 +146,19 @@ pub(super) struct CompositePath {
     pub(super) descending: bool,
 }
 
+const COMPOSITE_FORM: &str =
+    "a composite has a name: write `composite(BY_TOTAL = state, total desc)`";
+
 impl FromMeta for CompositeSetting {
     fn from_meta(meta: &Meta) -> Result<Self, Error> {
         let Meta::List(list) = meta else {
-            return Err(mistake(
-                meta.span(),
-                "write `composite(NAME = first_field, second_field desc)`",
-            ));
+            return Err(mistake(meta.path().span(), COMPOSITE_FORM));
         };
         let parser = |input: ParseStream<'_>| {
-            let name = input.parse()?;
-            input.parse::<Token![=]>()?;
+            let name: Ident = input.call(syn::ext::IdentExt::parse_any)?;
+            if input.parse::<Option<Token![=]>>()?.is_none() {
+                return Err(syn::Error::new(name.span(), COMPOSITE_FORM));
+            }
             let paths = Punctuated::<CompositePath, Token![,]>::parse_terminated(input)?;
             Ok(Self {
                 name,
@@ -192,7 +199,7 @@ impl FromMeta for UniqueSetting {
     fn from_meta(meta: &Meta) -> Result<Self, Error> {
         let Meta::List(list) = meta else {
             return Err(mistake(
-                meta.span(),
+                meta.path().span(),
                 "write `unique(field)` or `unique(field, other)`",
             ));
         };

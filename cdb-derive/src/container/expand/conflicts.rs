@@ -1,10 +1,11 @@
 //! Facts across types, which no single derive can see: left to the constant evaluator, at the variant that causes them.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, format_ident, quote_spanned};
+use quote::{ToTokens, format_ident, quote};
 
 use super::private;
 use crate::container::model::ContainerModel;
+use crate::respan::located_at;
 
 /// The rules of `cdb_model::conflict`, each compared on its own, so that all mistakes come in one compile.
 const RULES: [&str; 5] = [
@@ -21,7 +22,7 @@ pub(super) struct Conflicts<'a>(pub(super) &'a ContainerModel);
 impl ToTokens for Conflicts<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let model = self.0;
-        let private = private(model);
+        let private = private();
         let name = &model.ident;
         let container = name.to_string();
         // Inherited types come first in `DOCUMENTS` and were compared with each other by their own container.
@@ -30,18 +31,20 @@ impl ToTokens for Conflicts<'_> {
             let from_end = own - at;
             for rule in RULES {
                 let rule = format_ident!("{rule}");
-                tokens.extend(quote_spanned! {document.ident.span()=>
+                let check = quote! {
                     const _: () = #private::#rule(
                         &#private::Place::new::<#name>(#container, #from_end)
                     );
-                });
+                };
+                tokens.extend(located_at(document.ident.span(), check));
             }
         }
-        tokens.extend(quote_spanned! {name.span()=>
+        let limits = quote! {
             const _: () = #private::check_limits(
                 #container,
                 <#name as #private::Container>::DOCUMENTS,
             );
-        });
+        };
+        tokens.extend(located_at(name.span(), limits));
     }
 }

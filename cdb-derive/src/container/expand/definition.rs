@@ -13,7 +13,7 @@ pub(super) struct ContainerImpl<'a>(pub(super) &'a ContainerModel);
 impl ToTokens for ContainerImpl<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let model = self.0;
-        let private = private(model);
+        let private = private();
         let name = &model.ident;
         let text = name.to_string();
         let types: Vec<_> = model.documents.iter().map(|variant| &variant.ty).collect();

@@ -12,7 +12,7 @@ pub(in crate::container) struct Membership<'a>(pub(in crate::container) &'a Cont
 impl ToTokens for Membership<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let model = self.0;
-        let private = private(model);
+        let private = private();
         let name = &model.ident;
         for variant in model.variants() {
             let (ident, ty) = (&variant.ident, &variant.ty);

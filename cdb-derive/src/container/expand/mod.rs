@@ -10,22 +10,20 @@ use quote::quote;
 pub(super) use membership::Membership;
 
 use super::model::ContainerModel;
+use crate::private::{import, private};
 
 /// Everything that `#[derive(Container)]` generates.
 pub(super) fn container(model: &ContainerModel) -> TokenStream {
     let definition = definition::ContainerImpl(model);
     let membership = Membership(model);
     let conflicts = conflicts::Conflicts(model);
+    let import = import(&model.krate);
     quote! {
         const _: () = {
+            #import
             #definition
             #membership
+            #conflicts
         };
-        #conflicts
     }
-}
-
-fn private(model: &ContainerModel) -> TokenStream {
-    let krate = &model.krate;
-    quote!(#krate::__private)
 }

@@ -38,7 +38,11 @@ pub(super) fn partition_key_is_there(model: &DocumentModel, errors: &mut Accumul
 
 pub(super) fn partition_key_levels_are_complete(model: &DocumentModel, errors: &mut Accumulator) {
     let name = &model.ident;
-    let marks: Vec<_> = model.fields.iter().filter_map(|field| field.partition_key).collect();
+    let marks: Vec<_> = model
+        .fields
+        .iter()
+        .filter_map(|field| field.partition_key)
+        .collect();
     if marks.iter().any(|(level, _)| *level == Level::Unreadable) {
         return;
     }
@@ -54,7 +58,9 @@ pub(super) fn partition_key_levels_are_complete(model: &DocumentModel, errors: &
                 ),
             )),
             Level::Numbered(level) => {
-                let taken = before.iter().any(|(other, _)| *other == Level::Numbered(*level));
+                let taken = before
+                    .iter()
+                    .any(|(other, _)| *other == Level::Numbered(*level));
                 errors.unless(!taken, *span, || {
                     format!("level {level} of the partition key of `{name}` is given twice")
                 });
@@ -74,12 +80,23 @@ pub(super) fn partition_key_levels_are_complete(model: &DocumentModel, errors: &
 pub(super) fn placeholders_are_fields(model: &DocumentModel, errors: &mut Accumulator) {
     for segment in &model.pattern {
         if let Segment::Field(placeholder) = segment {
-            errors.unless(model.field(placeholder).is_some(), model.pattern_span, || {
-                let known: Vec<String> =
-                    model.fields.iter().map(|field| format!("{{{}}}", field.name)).collect();
-                let written = format!("{{{placeholder}}}");
-                format!("`{written}` is not a field of `{}`{}", model.ident, nearest(&written, &known))
-            });
+            errors.unless(
+                model.field(placeholder).is_some(),
+                model.pattern_span,
+                || {
+                    let known: Vec<String> = model
+                        .fields
+                        .iter()
+                        .map(|field| format!("{{{}}}", field.name))
+                        .collect();
+                    let written = format!("{{{placeholder}}}");
+                    format!(
+                        "`{written}` is not a field of `{}`{}",
+                        model.ident,
+                        nearest(&written, &known)
+                    )
+                },
+            );
         }
     }
 }
@@ -99,6 +116,9 @@ pub(super) fn keys_are_definite(
     };
     errors.push(mistake(
         field.ident.span(),
-        format!("`{}` is {role} and must always have a value; take it out of `Option`", field.name),
+        format!(
+            "`{}` is {role} and must always have a value; take it out of `Option`",
+            field.name
+        ),
     ));
 }

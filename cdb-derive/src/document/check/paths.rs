@@ -17,14 +17,25 @@ pub(super) fn composites_are_sortable(model: &DocumentModel, errors: &mut Accumu
     for composite in &model.composites {
         let name = &composite.name;
         let length = composite.paths.len();
-        errors.unless((2..=MAX_COMPOSITE_PATHS).contains(&length), name.span(), || {
-            format!("composite `{name}` has {length} paths; the service takes 2 to {MAX_COMPOSITE_PATHS}")
-        });
+        errors.unless(
+            (2..=MAX_COMPOSITE_PATHS).contains(&length),
+            name.span(),
+            || {
+                format!(
+                    "composite `{name}` needs 2 to {MAX_COMPOSITE_PATHS} paths and has {length}"
+                )
+            },
+        );
         for (at, path) in composite.paths.iter().enumerate() {
             composite_path_is_sortable(model, composite, path, errors);
-            let twice = composite.paths[..at].iter().any(|before| before.field == path.field);
+            let twice = composite.paths[..at]
+                .iter()
+                .any(|before| before.field == path.field);
             errors.unless(!twice, path.field.span(), || {
-                format!("`{}` stands twice in composite `{name}`", path.field.unraw())
+                format!(
+                    "`{}` stands twice in composite `{name}`; name it once",
+                    path.field.unraw()
+                )
             });
         }
     }
@@ -57,7 +68,7 @@ pub(super) fn uniques_are_fields(model: &DocumentModel, errors: &mut Accumulator
     for unique in &model.uniques {
         let length = unique.fields.len();
         errors.unless((1..=MAX_UNIQUE_KEY_PATHS).contains(&length), unique.span, || {
-            format!("this unique key has {length} paths; the service takes 1 to {MAX_UNIQUE_KEY_PATHS}")
+            format!("a unique key needs 1 to {MAX_UNIQUE_KEY_PATHS} fields and this one has {length}")
         });
         for ident in &unique.fields {
             let field = ident.unraw().to_string();
@@ -72,8 +83,16 @@ pub(super) fn uniques_are_fields(model: &DocumentModel, errors: &mut Accumulator
 }
 
 fn unknown_field(model: &DocumentModel, field: &str) -> String {
-    let known: Vec<String> = model.fields.iter().map(|field| field.name.clone()).collect();
-    format!("`{field}` is not a field of `{}`{}", model.ident, nearest(field, &known))
+    let known: Vec<String> = model
+        .fields
+        .iter()
+        .map(|field| field.name.clone())
+        .collect();
+    format!(
+        "`{field}` is not a field of `{}`{}",
+        model.ident,
+        nearest(field, &known)
+    )
 }
 
 /// Paths and composites become constants of the struct, under names made from theirs.
@@ -81,15 +100,27 @@ pub(super) fn constants_differ(model: &DocumentModel, errors: &mut Accumulator) 
     let mut seen: HashMap<String, String> = HashMap::new();
     let stored = model.fields.iter().filter(|field| field.skip.is_none());
     let of_fields = stored.flat_map(|field| {
-        let own = (field.constant.to_string(), format!("`{}`", field.name), field.ident.span());
+        let own = (
+            field.constant.to_string(),
+            format!("`{}`", field.name),
+            field.ident.span(),
+        );
         let nested = field.nested.iter().map(|nested| {
-            (nested.constant.to_string(), format!("`{}`", nested.name), nested.span)
+            (
+                nested.constant.to_string(),
+                format!("`{}`", nested.name),
+                nested.span,
+            )
         });
         std::iter::once(own).chain(nested)
     });
     let of_composites = model.composites.iter().map(|composite| {
         let name = composite.name.to_string();
-        (name.clone(), format!("composite `{name}`"), composite.name.span())
+        (
+            name.clone(),
+            format!("composite `{name}`"),
+            composite.name.span(),
+        )
     });
     for (constant, source, span) in of_fields.chain(of_composites) {
         if let Some(first) = seen.get(&constant) {

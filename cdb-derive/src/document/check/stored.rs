@@ -8,7 +8,15 @@ use crate::diag::{Mistakes, mistake};
 use crate::document::model::{DocumentModel, FieldModel, Indexing};
 
 /// Properties that every document has from the service or from the model.
-const RESERVED: [&str; 7] = ["id", "_etag", "_ts", "_rid", "_self", "_attachments", "_lsn"];
+const RESERVED: [&str; 7] = [
+    "id",
+    "_etag",
+    "_ts",
+    "_rid",
+    "_self",
+    "_attachments",
+    "_lsn",
+];
 
 pub(super) fn names_differ(model: &DocumentModel, errors: &mut Accumulator) {
     let mut seen: HashMap<&str, &FieldModel> = HashMap::new();
@@ -68,7 +76,10 @@ pub(super) fn what_counts_is_stored(
     if let Some((word, span)) = &field.skip {
         errors.push(mistake(
             *span,
-            format!("`{}` {role}, so it must be stored; remove `{word}`", field.name),
+            format!(
+                "`{}` {role}, so it must be stored; remove `{word}`",
+                field.name
+            ),
         ));
     }
     if let Some(span) = field.skip_serializing_if
@@ -76,7 +87,10 @@ pub(super) fn what_counts_is_stored(
     {
         errors.push(mistake(
             span,
-            format!("`{}` {role}, so it must always be stored; remove `skip_serializing_if`", field.name),
+            format!(
+                "`{}` {role}, so it must always be stored; remove `skip_serializing_if`",
+                field.name
+            ),
         ));
     }
 }

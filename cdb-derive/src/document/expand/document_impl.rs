@@ -1,12 +1,13 @@
 //! The traits of the document itself.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, format_ident, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote};
 use syn::spanned::Spanned;
 
-use super::key::private;
+use super::private;
 use super::shape::Shape;
 use crate::document::model::DocumentModel;
+use crate::respan::located_at;
 
 /// `Document`, and what makes it queryable.
 pub(super) struct DocumentImpl<'a>(pub(super) &'a DocumentModel);
@@ -14,7 +15,7 @@ pub(super) struct DocumentImpl<'a>(pub(super) &'a DocumentModel);
 impl ToTokens for DocumentImpl<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let model = self.0;
-        let private = private(model);
+        let private = private();
         let name = &model.ident;
         let key = format_ident!("{name}Key");
         let shape = Shape(model);
@@ -22,15 +23,21 @@ impl ToTokens for DocumentImpl<'_> {
         let key_idents: Vec<_> = key_fields.iter().map(|field| &field.ident).collect();
         let levels = model.partition_key().into_iter().map(|field| {
             let ident = &field.ident;
-            // The field's own span, so that a type that cannot be a partition key is reported there.
-            quote_spanned! {field.ty.span()=>
-                #private::PartitionKeyPart::to_partition_key_value(&self.#ident)
-            }
+            let level = quote!(#private::PartitionKeyPart::to_partition_key_value(&self.#ident));
+            // A type that cannot be a partition key is reported where it stands.
+            located_at(field.ty.span(), level)
         });
-        let ttls = model.fields.iter().filter(|field| field.ttl.is_some()).map(|field| {
-            let ty = &field.ty;
-            quote_spanned!(ty.span()=> const _: () = #private::is_time_to_live::<#ty>();)
-        });
+        let ttls = model
+            .fields
+            .iter()
+            .filter(|field| field.ttl.is_some())
+            .map(|field| {
+                let ty = &field.ty;
+                located_at(
+                    ty.span(),
+                    quote!(const _: () = #private::is_time_to_live::<#ty>();),
+                )
+            });
         tokens.extend(quote! {
             #(#ttls)*
 

@@ -1,11 +1,13 @@
 //! The typed key: a struct of the pattern's fields that formats to the id and parses back.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, format_ident, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote};
 use syn::spanned::Spanned;
 
+use super::{private, stub_docs};
 use crate::document::model::{DocumentModel, FieldModel};
 use crate::id_pattern::Segment;
+use crate::respan::located_at;
 
 /// The struct itself; it must stand outside of the const block to be visible.
 pub(in crate::document) struct KeyStruct<'a>(pub(in crate::document) &'a DocumentModel);
@@ -15,10 +17,10 @@ impl ToTokens for KeyStruct<'_> {
         let model = self.0;
         let (vis, name, krate) = (&model.vis, &model.ident, &model.krate);
         let key = format_ident!("{name}Key");
-        let doc = format!("The fields that make the id of a [`{name}`] within its partition.");
+        let doc = stub_docs::key(model);
         let fields = model.key_fields().into_iter().map(|field| {
             let (vis, ident, ty) = (&field.vis, &field.ident, &field.ty);
-            let doc = format!("As in [`{name}::{}`].", field.ident);
+            let doc = stub_docs::key_field(model, field);
             quote!(#[doc = #doc] #vis #ident: #ty,)
         });
         tokens.extend(quote! {
@@ -45,8 +47,8 @@ pub(super) struct KeyImpls<'a>(pub(super) &'a DocumentModel);
 impl ToTokens for KeyImpls<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let model = self.0;
-        let private = private(model);
-        let name = &model.ident;
+        let private = private();
+        let (vis, name) = (&model.vis, &model.ident);
         let key = format_ident!("{name}Key");
         let text = name.to_string();
         let fields = model.key_fields();
@@ -63,9 +65,10 @@ impl ToTokens for KeyImpls<'_> {
         let located = located(model, &private);
         tokens.extend(quote! {
             #[automatically_derived]
+            #[allow(dead_code, reason = "not every document is looked for by its key")]
             impl #key {
                 /// The key with these fields.
-                pub fn new(#(#idents: impl #private::Into<#types>),*) -> Self {
+                #vis fn new(#(#idents: impl #private::Into<#types>),*) -> Self {
                     Self { #(#idents: #private::Into::into(#idents)),* }
                 }
             }
@@ -91,11 +94,6 @@ impl ToTokens for KeyImpls<'_> {
     }
 }
 
-pub(super) fn private(model: &DocumentModel) -> TokenStream {
-    let krate = &model.krate;
-    quote!(#krate::__private)
-}
-
 fn write_segment(model: &DocumentModel, segment: &Segment) -> TokenStream {
     match segment {
         Segment::Literal(text) => quote!(.literal(#text)),
@@ -104,8 +102,8 @@ fn write_segment(model: &DocumentModel, segment: &Segment) -> TokenStream {
                 return TokenStream::new();
             };
             let ident = &field.ident;
-            // The field's own span, so that a type without a text form is reported there.
-            quote_spanned!(field.ty.span()=> .field(#name, &self.#ident))
+            // A type without a text form is reported where it stands.
+            located_at(field.ty.span(), quote!(.field(#name, &self.#ident)))
         }
     }
 }
@@ -126,7 +124,10 @@ fn reads(model: &DocumentModel, reader: &Ident) -> TokenStream {
                     out.extend(quote!(#reader.repeated(#name, &#ident)?;));
                 } else {
                     seen.push(name);
-                    out.extend(quote_spanned!(ty.span()=> let #ident: #ty = #reader.field(#name)?;));
+                    out.extend(located_at(
+                        ty.span(),
+                        quote!(let #ident: #ty = #reader.field(#name)?;),
+                    ));
                 }
             }
         }

@@ -4,6 +4,7 @@ mod document_impl;
 mod key;
 mod paths;
 mod shape;
+mod stub_docs;
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -13,6 +14,7 @@ pub(super) use paths::PathConstants;
 pub(super) use shape::Shape;
 
 use super::model::DocumentModel;
+use crate::private::{import, private};
 
 /// Everything that `#[derive(Document)]` generates.
 pub(super) fn document(model: &DocumentModel) -> TokenStream {
@@ -20,9 +22,11 @@ pub(super) fn document(model: &DocumentModel) -> TokenStream {
     let key_impls = key::KeyImpls(model);
     let paths = PathConstants(model);
     let document = document_impl::DocumentImpl(model);
+    let import = import(&model.krate);
     quote! {
         #key
         const _: () = {
+            #import
             #key_impls
             #paths
             #document

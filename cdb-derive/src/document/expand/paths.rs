@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 
-use super::key::private;
+use super::{private, stub_docs};
 use crate::document::model::{DocumentModel, FieldModel, Indexing};
 
 /// All constants of a document type.
@@ -19,29 +19,19 @@ impl ToTokens for PathConstants<'_> {
             .filter(|field| field.skip.is_none())
             .map(|field| field_constants(model, field));
         let composites = model.composites.iter().enumerate().map(|(at, composite)| {
-            let private = private(model);
-            let constant = &composite.name;
-            let words: Vec<_> = composite
-                .paths
-                .iter()
-                .map(|path| {
-                    let direction = if path.descending { " descending" } else { "" };
-                    format!("`{}`{direction}", path.field)
-                })
-                .collect();
-            let doc = format!(
-                "Sorts by {}, served by a composite index.",
-                words.join(", ")
-            );
+            let private = private();
+            let (vis, constant) = (&model.vis, &composite.name);
+            let doc = stub_docs::composite(composite);
             quote! {
                 #[doc = #doc]
-                pub const #constant: #private::Composite<#name> = #private::Composite::new(
+                #vis const #constant: #private::Composite<#name> = #private::Composite::new(
                     &<#name as #private::Document>::SHAPE.composites[#at],
                 );
             }
         });
         tokens.extend(quote! {
             #[automatically_derived]
+            #[allow(dead_code, reason = "not every path is used")]
             impl #name {
                 #(#fields)*
                 #(#composites)*
@@ -51,18 +41,13 @@ impl ToTokens for PathConstants<'_> {
 }
 
 fn field_constants(model: &DocumentModel, field: &FieldModel) -> TokenStream {
-    let private = private(model);
+    let private = private();
     let name = &model.ident;
     let (vis, constant, ty) = (&field.vis, &field.constant, &field.ty);
     let pointer = format!("/{}", field.stored);
     let indexed = field.indexing == Indexing::Indexed;
     let fixed = model.is_fixed(field);
-    let doc = format!(
-        "Path of `{}`, stored at `{pointer}`: {}{}.",
-        field.name,
-        if indexed { "indexed" } else { "not indexed" },
-        if fixed { ", never changes" } else { "" },
-    );
+    let doc = stub_docs::path(model, field);
     let indexing = marker(&private, indexed, "Indexed", "Unindexed");
     let change = marker(&private, fixed, "Fixed", "Patchable");
     let nested = field
@@ -71,7 +56,7 @@ fn field_constants(model: &DocumentModel, field: &FieldModel) -> TokenStream {
         .filter(|path| !path.through_array)
         .map(|path| {
             let (constant, ty, pointer) = (&path.constant, &path.ty, &path.path);
-            let doc = format!("Path of `{}`, stored at `{pointer}`: indexed.", path.name);
+            let doc = stub_docs::nested_path(model, field, pointer);
             quote! {
                 #[doc = #doc]
                 #vis const #constant: #private::Path<#name, #ty, #private::Indexed, #change> =

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 
-use super::key::private;
+use super::private;
 use crate::document::model::{DocumentModel, FieldModel, Indexing};
 use crate::document::value::CompositeSetting;
 use crate::id_pattern::Segment;
@@ -15,7 +15,7 @@ pub(in crate::document) struct Shape<'a>(pub(in crate::document) &'a DocumentMod
 impl ToTokens for Shape<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let model = self.0;
-        let private = private(model);
+        let private = private();
         let name = model.ident.to_string();
         let discriminator = &model.discriminator;
         let id = model.pattern.iter().map(|segment| match segment {
@@ -92,7 +92,7 @@ fn field_shapes(private: &TokenStream, field: &FieldModel) -> Vec<TokenStream> {
 }
 
 fn composite_shape(model: &DocumentModel, composite: &CompositeSetting) -> TokenStream {
-    let private = private(model);
+    let private = private();
     let name = composite.name.to_string();
     let paths = composite.paths.iter().map(|path| {
         let target = match model.field(&path.field.unraw().to_string()) {

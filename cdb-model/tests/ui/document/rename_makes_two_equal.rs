@@ -1,5 +1,7 @@
 //! Two fields under one name would overwrite each other.
 
+#![allow(unreachable_patterns)] // what serde says of the same mistake
+
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};
 

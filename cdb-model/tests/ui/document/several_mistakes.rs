@@ -23,7 +23,7 @@ enum Shop {
 
 fn use_it(order: &Order) {
     let _ = order.key().to_id();
-    let _ = Query::<Order>::across_partitions().filter(Order::NUMBER.is_defined());
+    let _ = Query::<Order>::across_partitions().filter(Order::TOTAL.ge(3_u64));
     let _: Shop = decode_any::<Shop>("{}").unwrap().document;
 }
 

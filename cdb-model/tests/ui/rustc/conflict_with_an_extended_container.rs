@@ -1,4 +1,4 @@
-//! const: an extension is compared with what it extends.
+//! An extension is compared with what it extends.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! const: the discriminator is written by the model.
+//! The discriminator is written by the model.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

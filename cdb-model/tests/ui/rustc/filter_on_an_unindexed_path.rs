@@ -1,4 +1,4 @@
-//! trait: a filter that no index serves would read every document.
+//! A filter that no index serves would read every document.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! trait: a value in an id needs a text form.
+//! A value in an id needs a text form.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! const: a container has one indexing policy.
+//! A container has one indexing policy.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

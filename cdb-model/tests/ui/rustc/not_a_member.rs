@@ -1,4 +1,4 @@
-//! trait: a container takes the types that it names.
+//! A container takes the types that it names.
 
 use cdb_model::{Batch, Container, Document};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! const: the service reads the partition key at one path.
+//! The service reads the partition key at one path.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! const: all documents of a container have a key of the same depth.
+//! All documents of a container have a key of the same depth.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

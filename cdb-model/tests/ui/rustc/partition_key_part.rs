@@ -1,4 +1,4 @@
-//! trait: the service partitions by strings, numbers and truth values.
+//! The service partitions by strings, numbers and truth values.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

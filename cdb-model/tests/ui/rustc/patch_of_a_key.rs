@@ -1,4 +1,4 @@
-//! trait: ids and partition keys never change.
+//! Ids and partition keys never change.
 
 use cdb_model::{Document, Patch};
 use serde::{Deserialize, Serialize};

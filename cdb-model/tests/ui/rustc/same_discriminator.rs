@@ -1,4 +1,4 @@
-//! const: two types with one discriminator cannot be told apart.
+//! Two types with one discriminator cannot be told apart.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

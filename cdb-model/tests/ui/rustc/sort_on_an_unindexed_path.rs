@@ -1,4 +1,4 @@
-//! trait: a sort that no index serves is refused by the service.
+//! A sort that no index serves is refused by the service.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

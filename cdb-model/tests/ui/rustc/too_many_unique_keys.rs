@@ -1,4 +1,4 @@
-//! const: the service takes 10 unique keys per container.
+//! The service takes 10 unique keys per container.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

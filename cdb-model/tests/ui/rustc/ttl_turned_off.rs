@@ -1,4 +1,4 @@
-//! const: a time to live counts only where expiry is on.
+//! A time to live counts only where expiry is on.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

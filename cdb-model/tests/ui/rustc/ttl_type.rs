@@ -1,4 +1,4 @@
-//! trait: a time to live is a number of seconds.
+//! A time to live is a number of seconds.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,0 +1,182 @@
+/// The fields that make the id of a [`Order`], unique within its partition.
+#[derive(
+    ::cdb_model::__private::Clone,
+    ::cdb_model::__private::Debug,
+    ::cdb_model::__private::PartialEq,
+    ::cdb_model::__private::Eq,
+    ::cdb_model::__private::PartialOrd,
+    ::cdb_model::__private::Ord,
+    ::cdb_model::__private::Hash,
+)]
+pub struct OrderKey {
+    /// As in [`Order::customer_id`].
+    pub customer_id: String,
+    /// As in [`Order::number`].
+    pub number: u64,
+}
+const _: () = {
+    use ::cdb_model::__private as __model;
+    #[automatically_derived]
+    #[allow(dead_code, reason = "not every document is looked for by its key")]
+    impl OrderKey {
+        /// The key with these fields.
+        pub fn new(
+            customer_id: impl __model::Into<String>,
+            number: impl __model::Into<u64>,
+        ) -> Self {
+            Self {
+                customer_id: __model::Into::into(customer_id),
+                number: __model::Into::into(number),
+            }
+        }
+    }
+    #[automatically_derived]
+    impl __model::DocumentKey for OrderKey {
+        type Document = Order;
+        fn to_id(&self) -> __model::Result<__model::ItemId, __model::IdError> {
+            __model::IdWriter::new("Order")
+                .field("customer_id", &self.customer_id)
+                .literal(":order:")
+                .field("number", &self.number)
+                .finish()
+        }
+        fn parse(id: &__model::str) -> __model::Result<Self, __model::IdError> {
+            let mut reader = __model::IdReader::new("Order", id);
+            let customer_id: String = reader.field("customer_id")?;
+            reader.literal(":order:")?;
+            let number: u64 = reader.field("number")?;
+            reader.finish()?;
+            __model::Result::Ok(Self { customer_id, number })
+        }
+    }
+    #[automatically_derived]
+    impl __model::LocatedKey for OrderKey {
+        fn partition_key(&self) -> __model::PartitionKey {
+            __model::PartitionKey::from_values(
+                __model::vec![
+                    __model::PartitionKeyPart::to_partition_key_value(& self.customer_id)
+                ],
+            )
+        }
+    }
+    #[automatically_derived]
+    #[allow(dead_code, reason = "not every path is used")]
+    impl Order {
+        /// The path of [`Order::customer_id`], stored at `/customerId`. Not indexed. Never changes: it makes the id or the partition key.
+        pub const CUSTOMER_ID: __model::Path<
+            Order,
+            String,
+            __model::Unindexed,
+            __model::Fixed,
+        > = __model::Path::new("/customerId");
+        /// The path of [`Order::number`], stored at `/number`. Not indexed. Never changes: it makes the id or the partition key.
+        pub const NUMBER: __model::Path<
+            Order,
+            u64,
+            __model::Unindexed,
+            __model::Fixed,
+        > = __model::Path::new("/number");
+        /// The path of [`Order::total_cents`], stored at `/totalCents`. Indexed: filters and sorts may use it.
+        pub const TOTAL_CENTS: __model::Path<
+            Order,
+            u64,
+            __model::Indexed,
+            __model::Patchable,
+        > = __model::Path::new("/totalCents");
+        /// The path of [`Order::remark`], stored at `/remark`. Excluded from the index, whatever else the container stores.
+        pub const REMARK: __model::Path<
+            Order,
+            Option<String>,
+            __model::Unindexed,
+            __model::Patchable,
+        > = __model::Path::new("/remark");
+        /// Sorts by `type`, `total_cents` descending. One composite index serves it, as declared and reversed.
+        pub const BY_TOTAL: __model::Composite<Order> = __model::Composite::new(
+            &<Order as __model::Document>::SHAPE.composites[0usize],
+        );
+    }
+    #[automatically_derived]
+    impl __model::Document for Order {
+        type Key = OrderKey;
+        const SHAPE: &'static __model::DocumentShape = &__model::DocumentShape {
+            name: "Order",
+            discriminator: "order",
+            id: &[
+                __model::IdSegment::Field("customer_id"),
+                __model::IdSegment::Literal(":order:"),
+                __model::IdSegment::Field("number"),
+            ],
+            partition_key: &["/customerId"],
+            fields: &[
+                __model::FieldShape {
+                    name: "customer_id",
+                    path: "/customerId",
+                    indexing: __model::FieldIndexing::NotIndexed,
+                },
+                __model::FieldShape {
+                    name: "number",
+                    path: "/number",
+                    indexing: __model::FieldIndexing::NotIndexed,
+                },
+                __model::FieldShape {
+                    name: "total_cents",
+                    path: "/totalCents",
+                    indexing: __model::FieldIndexing::Indexed,
+                },
+                __model::FieldShape {
+                    name: "remark",
+                    path: "/remark",
+                    indexing: __model::FieldIndexing::Excluded,
+                },
+            ],
+            composites: &[
+                __model::CompositeShape {
+                    name: "BY_TOTAL",
+                    paths: &[
+                        __model::CompositePath {
+                            path: __model::CompositeTarget::Discriminator,
+                            direction: __model::Direction::Ascending,
+                        },
+                        __model::CompositePath {
+                            path: __model::CompositeTarget::Path("/totalCents"),
+                            direction: __model::Direction::Descending,
+                        },
+                    ],
+                },
+            ],
+            unique_keys: &[],
+            ttl: false,
+        };
+        fn key(&self) -> Self::Key {
+            OrderKey {
+                customer_id: __model::Clone::clone(&self.customer_id),
+                number: __model::Clone::clone(&self.number),
+            }
+        }
+        fn partition_key(&self) -> __model::PartitionKey {
+            __model::PartitionKey::from_values(
+                __model::vec![
+                    __model::PartitionKeyPart::to_partition_key_value(& self.customer_id)
+                ],
+            )
+        }
+    }
+    #[automatically_derived]
+    impl __model::Queryable for Order {
+        const SHAPES: &'static [&'static __model::DocumentShape] = &[
+            <Order as __model::Document>::SHAPE,
+        ];
+        const SINGLE_TYPE: __model::bool = true;
+    }
+    #[automatically_derived]
+    impl<__C: __model::Container> __model::QueriedIn<__C> for Order
+    where
+        Order: __model::MemberOf<__C>,
+    {
+        fn read_stored(
+            json: &__model::str,
+        ) -> __model::Result<__model::Stored<Self>, __model::DecodeError> {
+            __model::read_document::<__C, Self>(json)
+        }
+    }
+};

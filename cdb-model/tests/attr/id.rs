@@ -1,0 +1,84 @@
+//! `id`: keys make ids, and ids make keys again.
+
+use cdb_model::{Document, DocumentKey, IdSegment, PartitionKey, SEPARATORS};
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "all", id = "{a}:{b}|{c};{d},{e}")]
+struct AllSeparators {
+    #[document(partition_key)]
+    a: String,
+    b: u8,
+    c: i64,
+    d: bool,
+    e: String,
+}
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "twice", id = "{tenant}:{number}:{tenant}")]
+struct Twice {
+    #[document(partition_key)]
+    tenant: String,
+    number: u32,
+}
+
+/// The field names are those of the locals that generated code would like to use.
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "names", id = "{reader}:{type}:{writer}")]
+struct Names {
+    #[document(partition_key)]
+    reader: String,
+    r#type: String,
+    writer: String,
+}
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "settings", id = "settings")]
+struct Settings {
+    #[document(partition_key)]
+    tenant: String,
+}
+
+#[test]
+fn every_separator_ends_a_placeholder() {
+    let key = AllSeparatorsKey::new("x:y|z;,", 7, -3_i64, true, "");
+    let id = key.to_id().unwrap();
+    assert_eq!(id.as_str(), "x~3Ay~7Cz~3B~2C:7|-3;true,~");
+    assert_eq!(AllSeparatorsKey::parse(id.as_str()).unwrap(), key);
+    let literals = AllSeparators::SHAPE.id.iter().filter_map(|segment| match segment {
+        IdSegment::Literal(text) => text.chars().next(),
+        IdSegment::Field(_) => None,
+    });
+    assert_eq!(literals.collect::<Vec<_>>(), SEPARATORS, "the derive and the model know the same separators");
+}
+
+#[test]
+fn a_field_that_stands_twice_is_one_field_of_the_key() {
+    let key = TwiceKey::new("t", 1_u32);
+    assert_eq!(key.to_id().unwrap().as_str(), "t:1:t");
+    assert_eq!(TwiceKey::parse("t:1:t").unwrap(), key);
+    let error = TwiceKey::parse("t:1:u").unwrap_err();
+    assert!(error.to_string().contains("`tenant` stands twice"), "{error}");
+}
+
+#[test]
+fn fields_may_have_any_name() {
+    let key = NamesKey::new("a", "b", "c");
+    assert_eq!(NamesKey::parse(key.to_id().unwrap().as_str()).unwrap(), key);
+    assert_eq!(key.r#type, "b");
+}
+
+#[test]
+fn a_pattern_without_placeholders_has_one_key() {
+    let settings = Settings { tenant: "t".to_owned() };
+    assert_eq!(settings.key(), SettingsKey::new());
+    assert_eq!(settings.key().to_id().unwrap().as_str(), "settings");
+    assert!(SettingsKey::parse("settings:1").is_err());
+    assert_eq!(settings.partition_key(), PartitionKey::from("t"));
+}
+
+#[test]
+fn keys_can_be_sorted_and_put_into_sets() {
+    let keys: std::collections::BTreeSet<_> = [TwiceKey::new("b", 1_u32), TwiceKey::new("a", 2_u32)].into();
+    assert_eq!(keys.first(), Some(&TwiceKey::new("a", 2_u32)));
+}

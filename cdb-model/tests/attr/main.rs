@@ -1,0 +1,10 @@
+//! The derives by behaviour: what is declared is what comes out. A file per attribute, and one shop that uses most of
+//! them together.
+
+mod composite;
+mod id;
+mod index;
+mod partition_key;
+mod rename;
+mod shop;
+mod ttl;

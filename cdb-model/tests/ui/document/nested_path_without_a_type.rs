@@ -1,0 +1,21 @@
+//! The type of a nested path is not visible in the struct.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:{number}")]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+    #[document(index(city))]
+    address: Address,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Address {
+    city: String,
+}
+
+fn main() {}
