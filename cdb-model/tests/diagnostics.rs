@@ -55,10 +55,19 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 fn page(case: &Path) -> String {
     let source = fs::read_to_string(case).expect("the case can be read");
     let said = fs::read_to_string(case.with_extension("stderr")).expect("its output is recorded");
-    let reason = source.lines().next().and_then(|line| line.strip_prefix("//! "));
+    let reason = source
+        .lines()
+        .next()
+        .and_then(|line| line.strip_prefix("//! "));
     let reason = reason.unwrap_or_else(|| panic!("{} begins with its reason", case.display()));
-    let name = case.file_stem().unwrap_or_default().to_string_lossy().replace('_', " ");
-    let mut messages: Vec<_> = messages(&said).map(|message| format!("> {message}\n")).collect();
+    let name = case
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .replace('_', " ");
+    let mut messages: Vec<_> = messages(&said)
+        .map(|message| format!("> {message}\n"))
+        .collect();
     let mut seen = HashSet::new();
     messages.retain(|message| seen.insert(message.clone()));
     format!(
@@ -72,10 +81,21 @@ fn page(case: &Path) -> String {
 /// What was written, without imports and frame.
 fn body(source: &str) -> String {
     let frame = |line: &&str| {
-        ["//!", "use ", "#![allow", "#[derive(Serialize", "fn main() {}"].iter().any(|start| line.starts_with(start))
+        [
+            "//!",
+            "use ",
+            "#![allow",
+            "#[derive(Serialize",
+            "fn main() {}",
+        ]
+        .iter()
+        .any(|start| line.starts_with(start))
     };
     let kept: Vec<_> = source.lines().filter(|line| !frame(line)).collect();
-    kept.join("\n").trim().replace("#[derive(Document, Serialize, Deserialize)]", "#[derive(Document, …)]")
+    kept.join("\n").trim().replace(
+        "#[derive(Document, Serialize, Deserialize)]",
+        "#[derive(Document, …)]",
+    )
 }
 
 /// Our sentence of every error, and its note.
@@ -86,13 +106,23 @@ fn messages(said: &str) -> impl Iterator<Item = String> {
         }
         if let Some(error) = line.strip_prefix("error[") {
             let (_, text) = error.split_once("]: ")?;
-            return Some(text.strip_prefix("evaluation panicked: ").unwrap_or(text).to_owned());
+            return Some(
+                text.strip_prefix("evaluation panicked: ")
+                    .unwrap_or(text)
+                    .to_owned(),
+            );
         }
-        line.trim_start().strip_prefix("= note: ").filter(|note| !note.starts_with("this error")).map(capitalized)
+        line.trim_start()
+            .strip_prefix("= note: ")
+            .filter(|note| !note.starts_with("this error"))
+            .map(capitalized)
     })
 }
 
 fn capitalized(text: &str) -> String {
     let mut letters = text.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+    letters
+        .next()
+        .map(|first| first.to_uppercase().chain(letters).collect())
+        .unwrap_or_default()
 }

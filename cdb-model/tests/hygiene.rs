@@ -3,12 +3,20 @@
 //! documentation only there.
 #![deny(missing_docs, unreachable_pub, unused_qualifications, warnings)]
 #![deny(clippy::all, clippy::pedantic)]
-#![expect(missing_debug_implementations, reason = "what is derived must not need it")]
+#![expect(
+    missing_debug_implementations,
+    reason = "what is derived must not need it"
+)]
 
 /// Everything that generated code might be tempted to name, as something else; primitive types excepted, which serde's
 /// own derive cannot do without.
 pub mod shadowed {
-    #![allow(dead_code, non_camel_case_types, missing_docs, reason = "they only stand in the way")]
+    #![allow(
+        dead_code,
+        non_camel_case_types,
+        missing_docs,
+        reason = "they only stand in the way"
+    )]
 
     pub struct String;
     pub struct Option;
@@ -89,12 +97,16 @@ pub mod raw {
 
     impl Loop {
         pub(super) fn new(r#type: &str) -> Self {
-            Self { r#type: r#type.to_owned(), r#match: 1, r#loop: 2, private: Private(3) }
+            Self {
+                r#type: r#type.to_owned(),
+                r#match: 1,
+                r#loop: 2,
+                private: Private(3),
+            }
         }
 
-        pub(super) fn private_path(&self) -> &'static str {
-            let _number = self.private.0;
-            Self::PRIVATE.pointer()
+        pub(super) fn private(&self) -> (&'static str, u8) {
+            (Self::PRIVATE.pointer(), self.private.0)
         }
     }
 
@@ -140,7 +152,12 @@ use cdb_model::{Container, Document, DocumentKey};
 
 #[test]
 fn shadowed_names_change_nothing() {
-    let order = shadowed::Order { customer: "c".to_owned(), number: 7, tags: Vec::new(), ttl: None };
+    let order = shadowed::Order {
+        customer: "c".to_owned(),
+        number: 7,
+        tags: Vec::new(),
+        ttl: None,
+    };
     assert_eq!(order.key().to_id().unwrap().as_str(), "c:7");
     assert_eq!(shadowed::Larger::DOCUMENTS.len(), 1);
     let read = shadowed::Larger::decode("order", r#"{"customer":"c","number":7,"tags":[]}"#);
@@ -154,7 +171,7 @@ fn raw_identifiers_are_stored_without_their_prefix() {
     assert_eq!(document.key().to_id().unwrap().as_str(), "t:1");
     assert_eq!(raw::Loop::SHAPE.fields[2].path, "/loop");
     assert_eq!(raw::Loop::LOOP.pointer(), "/loop");
-    assert_eq!(document.private_path(), "/private");
+    assert_eq!(document.private(), ("/private", 3));
     let raw::Loops::Loop(document) = document.into();
     assert_eq!(document.partition_key().to_header(), r#"["t"]"#);
 }
@@ -164,6 +181,7 @@ fn a_macro_can_write_documents() {
     let made = made::MadeKey::new("p", 3_u32);
     assert_eq!(made.to_id().unwrap().as_str(), "p:3");
     assert_eq!(made::Makes::DOCUMENTS[0].name, "Made");
-    let made::Makes::Made(read) = made::Makes::decode("made", r#"{"partition":"p","number":3}"#).unwrap();
+    let made::Makes::Made(read) =
+        made::Makes::decode("made", r#"{"partition":"p","number":3}"#).unwrap();
     assert_eq!(read.key(), made);
 }

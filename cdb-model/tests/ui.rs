@@ -18,7 +18,9 @@ fn every_mistake_is_explained_where_it_stands() {
     if version.starts_with(RECORDED_WITH) {
         cases.compile_fail("tests/ui/rustc/*.rs");
     } else {
-        eprintln!("not compared: tests/ui/rustc was recorded with {RECORDED_WITH}x, this is {version}");
+        eprintln!(
+            "not compared: tests/ui/rustc was recorded with {RECORDED_WITH}x, this is {version}"
+        );
     }
 }
 

@@ -127,7 +127,7 @@ fn extends(attributes: &[Attribute], errors: &mut Accumulator) -> Setting<Mark> 
     };
     let mut extends = Setting::default();
     vocabulary.read(attributes, errors, |word, errors| {
-        extends.take(word, errors)
+        extends.take(word, errors);
     });
     extends
 }

@@ -15,18 +15,25 @@ pub(crate) fn derive(input: TokenStream) -> TokenStream {
     };
     match checked(&input) {
         Ok(model) => expand::container(&model),
-        Err((error, model)) => {
+        Err(Refused { error, model }) => {
             let errors = error.write_errors();
-            let stubs = model.map(fallback::stubs);
+            let stubs = model.map(|model| fallback::stubs(*model));
             quote!(#errors #stubs)
         }
     }
 }
 
+/// A type with mistakes.
+#[derive(Debug)]
+pub(super) struct Refused {
+    /// All of them.
+    pub(super) error: Error,
+    /// As much of the type as could be read; nothing when not even a stub makes sense.
+    model: Option<Box<ContainerModel>>,
+}
+
 /// The model, or what is wrong with it and as much of it as could be read.
-pub(super) fn checked(
-    input: &syn::DeriveInput,
-) -> Result<ContainerModel, (Error, Option<ContainerModel>)> {
+pub(super) fn checked(input: &syn::DeriveInput) -> Result<ContainerModel, Refused> {
     let mut errors = Error::accumulator();
     let raw = attr::read(input, &mut errors);
     if let Some(raw) = &raw {
@@ -35,11 +42,16 @@ pub(super) fn checked(
     let model = raw.map(model::build);
     match (errors.finish(), model) {
         (Ok(()), Some(model)) => Ok(model),
-        (Err(error), model) => Err((error, model.filter(|_| input.generics.params.is_empty()))),
+        (Err(error), model) => Err(Refused {
+            error,
+            model: model
+                .filter(|_| input.generics.params.is_empty())
+                .map(Box::new),
+        }),
         // `read` returns nothing only after it has said why.
-        (Ok(()), None) => Err((
-            crate::diag::mistake(input.ident.span(), "this is no container"),
-            None,
-        )),
+        (Ok(()), None) => Err(Refused {
+            error: crate::diag::mistake(input.ident.span(), "this is no container"),
+            model: None,
+        }),
     }
 }

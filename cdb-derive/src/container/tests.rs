@@ -4,14 +4,14 @@ use expect_test::{Expect, expect, expect_file};
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::derive::{checked, derive};
+use super::derive::{Refused, checked, derive};
 
 /// The diagnostics of an enum, a line each.
 fn check(input: TokenStream, expected: &Expect) {
     let input = syn::parse2(input).expect("the test writes Rust");
     let found = match checked(&input) {
         Ok(_) => String::new(),
-        Err((error, _)) => {
+        Err(Refused { error, .. }) => {
             let lines = error
                 .flatten()
                 .into_iter()
@@ -80,10 +80,10 @@ fn what_cannot_be_read_is_not_said_to_be_missing() {
                 Order(),
             }
         },
-        &expect![[r#"
+        &expect![[r"
             expected `,`
             variant `Order` must hold one document type, `Order(Type)`
-        "#]],
+        "]],
     );
 }
 

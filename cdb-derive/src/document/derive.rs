@@ -19,18 +19,25 @@ pub(crate) fn derive(input: TokenStream) -> TokenStream {
     };
     match checked(&input) {
         Ok(model) => expand::document(&model),
-        Err((error, model)) => {
+        Err(Refused { error, model }) => {
             let errors = error.write_errors();
-            let stubs = model.map(fallback::stubs);
+            let stubs = model.map(|model| fallback::stubs(*model));
             quote!(#errors #stubs)
         }
     }
 }
 
+/// A type with mistakes.
+#[derive(Debug)]
+pub(super) struct Refused {
+    /// All of them.
+    pub(super) error: Error,
+    /// As much of the type as could be read; nothing when not even a stub makes sense.
+    model: Option<Box<DocumentModel>>,
+}
+
 /// The model, or what is wrong with it and as much of it as could be read.
-pub(super) fn checked(
-    input: &syn::DeriveInput,
-) -> Result<DocumentModel, (Error, Option<DocumentModel>)> {
+pub(super) fn checked(input: &syn::DeriveInput) -> Result<DocumentModel, Refused> {
     let mut errors = Error::accumulator();
     let model = attr::read(input, &mut errors).map(|raw| {
         check::settings(&raw, &mut errors);
@@ -41,9 +48,17 @@ pub(super) fn checked(
     });
     match (errors.finish(), model) {
         (Ok(()), Some(model)) => Ok(model),
-        (Err(error), model) => Err((error, model.filter(|_| input.generics.params.is_empty()))),
+        (Err(error), model) => Err(Refused {
+            error,
+            model: model
+                .filter(|_| input.generics.params.is_empty())
+                .map(Box::new),
+        }),
         // `read` returns nothing only after it has said why.
-        (Ok(()), None) => Err((mistake(input.ident.span(), "this is no document"), None)),
+        (Ok(()), None) => Err(Refused {
+            error: mistake(input.ident.span(), "this is no document"),
+            model: None,
+        }),
     }
 }
 

@@ -4,14 +4,14 @@ use expect_test::{Expect, expect, expect_file};
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::derive::{checked, derive};
+use super::derive::{Refused, checked, derive};
 
 /// The diagnostics of a struct, a line each.
 fn check(input: TokenStream, expected: &Expect) {
     let input = syn::parse2(input).expect("the test writes Rust");
     let found = match checked(&input) {
         Ok(_) => String::new(),
-        Err((error, _)) => {
+        Err(Refused { error, .. }) => {
             let lines = error
                 .flatten()
                 .into_iter()
@@ -90,10 +90,10 @@ fn what_cannot_be_read_is_not_said_to_be_missing() {
                 customer: String,
             }
         },
-        &expect![[r#"
+        &expect![[r"
             expected `,`
             unexpected end of input, expected an expression
-        "#]],
+        "]],
     );
 }
 
@@ -107,9 +107,9 @@ fn a_literal_is_no_setting() {
                 customer: String,
             }
         },
-        &expect![[r#"
+        &expect![[r"
             a setting of `document` starts with a word, such as `type`
-        "#]],
+        "]],
     );
 }
 
@@ -133,11 +133,11 @@ fn serde_s_names_are_the_stored_ones() {
                 kind: String,
             }
         },
-        &expect![[r#"
+        &expect![[r"
             `net` and `net_total` are both stored as `net-total`
             `customer` and `other` are both stored as `a`
             `type` and `kind` are both stored as `type`
-        "#]],
+        "]],
     );
 }
 
@@ -165,9 +165,9 @@ fn levels_of_a_partition_key_are_numbered_without_a_gap() {
                 user: String,
             }
         },
-        &expect![[r#"
+        &expect![[r"
             `Order` has 1 partition key level; number them from 1 without a gap
-        "#]],
+        "]],
     );
     check(
         quote! {
@@ -179,9 +179,9 @@ fn levels_of_a_partition_key_are_numbered_without_a_gap() {
                 tenant: String,
             }
         },
-        &expect![[r#"
+        &expect![[r"
             second partition key on `Order`; for a hierarchical key give each its level, `partition_key(1)`, `partition_key(2)`
-        "#]],
+        "]],
     );
 }
 
@@ -200,10 +200,10 @@ fn the_limits_of_composites_and_unique_keys_are_kept() {
                 #(#[document(index)] #fields: u64,)*
             }
         },
-        &expect![[r#"
+        &expect![[r"
             composite `ALL` needs 2 to 8 paths and has 9
             a unique key needs 1 to 16 fields and this one has 17
-        "#]],
+        "]],
     );
 }
 

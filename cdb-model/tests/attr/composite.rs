@@ -1,6 +1,6 @@
 //! `composite`: paths and directions as declared, sorted by one constant.
 
-use cdb_model::{CompositeTarget, Direction, Document, Query, Fetch, Container};
+use cdb_model::{CompositeTarget, Container, Direction, Document, Fetch, Query};
 use serde::{Deserialize, Serialize};
 
 #[derive(Document, Serialize, Deserialize)]
@@ -27,7 +27,11 @@ enum Shop {
 fn a_composite_keeps_its_paths_and_directions() {
     let shape = &Order::SHAPE.composites[0];
     assert_eq!(shape.name, "BY_TOTAL");
-    let paths: Vec<_> = shape.paths.iter().map(|path| (path.path, path.direction)).collect();
+    let paths: Vec<_> = shape
+        .paths
+        .iter()
+        .map(|path| (path.path, path.direction))
+        .collect();
     assert_eq!(
         paths,
         [
@@ -43,8 +47,16 @@ fn every_composite_is_a_sort() {
     let sorted = |order| {
         let query = Query::<Order>::in_partition("c").order_by(order);
         let sql = Fetch::<Shop>::statement(&query).sql;
-        sql.split_once("ORDER BY ").map(|(_, order)| order.to_owned()).unwrap_or_default()
+        sql.split_once("ORDER BY ")
+            .map(|(_, order)| order.to_owned())
+            .unwrap_or_default()
     };
-    assert_eq!(sorted(Order::BY_TOTAL.asc()), r#"c["kind"] ASC, c["totalCents"] DESC, c["number"] ASC"#);
-    assert_eq!(sorted(Order::BY_NUMBER.desc()), r#"c["number"] DESC, c["totalCents"] DESC"#);
+    assert_eq!(
+        sorted(Order::BY_TOTAL.asc()),
+        r#"c["kind"] ASC, c["totalCents"] DESC, c["number"] ASC"#
+    );
+    assert_eq!(
+        sorted(Order::BY_NUMBER.desc()),
+        r#"c["number"] DESC, c["totalCents"] DESC"#
+    );
 }

@@ -45,11 +45,18 @@ fn every_separator_ends_a_placeholder() {
     let id = key.to_id().unwrap();
     assert_eq!(id.as_str(), "x~3Ay~7Cz~3B~2C:7|-3;true,~");
     assert_eq!(AllSeparatorsKey::parse(id.as_str()).unwrap(), key);
-    let literals = AllSeparators::SHAPE.id.iter().filter_map(|segment| match segment {
-        IdSegment::Literal(text) => text.chars().next(),
-        IdSegment::Field(_) => None,
-    });
-    assert_eq!(literals.collect::<Vec<_>>(), SEPARATORS, "the derive and the model know the same separators");
+    let literals = AllSeparators::SHAPE
+        .id
+        .iter()
+        .filter_map(|segment| match segment {
+            IdSegment::Literal(text) => text.chars().next(),
+            IdSegment::Field(_) => None,
+        });
+    assert_eq!(
+        literals.collect::<Vec<_>>(),
+        SEPARATORS,
+        "the derive and the model know the same separators"
+    );
 }
 
 #[test]
@@ -58,7 +65,10 @@ fn a_field_that_stands_twice_is_one_field_of_the_key() {
     assert_eq!(key.to_id().unwrap().as_str(), "t:1:t");
     assert_eq!(TwiceKey::parse("t:1:t").unwrap(), key);
     let error = TwiceKey::parse("t:1:u").unwrap_err();
-    assert!(error.to_string().contains("`tenant` stands twice"), "{error}");
+    assert!(
+        error.to_string().contains("`tenant` stands twice"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -70,7 +80,9 @@ fn fields_may_have_any_name() {
 
 #[test]
 fn a_pattern_without_placeholders_has_one_key() {
-    let settings = Settings { tenant: "t".to_owned() };
+    let settings = Settings {
+        tenant: "t".to_owned(),
+    };
     assert_eq!(settings.key(), SettingsKey::new());
     assert_eq!(settings.key().to_id().unwrap().as_str(), "settings");
     assert!(SettingsKey::parse("settings:1").is_err());
@@ -79,6 +91,7 @@ fn a_pattern_without_placeholders_has_one_key() {
 
 #[test]
 fn keys_can_be_sorted_and_put_into_sets() {
-    let keys: std::collections::BTreeSet<_> = [TwiceKey::new("b", 1_u32), TwiceKey::new("a", 2_u32)].into();
+    let keys: std::collections::BTreeSet<_> =
+        [TwiceKey::new("b", 1_u32), TwiceKey::new("a", 2_u32)].into();
     assert_eq!(keys.first(), Some(&TwiceKey::new("a", 2_u32)));
 }

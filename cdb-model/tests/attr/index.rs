@@ -36,31 +36,55 @@ struct Address {
 
 fn paths(indexing: FieldIndexing) -> Vec<&'static str> {
     let fields = Order::SHAPE.fields.iter();
-    fields.filter(|field| field.indexing == indexing).map(|field| field.path).collect()
+    fields
+        .filter(|field| field.indexing == indexing)
+        .map(|field| field.path)
+        .collect()
 }
 
 #[test]
 fn indexed_paths_are_included_and_arrays_by_their_elements() {
     assert_eq!(
         paths(FieldIndexing::Indexed),
-        ["/totalCents", "/tags/[]", "/labels/[]", "/shipTo/city", "/shipTo/zipCode", "/shipTo/lines/[]/sku"]
+        [
+            "/totalCents",
+            "/tags/[]",
+            "/labels/[]",
+            "/shipTo/city",
+            "/shipTo/zipCode",
+            "/shipTo/lines/[]/sku"
+        ]
     );
 }
 
 #[test]
 fn only_what_is_marked_is_excluded_by_name() {
     assert_eq!(paths(FieldIndexing::Excluded), ["/remark"]);
-    assert_eq!(paths(FieldIndexing::NotIndexed), ["/customer", "/shipTo", "/note"]);
+    assert_eq!(
+        paths(FieldIndexing::NotIndexed),
+        ["/customer", "/shipTo", "/note"]
+    );
 }
 
 #[test]
 fn nested_paths_are_constants_with_the_declared_type() {
-    let _: [Filter<Order>; 2] = [Order::SHIP_TO_CITY.eq("Köln"), Order::SHIP_TO_ZIP_CODE.gt(50_000_u32)];
-    let nested = [Order::SHIP_TO_CITY.pointer(), Order::SHIP_TO_ZIP_CODE.pointer()];
+    let _: [Filter<Order>; 2] = [
+        Order::SHIP_TO_CITY.eq("Köln"),
+        Order::SHIP_TO_ZIP_CODE.gt(50_000_u32),
+    ];
+    let nested = [
+        Order::SHIP_TO_CITY.pointer(),
+        Order::SHIP_TO_ZIP_CODE.pointer(),
+    ];
     assert_eq!(nested, ["/shipTo/city", "/shipTo/zipCode"]);
 }
 
 #[test]
 fn what_serde_skips_is_no_path() {
-    assert!(Order::SHAPE.fields.iter().all(|field| field.name != "cached"));
+    assert!(
+        Order::SHAPE
+            .fields
+            .iter()
+            .all(|field| field.name != "cached")
+    );
 }

@@ -18,8 +18,8 @@ struct Event {
 
 #[derive(Document, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[document(type = "tenant", id = "tenant:{tenant_id}:{user_id}:{archived}")]
-struct Tenant {
+#[document(type = "member", id = "member:{tenant_id}:{user_id}:{archived}")]
+struct Member {
     #[document(partition_key(1))]
     tenant_id: String,
     #[document(partition_key(2))]
@@ -33,14 +33,22 @@ struct Tenant {
 #[expect(dead_code, reason = "only the definition is looked at")]
 enum Log {
     Event(Event),
-    Tenant(Tenant),
+    Member(Member),
 }
 
 #[test]
 fn levels_are_in_the_order_of_their_numbers() {
-    let event = Event { number: 1, user_id: 7, archived: false, tenant_id: "t".to_owned() };
+    let event = Event {
+        number: 1,
+        user_id: 7,
+        archived: false,
+        tenant_id: "t".to_owned(),
+    };
     assert_eq!(event.partition_key().to_header(), r#"["t",7,false]"#);
-    assert_eq!(Event::SHAPE.partition_key, ["/tenantId", "/userId", "/archived"]);
+    assert_eq!(
+        Event::SHAPE.partition_key,
+        ["/tenantId", "/userId", "/archived"]
+    );
 }
 
 #[test]
@@ -52,6 +60,9 @@ fn a_container_with_levels_is_hashed_over_all_of_them() {
 
 #[test]
 fn a_key_that_holds_every_level_locates_its_document() {
-    let key = TenantKey::new("t", 7_u32, true);
-    assert_eq!(LocatedKey::partition_key(&key).to_header(), r#"["t",7,true]"#);
+    let key = MemberKey::new("t", 7_u32, true);
+    assert_eq!(
+        LocatedKey::partition_key(&key).to_header(),
+        r#"["t",7,true]"#
+    );
 }

@@ -16,85 +16,113 @@ impl ToTokens for ContainerImpl<'_> {
         let private = private();
         let name = &model.ident;
         let text = name.to_string();
-        let types: Vec<_> = model.documents.iter().map(|variant| &variant.ty).collect();
-        let variants: Vec<_> = model
-            .documents
-            .iter()
-            .map(|variant| &variant.ident)
-            .collect();
-        let base = model.base.as_ref().map(|base| &base.ty);
-        let inherited = |item: TokenStream| quote!(<#base as #private::Container>::#item);
-        let discriminator = match &model.discriminator {
-            Some(property) => quote!(#property),
-            None => inherited(quote!(DISCRIMINATOR)),
+        let discriminator = model.discriminator.as_ref().map_or_else(
+            || inherited(model, &quote!(DISCRIMINATOR)),
+            |property| quote!(#property),
+        );
+        let partition_key = match &model.base {
+            Some(_) => inherited(model, &quote!(PARTITION_KEY)),
+            None => path_list(&model.partition_key),
         };
-        let partition_key = if model.base.is_some() {
-            inherited(quote!(PARTITION_KEY))
-        } else {
-            let paths = &model.partition_key;
-            quote!(&[#(#paths),*])
-        };
-        let inherited_documents = match base {
-            Some(base) => quote!(<#base as #private::Container>::DOCUMENTS),
-            None => quote!(&[]),
-        };
-        let rest = match &model.base {
-            Some(base) => {
-                let (variant, ty) = (&base.ident, &base.ty);
-                quote!(<#ty as #private::Container>::decode(discriminator, json).map(Self::#variant))
-            }
-            None => quote!(#private::Result::Err(#private::unknown_type(#text, discriminator))),
-        };
-        let ttl = default_ttl(model, &private);
+        let ttl = default_ttl(model);
+        let (documents, decode) = (Documents(model), Decode(model));
         tokens.extend(quote! {
             #[automatically_derived]
             impl #private::Container for #name {
                 const NAME: &'static #private::str = #text;
                 const DISCRIMINATOR: &'static #private::str = #discriminator;
                 const PARTITION_KEY: &'static [&'static #private::str] = #partition_key;
-                const DOCUMENTS: &'static [&'static #private::DocumentShape] = {
-                    const OWN: &[&#private::DocumentShape] =
-                        &[#(<#types as #private::Document>::SHAPE),*];
-                    const INHERITED: &[&#private::DocumentShape] = #inherited_documents;
-                    const ALL: [&#private::DocumentShape; { OWN.len() + INHERITED.len() }] =
-                        #private::join_shapes(INHERITED, OWN);
-                    &ALL
-                };
+                const DOCUMENTS: &'static [&'static #private::DocumentShape] = #documents;
                 const DEFAULT_TTL: #private::DefaultTtl = #ttl;
 
-                fn decode(
-                    discriminator: &#private::str,
-                    json: &#private::str,
-                ) -> #private::Result<Self, #private::DecodeError> {
-                    #(
-                        if discriminator == <#types as #private::Document>::SHAPE.discriminator {
-                            return #private::decode_fields(
-                                <#types as #private::Document>::SHAPE.name,
-                                json,
-                            )
-                            .map(Self::#variants);
-                        }
-                    )*
-                    #rest
-                }
+                #decode
+            }
+        });
+    }
+}
+
+/// An item of the container that this one extends.
+fn inherited(model: &ContainerModel, item: &TokenStream) -> TokenStream {
+    let private = private();
+    let base = model.base.as_ref().map(|base| &base.ty);
+    quote!(<#base as #private::Container>::#item)
+}
+
+fn path_list(paths: &[String]) -> TokenStream {
+    quote!(&[#(#paths),*])
+}
+
+/// The inherited types, then the own ones.
+struct Documents<'a>(&'a ContainerModel);
+
+impl ToTokens for Documents<'_> {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        let private = private();
+        let types = self.0.documents.iter().map(|variant| &variant.ty);
+        let own = quote!(&[#(<#types as #private::Document>::SHAPE),*]);
+        if self.0.base.is_none() {
+            tokens.extend(own);
+            return;
+        }
+        let base = inherited(self.0, &quote!(DOCUMENTS));
+        tokens.extend(quote! {{
+            const OWN: &[&#private::DocumentShape] = #own;
+            const INHERITED: &[&#private::DocumentShape] = #base;
+            const ALL: [&#private::DocumentShape; { OWN.len() + INHERITED.len() }] =
+                #private::join_shapes(INHERITED, OWN);
+            &ALL
+        }});
+    }
+}
+
+/// The method that reads a document by its discriminator.
+struct Decode<'a>(&'a ContainerModel);
+
+impl ToTokens for Decode<'_> {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        let model = self.0;
+        let private = private();
+        let types: Vec<_> = model.documents.iter().map(|variant| &variant.ty).collect();
+        let variants = model.documents.iter().map(|variant| &variant.ident);
+        let rest = if let Some(base) = &model.base {
+            let (variant, decode) = (&base.ident, inherited(model, &quote!(decode)));
+            quote!(#decode(discriminator, json).map(Self::#variant))
+        } else {
+            let name = model.ident.to_string();
+            quote!(#private::Result::Err(#private::unknown_type(#name, discriminator)))
+        };
+        tokens.extend(quote! {
+            fn decode(
+                discriminator: &#private::str,
+                json: &#private::str,
+            ) -> #private::Result<Self, #private::DecodeError> {
+                #(
+                    if discriminator == <#types as #private::Document>::SHAPE.discriminator {
+                        return #private::decode_fields(
+                            <#types as #private::Document>::SHAPE.name,
+                            json,
+                        )
+                        .map(Self::#variants);
+                    }
+                )*
+                #rest
             }
         });
     }
 }
 
 /// What was asked for, or what the documents need: one with a `ttl` of its own needs expiry to be on.
-fn default_ttl(model: &ContainerModel, private: &TokenStream) -> TokenStream {
+fn default_ttl(model: &ContainerModel) -> TokenStream {
+    let private = private();
     match model.default_ttl {
         Some(TtlSetting::Off) => quote!(#private::DefaultTtl::Off),
         Some(TtlSetting::PerDocument) => quote!(#private::DefaultTtl::PerDocument),
         Some(TtlSetting::Seconds(seconds)) => quote!(#private::DefaultTtl::Seconds(#seconds)),
         None => {
-            let inherited = match &model.base {
-                Some(base) => {
-                    let ty = &base.ty;
-                    quote!(<#ty as #private::Container>::DEFAULT_TTL)
-                }
-                None => quote!(#private::DefaultTtl::Off),
+            let inherited = if model.base.is_some() {
+                inherited(model, &quote!(DEFAULT_TTL))
+            } else {
+                quote!(#private::DefaultTtl::Off)
             };
             quote!(#private::needed_ttl(#inherited, <Self as #private::Container>::DOCUMENTS))
         }

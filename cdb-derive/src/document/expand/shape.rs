@@ -95,12 +95,11 @@ fn composite_shape(model: &DocumentModel, composite: &CompositeSetting) -> Token
     let private = private();
     let name = composite.name.to_string();
     let paths = composite.paths.iter().map(|path| {
-        let target = match model.field(&path.field.unraw().to_string()) {
-            Some(field) => {
-                let path = format!("/{}", field.stored);
-                quote!(#private::CompositeTarget::Path(#path))
-            }
-            None => quote!(#private::CompositeTarget::Discriminator),
+        let target = if let Some(field) = model.field(&path.field.unraw().to_string()) {
+            let path = format!("/{}", field.stored);
+            quote!(#private::CompositeTarget::Path(#path))
+        } else {
+            quote!(#private::CompositeTarget::Discriminator)
         };
         let direction = if path.descending {
             quote!(Descending)
