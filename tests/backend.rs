@@ -30,17 +30,16 @@ impl Backend {
 
     /// A fresh container, with other settings of the provider.
     pub async fn start_with(change: impl FnOnce(&mut CosmosDBProviderConfig)) -> Self {
-        let (emulator, mut config) = match CosmosDBProviderConfig::from_env() {
-            Ok(config) => (None, config),
-            Err(_) => {
-                let emulator = Emulator::start().await.expect("the emulator starts");
-                let config = CosmosDBProviderConfig {
-                    endpoint: emulator.endpoint(),
-                    key: emulator.key().to_owned(),
-                    ..CosmosDBProviderConfig::default()
-                };
-                (Some(emulator), config)
-            }
+        let (emulator, mut config) = if let Ok(config) = CosmosDBProviderConfig::from_env() {
+            (None, config)
+        } else {
+            let emulator = Emulator::start().await.expect("the emulator starts");
+            let config = CosmosDBProviderConfig {
+                endpoint: emulator.endpoint(),
+                key: emulator.key().to_owned(),
+                ..CosmosDBProviderConfig::default()
+            };
+            (Some(emulator), config)
         };
         config.container = format!("test-{}", uuid::Uuid::new_v4());
         config.reconciler_interval = Duration::from_millis(200);

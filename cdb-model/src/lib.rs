@@ -81,8 +81,9 @@ pub use policy::{
     CompositeIndexPath, Drift, ExcludedPath, IncludedPath, IndexingMode, IndexingPolicy,
 };
 pub use query::{
-    Composite, CountQuery, CriteriaError, Criterion, Explanation, Fetch, Filter, Filterable, Operand, Operator, Order, Parameter, QueriedIn, Query,
-    Queryable, RowForm, Scope, SortCriterion, SortKey, Statement, Summand, Text, ValueQuery,
+    Composite, CountQuery, CriteriaError, Criterion, Explanation, Fetch, Filter, Filterable,
+    Operand, Operator, Order, Parameter, QueriedIn, Query, Queryable, RowForm, Scope,
+    SortCriterion, SortKey, Statement, Summand, Text, ValueQuery,
 };
 pub use shape::{
     CompositePath, CompositeShape, CompositeTarget, Direction, DocumentShape, FieldIndexing,

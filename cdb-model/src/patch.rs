@@ -189,7 +189,8 @@ impl<D: Document> Patch<D> {
     /// Only when the document meets this condition; otherwise the patch fails with 412. The last call counts.
     #[must_use]
     pub fn when(mut self, condition: Filter<D>) -> Self {
-        self.condition = Some(patch_condition(&condition.predicate));
+        let Filter { predicate, .. } = condition;
+        self.condition = Some(patch_condition(&predicate));
         self
     }
 

@@ -23,8 +23,11 @@ pub enum Fixed {}
 /// `I` is [`Indexed`] or [`Unindexed`], `M` is [`Patchable`] or [`Fixed`].
 pub struct Path<D, V, I, M> {
     pointer: &'static str,
-    marker: PhantomData<fn() -> (D, V, I, M)>,
+    marker: Marker<D, V, I, M>,
 }
+
+/// What the type says and the value does not hold.
+type Marker<D, V, I, M> = PhantomData<fn() -> (D, V, I, M)>;
 
 impl<D, V, I, M> Path<D, V, I, M> {
     /// For generated code: `pointer` is the stored path, `/address/city`.

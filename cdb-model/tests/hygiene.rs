@@ -185,3 +185,45 @@ fn a_macro_can_write_documents() {
         made::Makes::decode("made", r#"{"partition":"p","number":3}"#).unwrap();
     assert_eq!(read.key(), made);
 }
+
+/// A macro that chooses every setting and every type.
+macro_rules! chosen {
+    ($name:ident, $kind:literal, $id:literal, $optional:ty, $many:ty, $container:ident, $path:expr, $ttl:expr) => {
+        /// Made of what the macro was given.
+        #[derive(cdb_model::Document, serde::Serialize, serde::Deserialize)]
+        #[document(type = $kind, id = $id)]
+        pub struct $name {
+            /// The partition.
+            #[document(partition_key)]
+            pub partition: String,
+            /// Many.
+            #[document(index)]
+            pub many: $many,
+            /// Seconds.
+            #[document(ttl)]
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub ttl: $optional,
+        }
+
+        /// Where it is stored.
+        #[derive(cdb_model::Container)]
+        #[container(partition_key = $path, default_ttl = $ttl)]
+        pub enum $container {
+            /// The only type.
+            $name($name),
+        }
+    };
+}
+
+/// What that macro makes.
+pub mod chosen {
+    chosen!(Chosen, "chosen", "{partition}:chosen", Option<u32>, Vec<String>, Choices, "/partition", 60);
+}
+
+#[test]
+fn settings_may_come_from_a_macro() {
+    assert_eq!(chosen::Choices::DEFAULT_TTL, cdb_model::DefaultTtl::Seconds(60));
+    assert_eq!(chosen::Chosen::SHAPE.fields[1].path, "/many/[]");
+    let chosen::Choices::Chosen(read) = chosen::Choices::decode("chosen", r#"{"partition":"p","many":[]}"#).unwrap();
+    assert_eq!(read.key().to_id().unwrap().as_str(), "p:chosen");
+}

@@ -85,8 +85,8 @@ pub(crate) async fn read_latest(
     guess: u64,
 ) -> Result<Vec<Event>, ProviderError> {
     const READ: &str = "read";
-    let wanted = Filter::<Durable>::of_type::<Instance>()
-        | HistorySegment::EXECUTION_ID.eq(guess).within();
+    let wanted =
+        Filter::<Durable>::of_type::<Instance>() | HistorySegment::EXECUTION_ID.eq(guess).within();
     let rows = container
         .query(Query::<Durable>::in_partition(instance_id).filter(wanted))
         .all()

@@ -113,7 +113,7 @@ impl Sessions {
     }
 
     /// The claim is committed.
-    pub(crate) fn claimed(&self, claim: Claim) {
+    pub(crate) fn claimed(&self, claim: &Claim) {
         self.state().idle.remove(&claim.session.owner_id);
         self.see(&claim.session);
     }

@@ -4,7 +4,7 @@ use cdb_client::ContainerClient;
 use duroxide::providers::ProviderError;
 use duroxide::{EventKind, SystemStats};
 
-use crate::documents::{Durable, Status};
+use crate::documents::{Durable, HistorySegment, Status};
 use crate::error::unreadable;
 use crate::{history, kv};
 
@@ -23,7 +23,7 @@ pub(crate) async fn read(
     }
     let execution_id = instance.current_execution_id;
     let segments = history::read_segments(container, READ, instance_id, execution_id).await?;
-    let carried = match segments.first().map(|first| first.unpack()).transpose() {
+    let carried = match segments.first().map(HistorySegment::unpack).transpose() {
         Ok(events) => events
             .iter()
             .flatten()

@@ -39,7 +39,7 @@ fn sources(below: &str) -> Vec<(String, String)> {
                 if !name.starts_with("target") && !name.starts_with('.') {
                     folders.push(path);
                 }
-            } else if name.ends_with(".rs") {
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let relative = path.strip_prefix(&root).expect("below the root");
                 let text = std::fs::read_to_string(&path).expect("a source can be read");
                 found.push((relative.to_string_lossy().into_owned(), text));
@@ -211,10 +211,6 @@ fn libraries_show_names_and_not_modules() {
 
 #[test]
 fn every_refusal_says_why_it_is_one() {
-    let cases = root().join("cdb-model/tests/ui");
-    if !cases.exists() {
-        panic!("cdb-model/tests/ui is gone");
-    }
     let silent: Vec<String> = sources("cdb-model/tests/ui")
         .into_iter()
         .filter(|(_, text)| !text.starts_with("//"))

@@ -1,6 +1,7 @@
 //! Account, databases, containers, physical partitions.
 
 use http::Method;
+use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use super::not_allowed;
@@ -18,19 +19,7 @@ pub(super) fn dispatch(
     let connection = service.store.lock();
     let answer = match (resource, &asked.method) {
         (Resource::Account, &Method::GET) => Answer::json(200, &account(service)),
-        (Resource::Databases, &Method::GET) => {
-            let all = Database::all(&connection)?;
-            list("Databases", all.iter().map(Database::to_json).collect())
-        }
-        (Resource::Databases, &Method::POST) => {
-            let body: Value = serde_json::from_slice(&asked.body)?;
-            let id = body["id"].as_str().unwrap_or_default();
-            if id.is_empty() {
-                return Err(ServiceError::bad_request("A database needs an id."));
-            }
-            let database = Database::create(&connection, id, now_secs())?;
-            Answer::json(201, &database.to_json())
-        }
+        (Resource::Databases, _) => databases(&connection, asked)?,
         (Resource::Database(id), &Method::GET) => {
             Answer::json(200, &Database::find(&connection, id)?.to_json())
         }
@@ -38,57 +27,96 @@ pub(super) fn dispatch(
             Database::delete(&connection, id)?;
             Answer::empty(204)
         }
-        (Resource::Containers(db), &Method::GET) => {
-            let all = Container::all(&connection, db)?;
-            list(
-                "DocumentCollections",
-                all.iter().map(Container::to_json).collect(),
-            )
-        }
-        (Resource::Containers(db), &Method::POST) => {
-            let definition = serde_json::from_slice(&asked.body)?;
-            let ranges = service.physical_partitions;
-            let container = Container::create(&connection, db, definition, ranges, now_secs())?;
-            Answer::json(201, &container.to_json()).with("etag", container.etag)
-        }
-        (Resource::Container(db, id), method) => {
-            let container = Container::find(&connection, db, id)?;
-            match *method {
-                Method::GET => {
-                    let answer = Answer::json(200, &container.to_json());
-                    let answer = answer.with("etag", container.etag.clone());
-                    if flag(&asked.headers, "x-ms-documentdb-populatequotainfo") {
-                        // Indexes are rebuilt before the replacement is answered.
-                        answer.with(
-                            "x-ms-documentdb-collection-index-transformation-progress",
-                            "100",
-                        )
-                    } else {
-                        answer
-                    }
-                }
-                Method::PUT => {
-                    if header(&asked.headers, "if-match").is_some_and(|etag| etag != container.etag)
-                    {
-                        return Err(ServiceError::precondition_failed());
-                    }
-                    container.replace(&connection, &serde_json::from_slice(&asked.body)?)?;
-                    let replaced = Container::find(&connection, db, id)?;
-                    Answer::json(200, &replaced.to_json()).with("etag", replaced.etag)
-                }
-                Method::DELETE => {
-                    container.delete(&connection)?;
-                    Answer::empty(204)
-                }
-                _ => return Err(not_allowed(asked)),
-            }
-        }
+        (Resource::Containers(db), _) => containers(service, &connection, asked, db)?,
+        (Resource::Container(db, id), _) => container(&connection, asked, (db, id))?,
         (Resource::Ranges(db, id), &Method::GET) => {
             ranges(asked, &Container::find(&connection, db, id)?)
         }
         _ => return Err(not_allowed(asked)),
     };
     Ok(answer.charged(charge::read(1024)))
+}
+
+fn databases(connection: &Connection, asked: &Asked) -> Result<Answer, ServiceError> {
+    match asked.method {
+        Method::GET => {
+            let all = Database::all(connection)?;
+            Ok(list(
+                "Databases",
+                all.iter().map(Database::to_json).collect(),
+            ))
+        }
+        Method::POST => {
+            let body: Value = serde_json::from_slice(&asked.body)?;
+            let id = body["id"].as_str().unwrap_or_default();
+            if id.is_empty() {
+                return Err(ServiceError::bad_request("A database needs an id."));
+            }
+            let database = Database::create(connection, id, now_secs())?;
+            Ok(Answer::json(201, &database.to_json()))
+        }
+        _ => Err(not_allowed(asked)),
+    }
+}
+
+fn containers(
+    service: &Service,
+    connection: &Connection,
+    asked: &Asked,
+    database: &str,
+) -> Result<Answer, ServiceError> {
+    match asked.method {
+        Method::GET => {
+            let all = Container::all(connection, database)?;
+            let all = all.iter().map(Container::to_json).collect();
+            Ok(list("DocumentCollections", all))
+        }
+        Method::POST => {
+            let definition = serde_json::from_slice(&asked.body)?;
+            let ranges = service.physical_partitions;
+            let created = Container::create(connection, database, definition, ranges, now_secs())?;
+            Ok(Answer::json(201, &created.to_json()).with("etag", created.etag))
+        }
+        _ => Err(not_allowed(asked)),
+    }
+}
+
+fn container(
+    connection: &Connection,
+    asked: &Asked,
+    (database, id): (&str, &str),
+) -> Result<Answer, ServiceError> {
+    let container = Container::find(connection, database, id)?;
+    match asked.method {
+        Method::GET => {
+            let answer = Answer::json(200, &container.to_json());
+            let answer = answer.with("etag", container.etag);
+            Ok(
+                if flag(&asked.headers, "x-ms-documentdb-populatequotainfo") {
+                    // Indexes are rebuilt before the replacement is answered.
+                    answer.with(
+                        "x-ms-documentdb-collection-index-transformation-progress",
+                        "100",
+                    )
+                } else {
+                    answer
+                },
+            )
+        }
+        Method::PUT => {
+            if header(&asked.headers, "if-match").is_some_and(|etag| etag != container.etag) {
+                return Err(ServiceError::precondition_failed());
+            }
+            container.replace(connection, &serde_json::from_slice(&asked.body)?)?;
+            let replaced = Container::find(connection, database, id)?;
+            Ok(Answer::json(200, &replaced.to_json()).with("etag", replaced.etag))
+        }
+        Method::DELETE => {
+            container.delete(connection)?;
+            Ok(Answer::empty(204))
+        }
+        _ => Err(not_allowed(asked)),
+    }
 }
 
 fn account(service: &Service) -> Value {
@@ -109,6 +137,7 @@ fn account(service: &Service) -> Value {
 
 fn list(name: &str, items: Vec<Value>) -> Answer {
     let count = items.len();
+    let items = Value::Array(items);
     Answer::json(200, &json!({ "_rid": "", name: items, "_count": count }))
 }
 

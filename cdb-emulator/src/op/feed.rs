@@ -1,5 +1,6 @@
 //! Reading a container from end to end: the change feed (latest version), and the plain listing.
 
+use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::charge;
@@ -23,52 +24,25 @@ pub(super) fn feed(
 ) -> Result<Answer, ServiceError> {
     let connection = service.store.lock();
     let container = Container::find(&connection, db, coll)?;
-    let headers = &asked.headers;
-    let changes_only = header(headers, "a-im").is_some();
-    let wanted = header(headers, "x-ms-max-item-count")
-        .and_then(|count| count.parse().ok())
-        .filter(|count| *count > 0)
-        .unwrap_or(PAGE);
+    let changes_only = header(&asked.headers, "a-im").is_some();
     let (range, partition) = scope(asked, &container)?;
-    let token = if changes_only {
-        "if-none-match"
-    } else {
-        "x-ms-continuation"
-    };
     let last = catalog::last_lsn(&connection)?;
-    let start = match header(headers, token) {
-        None => 0,
-        Some("*") => last,
-        Some(etag) => etag.trim_matches('"').parse().map_err(|_| {
-            ServiceError::bad_request(format!("'{etag}' is no continuation of a feed."))
-        })?,
-    };
-    let bounds = (&*range.0, &*range.1);
-    let mut changes = container.changes(
+    let start = start(asked, changes_only, last)?;
+    let changes = page(
         &connection,
-        start,
-        bounds,
-        wanted + LARGEST_BATCH,
-        now_secs(),
+        &container,
+        asked,
+        (start, (&range.0, &range.1)),
     )?;
-    if changes.len() > wanted {
-        let end = changes[wanted - 1].0;
-        changes.retain(|(lsn, _)| *lsn <= end);
-    }
     let reached = changes.last().map_or(last.max(start), |(lsn, _)| *lsn);
+    let paths = container.partition_key_paths();
+    let wanted = |document: &Value| match (&partition, document.as_object()) {
+        (Some(key), Some(document)) => rules::partition_key(document, &paths) == *key,
+        _ => true,
+    };
     let documents: Vec<Value> = changes
         .into_iter()
-        .filter(|(_, document)| {
-            partition.as_ref().is_none_or(|key| {
-                document
-                    .as_object()
-                    .map(|document| {
-                        rules::partition_key(document, &container.partition_key_paths())
-                    })
-                    .as_ref()
-                    == Some(key)
-            })
-        })
+        .filter(|(_, document)| wanted(document))
         .map(|(lsn, mut document)| {
             if changes_only {
                 document["_lsn"] = lsn.into();
@@ -80,22 +54,57 @@ pub(super) fn feed(
     if documents.is_empty() && changes_only {
         return Ok(Answer::empty(304).with("etag", etag).charged(1.0));
     }
-    let count = documents.len();
-    let bytes: usize = documents
-        .iter()
-        .map(|document| document.to_string().len())
-        .sum();
-    let body = json!({ "_rid": "", "Documents": documents, "_count": count });
-    let answer = Answer::json(200, &body)
-        .with("x-ms-item-count", count.to_string())
-        .charged(1.0 + charge::query(count, bytes));
+    let answer = answer(&documents);
     Ok(if changes_only {
         answer.with("etag", etag)
-    } else if reached < last && count > 0 {
+    } else if reached < last && !documents.is_empty() {
         answer.with("x-ms-continuation", reached.to_string())
     } else {
         answer
     })
+}
+
+/// The number after which the page begins.
+fn start(asked: &Asked, changes_only: bool, last: i64) -> Result<i64, ServiceError> {
+    let token = if changes_only {
+        "if-none-match"
+    } else {
+        "x-ms-continuation"
+    };
+    match header(&asked.headers, token) {
+        None => Ok(0),
+        Some("*") => Ok(last),
+        Some(etag) => etag.trim_matches('"').parse().map_err(|_| {
+            ServiceError::bad_request(format!("'{etag}' is no continuation of a feed."))
+        }),
+    }
+}
+
+fn page(
+    connection: &Connection,
+    container: &Container,
+    asked: &Asked,
+    (start, bounds): (i64, (&str, &str)),
+) -> Result<Vec<(i64, Value)>, ServiceError> {
+    let wanted = header(&asked.headers, "x-ms-max-item-count")
+        .and_then(|count| count.parse().ok())
+        .filter(|count| *count > 0)
+        .unwrap_or(PAGE);
+    let limit = wanted + LARGEST_BATCH;
+    let mut changes = container.changes(connection, start, bounds, limit, now_secs())?;
+    if changes.len() > wanted {
+        let end = changes[wanted - 1].0;
+        changes.retain(|(lsn, _)| *lsn <= end);
+    }
+    Ok(changes)
+}
+
+fn answer(documents: &[Value]) -> Answer {
+    let count = documents.len();
+    let body = json!({ "_rid": "", "Documents": documents, "_count": count });
+    let mut answer = Answer::json(200, &body).with("x-ms-item-count", count.to_string());
+    answer.charge = 1.0 + charge::query(count, answer.body.len());
+    answer
 }
 
 type Bounds = (String, String);

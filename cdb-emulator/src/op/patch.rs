@@ -41,7 +41,7 @@ impl Patch {
             )));
         }
         if let Some(condition) = &self.condition {
-            self.check(condition, document)?;
+            check(condition, document)?;
         }
         let mut root = Value::Object(std::mem::take(document));
         for change in &self.operations {
@@ -52,22 +52,22 @@ impl Patch {
         }
         Ok(())
     }
+}
 
-    /// The condition is the end of a query, `from c where …`.
-    fn check(&self, condition: &str, document: &Map<String, Value>) -> Result<(), ServiceError> {
-        let select = sql::parse(&format!("SELECT * {condition}"))?;
-        let parameters = HashMap::new();
-        let scope = Scope::new(&select.alias, Value::Object(document.clone()), &parameters);
-        if scope.holds(select.filter.as_ref())? {
-            return Ok(());
-        }
-        Err(ServiceError::new(
-            412,
-            1110,
-            "PreconditionFailed",
-            "The condition of the patch is not met.",
-        ))
+/// The condition is the end of a query, `from c where …`.
+fn check(condition: &str, document: &Map<String, Value>) -> Result<(), ServiceError> {
+    let select = sql::parse(&format!("SELECT * {condition}"))?;
+    let parameters = HashMap::new();
+    let scope = Scope::new(&select.alias, Value::Object(document.clone()), &parameters);
+    if scope.holds(select.filter.as_ref())? {
+        return Ok(());
     }
+    Err(ServiceError::new(
+        412,
+        1110,
+        "PreconditionFailed",
+        "The condition of the patch is not met.",
+    ))
 }
 
 fn apply(root: &mut Value, change: &Change) -> Result<(), ServiceError> {
@@ -125,10 +125,7 @@ fn split(path: &str) -> Result<(Vec<String>, String), ServiceError> {
     Ok((segments, last))
 }
 
-fn parent<'a>(
-    root: &'a mut Value,
-    segments: &[String],
-) -> Result<Option<&'a mut Value>, ServiceError> {
+fn parent<'a>(root: &'a mut Value, segments: &[String]) -> Option<&'a mut Value> {
     let mut at = root;
     for segment in segments {
         let next = match at {
@@ -139,23 +136,20 @@ fn parent<'a>(
                 .and_then(|index: usize| items.get_mut(index)),
             _ => None,
         };
-        match next {
-            Some(next) => at = next,
-            None => return Ok(None),
-        }
+        at = next?;
     }
-    Ok(Some(at))
+    Some(at)
 }
 
 fn find<'a>(root: &'a mut Value, path: &str) -> Result<Option<&'a mut Value>, ServiceError> {
     let (mut segments, last) = split(path)?;
     segments.push(last);
-    parent(root, &segments)
+    Ok(parent(root, &segments))
 }
 
 fn put(root: &mut Value, path: &str, value: Value, insert: bool) -> Result<(), ServiceError> {
     let (segments, last) = split(path)?;
-    match parent(root, &segments)?.ok_or_else(|| missing(path))? {
+    match parent(root, &segments).ok_or_else(|| missing(path))? {
         Value::Object(object) => {
             object.insert(last, value);
         }
@@ -175,7 +169,7 @@ fn put(root: &mut Value, path: &str, value: Value, insert: bool) -> Result<(), S
 
 fn take(root: &mut Value, path: &str) -> Result<Value, ServiceError> {
     let (segments, last) = split(path)?;
-    let taken = match parent(root, &segments)? {
+    let taken = match parent(root, &segments) {
         Some(Value::Object(object)) => object.remove(&last),
         Some(Value::Array(items)) => match last.parse::<usize>() {
             Ok(index) if index < items.len() => Some(items.remove(index)),

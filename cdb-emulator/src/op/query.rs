@@ -181,6 +181,17 @@ struct Page {
     loaded: usize,
 }
 
+/// The condition for the store, which also leaves out what has expired.
+fn condition(pushdown: &Pushdown) -> (String, Vec<Sql>) {
+    let mut parameters = pushdown.parameters.clone();
+    parameters.push(Sql::Integer(now_secs()));
+    let condition = format!(
+        "{} AND (expires IS NULL OR expires > ?)",
+        pushdown.condition
+    );
+    (condition, parameters)
+}
+
 struct Run<'a> {
     connection: &'a rusqlite::Connection,
     container: &'a Container,
@@ -214,16 +225,6 @@ impl Run<'_> {
         Ok(found)
     }
 
-    fn condition(&self, pushdown: &Pushdown) -> (String, Vec<Sql>) {
-        let mut parameters = pushdown.parameters.clone();
-        parameters.push(Sql::Integer(now_secs()));
-        let condition = format!(
-            "{} AND (expires IS NULL OR expires > ?)",
-            pushdown.condition
-        );
-        (condition, parameters)
-    }
-
     /// Rows in the order of their keys, page by page from where the last one ended.
     fn stream(
         &self,
@@ -235,7 +236,7 @@ impl Run<'_> {
             pushdown.condition.push_str(" AND (pk, id) > (?, ?)");
             pushdown.parameters.extend([Sql::Text(pk), Sql::Text(id)]);
         }
-        let (condition, parameters) = self.condition(&pushdown);
+        let (condition, parameters) = condition(&pushdown);
         let mut page = Page::default();
         let mut bytes = 0;
         let left = top.map_or(usize::MAX, |top| top.saturating_sub(continuation.skip));
@@ -323,7 +324,7 @@ impl Run<'_> {
         pushdown: &Pushdown,
         enough: usize,
     ) -> Result<(Vec<Scope<'_>>, usize), ServiceError> {
-        let (condition, parameters) = self.condition(pushdown);
+        let (condition, parameters) = condition(pushdown);
         let order = match &pushdown.order {
             Some(order) => format!("{order}, pk, id"),
             None => "pk, id".to_owned(),

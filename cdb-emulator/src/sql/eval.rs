@@ -40,19 +40,22 @@ impl<'a> Scope<'a> {
         }
     }
 
+    fn with(&self, name: &'a str, value: Value) -> Self {
+        let mut inner = self.clone();
+        inner.names.push((name, Some(value)));
+        inner
+    }
+
     /// All bindings that the joins of a query make of this one.
     pub(crate) fn joined(self, select: &'a Select) -> Result<Vec<Self>, ServiceError> {
         let mut scopes = vec![self];
         for join in &select.joins {
             let mut next = Vec::new();
             for scope in scopes {
-                if let Some(Value::Array(items)) = scope.eval(&join.source)? {
-                    for item in items {
-                        let mut inner = scope.clone();
-                        inner.names.push((&join.alias, Some(item)));
-                        next.push(inner);
-                    }
-                }
+                let Some(Value::Array(items)) = scope.eval(&join.source)? else {
+                    continue;
+                };
+                next.extend(items.into_iter().map(|item| scope.with(&join.alias, item)));
             }
             scopes = next;
         }
@@ -97,16 +100,7 @@ impl<'a> Scope<'a> {
             Expr::Member(..) => self.member(expr)?,
             Expr::Unary(operator, operand) => unary(*operator, self.eval(operand)?),
             Expr::Binary(left, operator, right) => self.binary(left, *operator, right)?,
-            Expr::In(needle, list) => match self.eval(needle)? {
-                None => None,
-                Some(needle) => {
-                    let mut found = false;
-                    for item in list {
-                        found |= self.eval(item)?.is_some_and(|item| equal(&needle, &item));
-                    }
-                    Some(found.into())
-                }
-            },
+            Expr::In(needle, list) => self.is_in(needle, list)?,
             Expr::Between(value, low, high) => {
                 match (self.eval(value)?, self.eval(low)?, self.eval(high)?) {
                     (Some(value), Some(low), Some(high)) => compare(&value, &low)
@@ -153,6 +147,17 @@ impl<'a> Scope<'a> {
             }
             Expr::Exists(select) => Some(self.exists(select)?.into()),
         })
+    }
+
+    fn is_in(&self, needle: &Expr, list: &[Expr]) -> Evaluated {
+        let Some(needle) = self.eval(needle)? else {
+            return Ok(None);
+        };
+        let mut found = false;
+        for item in list {
+            found |= self.eval(item)?.is_some_and(|item| equal(&needle, &item));
+        }
+        Ok(Some(found.into()))
     }
 
     fn lookup(&self, name: &str) -> Evaluated {

@@ -55,7 +55,7 @@ fn text(name: &str, arguments: &Arguments) -> Option<Option<Value>> {
     let first = string(arguments, 0);
     let second = string(arguments, 1);
     let ignore_case = matches!(arguments.get(2), Some(Some(Value::Bool(true))));
-    let test = |test: fn(&str, &str) -> bool| {
+    let compared = |test: fn(&str, &str) -> bool| {
         first.zip(second).map(|(text, part)| {
             Value::Bool(if ignore_case {
                 test(&text.to_lowercase(), &part.to_lowercase())
@@ -65,10 +65,10 @@ fn text(name: &str, arguments: &Arguments) -> Option<Option<Value>> {
         })
     };
     Some(match name {
-        "CONTAINS" => test(|text, part| text.contains(part)),
-        "STARTSWITH" => test(|text, part| text.starts_with(part)),
-        "ENDSWITH" => test(|text, part| text.ends_with(part)),
-        "STRINGEQUALS" => test(|text, part| text == part),
+        "CONTAINS" => compared(|text, part| text.contains(part)),
+        "STARTSWITH" => compared(|text, part| text.starts_with(part)),
+        "ENDSWITH" => compared(|text, part| text.ends_with(part)),
+        "STRINGEQUALS" => compared(|text, part| text == part),
         "LOWER" => first.map(|text| text.to_lowercase().into()),
         "UPPER" => first.map(|text| text.to_uppercase().into()),
         "TRIM" => first.map(|text| text.trim().into()),
@@ -90,14 +90,10 @@ fn text(name: &str, arguments: &Arguments) -> Option<Option<Value>> {
         "LEFT" => first
             .zip(float(arguments, 1))
             .map(|(text, count)| text.chars().take(whole(count)).collect::<String>().into()),
-        "TOSTRING" => arguments
-            .first()
-            .cloned()
-            .flatten()
-            .map(|value| match value {
-                Value::String(text) => text.into(),
-                other => other.to_string().into(),
-            }),
+        "TOSTRING" => arguments.first().cloned().flatten().map(|value| {
+            let plain = value.as_str().map(str::to_owned);
+            plain.unwrap_or_else(|| value.to_string()).into()
+        }),
         _ => return None,
     })
 }

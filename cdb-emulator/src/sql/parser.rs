@@ -94,13 +94,11 @@ impl Parser<'_> {
     }
 
     fn name(&mut self) -> Parsed<String> {
-        match self.next() {
-            Token::Word(word) => Ok(word),
-            _ => {
-                self.at = self.at.saturating_sub(1);
-                Err(self.unexpected())
-            }
-        }
+        let Token::Word(word) = self.peek().clone() else {
+            return Err(self.unexpected());
+        };
+        self.next();
+        Ok(word)
     }
 
     fn select(&mut self) -> Parsed<Select> {
@@ -425,9 +423,8 @@ impl Parser<'_> {
         let mut fields = Vec::new();
         if !self.symbol("}") {
             fields = self.list(|parser| {
-                let name = match parser.next() {
-                    Token::Text(name) | Token::Word(name) => name,
-                    _ => return Err(parser.unexpected()),
+                let (Token::Text(name) | Token::Word(name)) = parser.next() else {
+                    return Err(parser.unexpected());
                 };
                 parser.expect(":")?;
                 Ok((name, parser.expr()?))

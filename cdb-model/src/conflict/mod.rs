@@ -5,10 +5,12 @@
 //! A shape without a partition key is the stub of a type whose derive has failed: nothing is compared with it.
 
 mod ids;
+mod limits;
 mod text;
 
+pub use limits::check_limits;
+
 use crate::container::{Container, DefaultTtl};
-use crate::limits::{MAX_COMPOSITES, MAX_POLICY_PATHS, MAX_UNIQUE_KEYS};
 use crate::shape::{DocumentShape, FieldIndexing};
 use ids::ids_can_collide;
 use text::{fail, is_path_within, is_property, number, same};
@@ -58,23 +60,36 @@ pub const fn check_partition_key(place: &Place) {
     }
     if own.len() != expected.len() {
         fail(&[
-            "`", place.shape().name, "` has a partition key of ", number(own.len()),
-            ", the container `", place.container, "` one of ", number(expected.len()),
+            "`",
+            place.shape().name,
+            "` has a partition key of ",
+            number(own.len()),
+            ", the container `",
+            place.container,
+            "` one of ",
+            number(expected.len()),
         ]);
     }
     let mut level = 0;
     while level < own.len() {
         if !same(own[level], expected[level]) {
             fail(&[
-                "`", place.shape().name, "` has its partition key at `", own[level],
-                "`, the container `", place.container, "` at `", expected[level], "`",
+                "`",
+                place.shape().name,
+                "` has its partition key at `",
+                own[level],
+                "`, the container `",
+                place.container,
+                "` at `",
+                expected[level],
+                "`",
             ]);
         }
         level += 1;
     }
 }
 
-/// The type is stored where no field is, and told apart from the types before.
+/// The container keeps the type where the document has no field.
 #[track_caller]
 pub const fn check_discriminator(place: &Place) {
     let shape = place.shape();
@@ -85,19 +100,36 @@ pub const fn check_discriminator(place: &Place) {
     while at < shape.fields.len() {
         if is_property(shape.fields[at].path, place.discriminator) {
             fail(&[
-                "`", shape.fields[at].name, "` of `", shape.name, "` is stored at `", shape.fields[at].path,
-                "`, where the container `", place.container,
+                "`",
+                shape.fields[at].name,
+                "` of `",
+                shape.name,
+                "` is stored at `",
+                shape.fields[at].path,
+                "`, where the container `",
+                place.container,
                 "` keeps the type; rename the field or the container's `discriminator`",
             ]);
         }
         at += 1;
     }
+}
+
+/// The document type can be told apart from the types before.
+#[track_caller]
+pub const fn check_type(place: &Place) {
+    let shape = place.shape();
     let mut other = 0;
-    while other < place.own {
+    while other < place.own && !place.is_stub() {
         let first = place.documents[other];
         if same(first.discriminator, shape.discriminator) && !first.partition_key.is_empty() {
             fail(&[
-                "`", first.name, "` and `", shape.name, "` store the same `", place.discriminator,
+                "`",
+                first.name,
+                "` and `",
+                shape.name,
+                "` store the same `",
+                place.discriminator,
                 "`; give one another",
             ]);
         }
@@ -114,7 +146,10 @@ pub const fn check_ids(place: &Place) {
         let first = place.documents[other];
         if !first.partition_key.is_empty() && ids_can_collide(first.id, shape.id) {
             fail(&[
-                "ids of `", first.name, "` and `", shape.name,
+                "ids of `",
+                first.name,
+                "` and `",
+                shape.name,
                 "` can be equal in one partition; start one of them with a literal of its own",
             ]);
         }
@@ -144,8 +179,15 @@ const fn report_excluded_index(indexing: &DocumentShape, excluding: &DocumentSha
             && let Some(excluded) = excluded_prefix(field.path, excluding)
         {
             fail(&[
-                "`", field.path, "` is indexed by `", indexing.name, "` and `", excluded, "` unindexed by `",
-                excluding.name, "` in the same container; choose one",
+                "`",
+                field.path,
+                "` is indexed by `",
+                indexing.name,
+                "` and `",
+                excluded,
+                "` unindexed by `",
+                excluding.name,
+                "` in the same container; choose one",
             ]);
         }
         at += 1;
@@ -170,45 +212,11 @@ const fn excluded_prefix(path: &str, excluding: &DocumentShape) -> Option<&'stat
 pub const fn check_ttl(place: &Place) {
     if place.shape().ttl && !place.is_stub() && matches!(place.default_ttl, DefaultTtl::Off) {
         fail(&[
-            "documents of `", place.shape().name, "` have a time to live, which the container `", place.container,
+            "documents of `",
+            place.shape().name,
+            "` have a time to live, which the container `",
+            place.container,
             "` turns off; remove `default_ttl = \"off\"` from it",
-        ]);
-    }
-}
-
-/// The whole container stays within the service's limits.
-#[track_caller]
-pub const fn check_limits(container: &str, documents: &[&'static DocumentShape]) {
-    // Each list holds a path of its own besides those of the documents: the discriminator, the root.
-    let (mut included, mut excluded, mut composites, mut uniques) = (1, 1, 0, 0);
-    let mut at = 0;
-    while at < documents.len() {
-        composites += documents[at].composites.len();
-        uniques += documents[at].unique_keys.len();
-        let mut field = 0;
-        while field < documents[at].fields.len() {
-            match documents[at].fields[field].indexing {
-                FieldIndexing::Indexed => included += 1,
-                FieldIndexing::Excluded => excluded += 1,
-                FieldIndexing::NotIndexed => {}
-            }
-            field += 1;
-        }
-        at += 1;
-    }
-    check_limit(container, "included paths", included, MAX_POLICY_PATHS);
-    check_limit(container, "excluded paths", excluded, MAX_POLICY_PATHS);
-    check_limit(container, "composite indexes", composites, MAX_COMPOSITES);
-    check_limit(container, "unique keys", uniques, MAX_UNIQUE_KEYS);
-}
-
-#[track_caller]
-const fn check_limit(container: &str, what: &str, found: usize, limit: usize) {
-    if found > limit {
-        let (mut found_digits, mut limit_digits) = ([0; 20], [0; 20]);
-        fail(&[
-            "`", container, "` has ", text::decimal(found, &mut found_digits), " ", what, ", the service takes ",
-            text::decimal(limit, &mut limit_digits),
         ]);
     }
 }

@@ -125,9 +125,8 @@ impl<D: Document> Order<D> {
 fn indexed_field<D: Document>(name: &str) -> Result<&'static FieldShape, CriteriaError> {
     let shape = D::SHAPE;
     let stored = format!("/{}", name.replace('.', "/"));
-    let named = |field: &&FieldShape| {
-        field.name == name || field.path.trim_end_matches("/[]") == stored
-    };
+    let named =
+        |field: &&FieldShape| field.name == name || field.path.trim_end_matches("/[]") == stored;
     let Some(field) = shape.fields.iter().find(named) else {
         return Err(CriteriaError::UnknownField {
             document: shape.name,
@@ -164,7 +163,10 @@ fn predicate(criterion: &Criterion, field: &FieldShape) -> Result<Predicate, Cri
             let Value::Array(values) = value else {
                 return Err(wrong("`in` takes a list"));
             };
-            if values.iter().any(|value| value.is_array() || value.is_object()) {
+            if values
+                .iter()
+                .any(|value| value.is_array() || value.is_object())
+            {
                 return Err(wrong("`in` takes a list of scalars"));
             }
             return Ok(if values.is_empty() {
@@ -202,5 +204,7 @@ fn nearest(name: &str, fields: &[FieldShape]) -> String {
         .filter(|field| field.indexing == FieldIndexing::Indexed)
         .max_by_key(shared)
         .filter(|field| shared(field) >= 3)
-        .map_or_else(String::new, |field| format!("; did you mean `{}`?", field.name))
+        .map_or_else(String::new, |field| {
+            format!("; did you mean `{}`?", field.name)
+        })
 }

@@ -12,7 +12,7 @@ use super::filter::{Comparison, Predicate};
 use super::order::OrderTerm;
 use super::statement::Scope;
 use super::{Queryable, readable};
-use crate::policy::{IndexingPolicy, policy_path};
+use crate::policy::{CompositeIndexPath, IndexingPolicy, policy_path};
 use crate::shape::{CompositeTarget, Direction};
 
 /// What serves a query.
@@ -104,7 +104,9 @@ impl Explainer<'_> {
         let exact = format!("{path}/?");
         let elements = format!("{path}/[]/?");
         let mut included = self.policy.included_paths.iter();
-        path == "/id" || path == "/_ts" || included.any(|entry| entry.path == exact || entry.path == elements)
+        path == "/id"
+            || path == "/_ts"
+            || included.any(|entry| entry.path == exact || entry.path == elements)
     }
 
     /// Notes a condition on one path; whether an index serves it.
@@ -148,7 +150,9 @@ impl Explainer<'_> {
             Predicate::Or(parts) => self.alternatives(parts),
         };
         if !served {
-            self.found.leftover.push(readable(predicate, self.discriminator));
+            self.found
+                .leftover
+                .push(readable(predicate, self.discriminator));
         }
     }
 
@@ -201,12 +205,19 @@ impl Explainer<'_> {
             .iter()
             .map(|term| match term.target {
                 CompositeTarget::Path(pointer) => (policy_path(pointer), term.direction),
-                CompositeTarget::Discriminator => {
-                    (policy_path(&format!("/{}", self.discriminator)), term.direction)
-                }
+                CompositeTarget::Discriminator => (
+                    policy_path(&format!("/{}", self.discriminator)),
+                    term.direction,
+                ),
             })
             .collect();
-        let names = || wanted.iter().map(|(path, _)| path.clone()).collect::<Vec<_>>().join(", ");
+        let names = || {
+            wanted
+                .iter()
+                .map(|(path, _)| path.clone())
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
         match &*wanted {
             [] => {}
             [(path, _)] if self.is_indexed(path) => {
@@ -216,20 +227,33 @@ impl Explainer<'_> {
             }
             [_] => self.found.refused.push(names()),
             several => {
-                let serves = |turn: fn(Direction) -> Direction| {
-                    self.policy.composite_indexes.iter().any(|index| {
-                        index.len() == several.len()
-                            && index.iter().zip(several).all(|(path, (name, direction))| {
-                                path.path == *name && path.order == turn(*direction)
-                            })
-                    })
-                };
-                if !serves(|direction| direction) && !serves(Direction::reversed) {
+                if !self.has_composite(several, |direction| direction)
+                    && !self.has_composite(several, Direction::reversed)
+                {
                     self.found.refused.push(names());
                 } else if !self.found.composite_indexes.contains(&names()) {
                     self.found.composite_indexes.push(names());
                 }
             }
         }
+    }
+
+    /// Whether a composite index has exactly these paths, with every direction turned the same way.
+    fn has_composite(
+        &self,
+        wanted: &[(String, Direction)],
+        turn: fn(Direction) -> Direction,
+    ) -> bool {
+        let fits = |index: &[CompositeIndexPath]| {
+            let mut pairs = index.iter().zip(wanted);
+            index.len() == wanted.len()
+                && pairs.all(|(path, (name, direction))| {
+                    path.path == *name && path.order == turn(*direction)
+                })
+        };
+        self.policy
+            .composite_indexes
+            .iter()
+            .any(|index| fits(index))
     }
 }

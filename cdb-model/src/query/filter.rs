@@ -176,13 +176,13 @@ impl<T> Not for Filter<T> {
 }
 
 /// A value that a path of type `V` can be compared with.
-pub trait Operand<V> {
+pub trait Operand<V>: Sized {
     /// Its JSON form.
     ///
     /// # Errors
     /// When it is not written as a JSON scalar.
     #[doc(hidden)]
-    fn to_json(&self) -> Value;
+    fn into_json(self) -> Value;
 }
 
 /// A value that cannot be written as JSON compares like nothing at all: as a value that no document holds.
@@ -191,32 +191,32 @@ fn json<T: Serialize + ?Sized>(value: &T) -> Value {
 }
 
 impl<V: Serialize> Operand<V> for V {
-    fn to_json(&self) -> Value {
-        json(self)
+    fn into_json(self) -> Value {
+        json(&self)
     }
 }
 
 impl<V: Serialize> Operand<V> for &V {
-    fn to_json(&self) -> Value {
-        json(*self)
-    }
-}
-
-impl<V: Serialize> Operand<Option<V>> for V {
-    fn to_json(&self) -> Value {
+    fn into_json(self) -> Value {
         json(self)
     }
 }
 
+impl<V: Serialize> Operand<Option<V>> for V {
+    fn into_json(self) -> Value {
+        json(&self)
+    }
+}
+
 impl Operand<String> for &str {
-    fn to_json(&self) -> Value {
-        json(*self)
+    fn into_json(self) -> Value {
+        json(self)
     }
 }
 
 impl Operand<Option<String>> for &str {
-    fn to_json(&self) -> Value {
-        json(*self)
+    fn into_json(self) -> Value {
+        json(self)
     }
 }
 
@@ -238,9 +238,9 @@ impl Text for String {}
 impl Text for Option<String> {}
 
 impl<D: Document, V, I, M> Path<D, V, I, M> {
-    fn compare(self, comparison: Comparison, value: &impl Operand<V>) -> Filter<D> {
+    fn compare(self, comparison: Comparison, value: impl Operand<V>) -> Filter<D> {
         let path = self.pointer().to_owned();
-        Filter::from_predicate(Predicate::Compare(path, comparison, value.to_json()))
+        Filter::from_predicate(Predicate::Compare(path, comparison, value.into_json()))
     }
 
     /// Holds exactly this value.
@@ -248,7 +248,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     where
         I: Filterable<D>,
     {
-        self.compare(Comparison::Equal, &value)
+        self.compare(Comparison::Equal, value)
     }
 
     /// Holds another value. Not true of documents that lack the path.
@@ -256,7 +256,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     where
         I: Filterable<D>,
     {
-        self.compare(Comparison::NotEqual, &value)
+        self.compare(Comparison::NotEqual, value)
     }
 
     /// Holds less.
@@ -264,7 +264,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     where
         I: Filterable<D>,
     {
-        self.compare(Comparison::Less, &value)
+        self.compare(Comparison::Less, value)
     }
 
     /// Holds this value or less.
@@ -272,7 +272,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     where
         I: Filterable<D>,
     {
-        self.compare(Comparison::LessOrEqual, &value)
+        self.compare(Comparison::LessOrEqual, value)
     }
 
     /// Holds more.
@@ -280,7 +280,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     where
         I: Filterable<D>,
     {
-        self.compare(Comparison::Greater, &value)
+        self.compare(Comparison::Greater, value)
     }
 
     /// Holds this value or more.
@@ -288,7 +288,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     where
         I: Filterable<D>,
     {
-        self.compare(Comparison::GreaterOrEqual, &value)
+        self.compare(Comparison::GreaterOrEqual, value)
     }
 
     /// Holds a value from `low` to `high`, both included.
@@ -304,7 +304,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     where
         I: Filterable<D>,
     {
-        let values: Vec<Value> = values.into_iter().map(|value| value.to_json()).collect();
+        let values: Vec<Value> = values.into_iter().map(Operand::into_json).collect();
         Filter::from_predicate(if values.is_empty() {
             Predicate::Never
         } else {
@@ -346,7 +346,7 @@ impl<D: Document, V, I, M> Path<D, Vec<V>, I, M> {
         I: Filterable<D>,
     {
         let path = self.pointer().trim_end_matches("/[]").to_owned();
-        Filter::from_predicate(Predicate::ArrayContains(path, element.to_json()))
+        Filter::from_predicate(Predicate::ArrayContains(path, element.into_json()))
     }
 }
 

@@ -205,7 +205,7 @@ impl<'a> Writer<'a> {
                 self.value(&Value::from(*discriminator));
             }
             Predicate::Compare(path, comparison, value) => {
-                self.comparison(path, *comparison, value)
+                self.comparison(path, *comparison, value);
             }
             Predicate::In(path, values) => {
                 self.path(path);

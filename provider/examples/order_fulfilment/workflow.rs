@@ -7,9 +7,11 @@ use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 use serde::{Deserialize, Serialize};
 
 /// Name of the orchestration.
-pub const FULFIL: &str = "FulfilOrder";
+pub(crate) const FULFIL: &str = "FulfilOrder";
 /// Name of the event that approves a large order.
-pub const APPROVAL: &str = "Approval";
+pub(crate) const APPROVAL: &str = "Approval";
+/// Custom status of an order that waits for it.
+pub(crate) const WAITING: &str = "waiting for approval";
 
 const APPROVAL_LIMIT_CENTS: u64 = 50_000;
 const APPROVAL_PATIENCE: Duration = Duration::from_secs(3);
@@ -17,24 +19,24 @@ const PACKING: Duration = Duration::from_millis(500);
 
 /// An order as it stands in the file.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Order {
+pub(crate) struct Order {
     /// Its number.
-    pub id: String,
+    pub(crate) id: String,
     /// Who ordered.
-    pub customer: String,
+    pub(crate) customer: String,
     /// What.
-    pub items: Vec<Item>,
+    pub(crate) items: Vec<Item>,
 }
 
 /// A line of an order.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Item {
+pub(crate) struct Item {
     /// The article.
-    pub sku: String,
+    pub(crate) sku: String,
     /// How many.
-    pub quantity: u32,
+    pub(crate) quantity: u32,
     /// Price of one.
-    pub cents: u64,
+    pub(crate) cents: u64,
 }
 
 impl Order {
@@ -47,7 +49,7 @@ impl Order {
 }
 
 /// Everything that touches the world outside.
-pub fn activities() -> ActivityRegistry {
+pub(crate) fn activities() -> ActivityRegistry {
     ActivityRegistry::builder()
         .register("Reserve", |_: ActivityContext, sku: String| async move {
             if sku == "unicorn" {
@@ -72,7 +74,7 @@ pub fn activities() -> ActivityRegistry {
 }
 
 /// The orchestration.
-pub fn orchestrations() -> OrchestrationRegistry {
+pub(crate) fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
         .register(
             FULFIL,
@@ -118,9 +120,9 @@ async fn fulfil(ctx: &OrchestrationContext, order: &Order) -> Result<String, Str
 
 /// Waits for the approval, but not for ever.
 async fn approved(ctx: &OrchestrationContext) -> bool {
-    ctx.set_custom_status("waiting for approval");
     let approval = ctx.schedule_wait(APPROVAL);
     let timeout = ctx.schedule_timer(APPROVAL_PATIENCE);
+    ctx.set_custom_status(WAITING);
     ctx.select2(approval, timeout).await.is_first()
 }
 

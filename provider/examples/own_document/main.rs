@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use cdb_emulator::Emulator;
 use cdb_provider::client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
+use cdb_provider::documents::Durable;
 use cdb_provider::model::{Batch, Container, Query};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::runtime::Runtime;
@@ -58,12 +59,31 @@ async fn main() -> Result<(), Failure> {
     let open = Query::<Order>::across_partitions()
         .filter(Order::STATE.eq(OrderState::Open))
         .order_by(Order::BY_TOTAL.desc());
+    print!(
+        "{}",
+        open.explain(Shop::definition().indexing_policy(), Shop::DISCRIMINATOR)
+    );
     for order in shop.query(open).all().await? {
         println!(
             "{} ordered for {} cents",
             order.document.customer, order.document.total_cents
         );
     }
+    // Everything that one checkout has stored, duroxide's documents and ours, in one request.
+    let (mut lines, mut events) = (0, 0);
+    for row in shop
+        .query(Query::<Shop>::in_partition("checkout-Ada"))
+        .all()
+        .await?
+    {
+        match row.document {
+            Shop::Order(order) => println!("{}: {:?}", row.id, order.state),
+            Shop::OrderLine(line) => lines += usize::from(line.cents > 0),
+            Shop::Durable(Durable::History(segment)) => events += segment.event_count,
+            Shop::Durable(_) => {}
+        }
+    }
+    println!("with {lines} lines and {events} events of its orchestration");
     runtime.shutdown(None).await;
     Ok(())
 }

@@ -5,9 +5,10 @@ use cdb_provider::model::{Container, Document};
 use serde::{Deserialize, Serialize};
 
 /// Everything in the container: duroxide's documents and ours.
+#[expect(clippy::large_enum_variant, reason = "rows are handled one at a time")]
 #[derive(Container, Clone, Debug)]
 #[container(crate = cdb_provider::model)]
-pub enum Shop {
+pub(crate) enum Shop {
     /// What the provider stores.
     #[container(extends)]
     Durable(Durable),
@@ -22,27 +23,27 @@ pub enum Shop {
 #[serde(rename_all = "camelCase")]
 #[document(crate = cdb_provider::model, type = "order", id = "{instance_id}:order")]
 #[document(composite(BY_TOTAL = r#type, state, total_cents))]
-pub struct Order {
+pub(crate) struct Order {
     /// The orchestration.
     #[document(partition_key)]
-    pub instance_id: String,
+    pub(crate) instance_id: String,
     /// Who ordered.
-    pub customer: String,
+    pub(crate) customer: String,
     /// Where it stands.
     #[document(index)]
-    pub state: OrderState,
+    pub(crate) state: OrderState,
     /// What it costs.
     #[document(index)]
-    pub total_cents: u64,
+    pub(crate) total_cents: u64,
     /// Whatever the customer wrote; never searched, so never indexed.
     #[document(unindexed)]
-    pub remark: Option<String>,
+    pub(crate) remark: Option<String>,
 }
 
 /// Where an order stands.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
-pub enum OrderState {
+pub(crate) enum OrderState {
     /// To be worked on.
     Open,
     /// Done.
@@ -53,14 +54,14 @@ pub enum OrderState {
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(crate = cdb_provider::model, type = "order_line", id = "{instance_id}:line:{line}")]
-pub struct OrderLine {
+pub(crate) struct OrderLine {
     /// The orchestration.
     #[document(partition_key)]
-    pub instance_id: String,
+    pub(crate) instance_id: String,
     /// Its number within the order.
-    pub line: u32,
+    pub(crate) line: u32,
     /// The article.
-    pub sku: String,
+    pub(crate) sku: String,
     /// What it costs.
-    pub cents: u64,
+    pub(crate) cents: u64,
 }

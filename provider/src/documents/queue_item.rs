@@ -214,7 +214,8 @@ mod tests {
 
     #[test]
     fn slots_are_stored_and_so_never_change() {
-        assert_eq!(dispatch_slot(""), 0x81 ^ 0x1c ^ 0x9d ^ 0xc5);
+        // FNV-1a of nothing is its offset basis, 0x811c9dc5.
+        assert_eq!(dispatch_slot(""), 0xc5);
         // FNV-1a of "a" is 0xe40c292c, of "foobar" 0xbf9cf968: the vectors its authors publish.
         assert_eq!(dispatch_slot("a"), 0xe4 ^ 0x0c ^ 0x29 ^ 0x2c);
         assert_eq!(dispatch_slot("foobar"), 0xbf ^ 0x9c ^ 0xf9 ^ 0x68);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_model::Patch;
+use cdb_model::{Patch, Stored};
 use duroxide::providers::ProviderError;
 
 use super::resolve::{Fate, fate};
@@ -47,7 +47,8 @@ pub(crate) async fn renew(
             match fate(inner, RENEW, &turn).await? {
                 // Ours, renewed or not: the caller renews again well before the lock ends.
                 Fate::Held(stored) => {
-                    turn.advance(stored.document, stored.etag);
+                    let Stored { document, etag, .. } = *stored;
+                    turn.advance(document, etag);
                     Ok(())
                 }
                 Fate::Committed | Fate::Lost => Err(lock_lost(RENEW, "another runtime took it")),

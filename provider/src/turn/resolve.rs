@@ -14,7 +14,7 @@ pub(super) enum Fate {
     /// Its commit took place.
     Committed,
     /// The lock is still ours; the instance as it is now.
-    Held(Stored<Instance>),
+    Held(Box<Stored<Instance>>),
     /// Somebody else has the instance, or it is gone.
     Lost,
 }
@@ -34,7 +34,7 @@ pub(super) async fn fate(
     if stored.document.commit_token.as_deref() == token {
         Ok(Fate::Committed)
     } else if stored.document.lock_token.as_deref() == token {
-        Ok(Fate::Held(stored))
+        Ok(Fate::Held(Box::new(stored)))
     } else {
         Ok(Fate::Lost)
     }

@@ -277,33 +277,33 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn without_patience_there_is_exactly_one_poll() {
         let lobby = lobby();
-        let polls = AtomicUsize::new(0);
+        let count = AtomicUsize::new(0);
         for _ in 0..2 {
             let mut waiter = lobby.wait(Duration::ZERO);
             let found = waiter
                 .next(
                     |_| true,
                     || {
-                        polls.fetch_add(1, Ordering::Relaxed);
+                        count.fetch_add(1, Ordering::Relaxed);
                         nothing()
                     },
                 )
                 .await;
             assert_eq!(found, Ok(None));
         }
-        assert_eq!(polls.load(Ordering::Relaxed), 2);
+        assert_eq!(count.load(Ordering::Relaxed), 2);
     }
 
     #[tokio::test(start_paused = true)]
     async fn waiting_long_for_nothing_polls_seldom() {
         let lobby = lobby();
-        let polls = AtomicUsize::new(0);
+        let count = AtomicUsize::new(0);
         let mut waiter = lobby.wait(Duration::from_secs(8));
         let found = waiter
             .next(
                 |_| true,
                 || {
-                    polls.fetch_add(1, Ordering::Relaxed);
+                    count.fetch_add(1, Ordering::Relaxed);
                     nothing()
                 },
             )
@@ -311,8 +311,8 @@ mod tests {
         assert_eq!(found, Ok(None));
         // 20, 40, 80, 80, … ms: about one poll per 80 ms.
         assert!(
-            (95..=105).contains(&polls.load(Ordering::Relaxed)),
-            "{polls:?}"
+            (95..=105).contains(&count.load(Ordering::Relaxed)),
+            "{count:?}"
         );
     }
 

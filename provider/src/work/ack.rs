@@ -103,9 +103,8 @@ async fn send(
 ) -> Result<(), ProviderError> {
     for _ in 0..MAX_SENDS {
         let batch = end(lock, completion).map_err(|error| unreadable(ACK, error))?;
-        let error = match inner.container.execute(&batch).await {
-            Ok(_) => return Ok(()),
-            Err(error) => error,
+        let Err(error) = inner.container.execute(&batch).await else {
+            return Ok(());
         };
         if !error.is_ambiguous() {
             return Err(if error.is_not_found() || error.is_precondition_failed() {

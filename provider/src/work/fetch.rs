@@ -153,7 +153,7 @@ async fn attempt(
         Err(error) => settle(inner, seen, &token, error).await?,
     };
     let Some(etag) = etag else { return Ok(None) };
-    if let Some(claim) = claim {
+    if let Some(claim) = &claim {
         inner.sessions.claimed(claim);
     }
     inner.work.insert(WorkLock {

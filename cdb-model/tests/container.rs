@@ -1,0 +1,124 @@
+//! `derive(Container)` by behaviour: what a container holds, how its documents are read, what an extension adds.
+
+use cdb_model::{Container, DecodeError, Document, Extends, MemberOf, Queryable};
+use serde::{Deserialize, Serialize};
+
+macro_rules! documents {
+    ($($name:ident $discriminator:literal $id:literal),* $(,)?) => {$(
+        #[derive(Document, Serialize, Deserialize, Clone, Debug, PartialEq)]
+        #[document(type = $discriminator, id = $id)]
+        struct $name {
+            #[document(partition_key)]
+            customer: String,
+            number: u32,
+        }
+
+        impl $name {
+            fn new(number: u32) -> Self {
+                Self { customer: "c".to_owned(), number }
+            }
+        }
+    )*};
+}
+
+documents! {
+    Order "order" "order:{number}",
+    Refund "refund" "refund:{number}",
+    Return "return" "return:{number}",
+    Label "label" "label:{number}",
+}
+
+#[derive(Container, Clone, Debug, PartialEq)]
+#[container(partition_key = "/customer", discriminator = "kind")]
+enum Shop {
+    Order(Order),
+    /// The variant need not be called like the type.
+    Money(Refund),
+}
+
+#[derive(Container, Clone, Debug, PartialEq)]
+enum WithReturns {
+    Return(Return),
+    #[container(extends)]
+    Shop(Shop),
+}
+
+#[derive(Container, Clone, Debug, PartialEq)]
+enum WithLabels {
+    #[container(extends)]
+    WithReturns(WithReturns),
+    Label(Label),
+}
+
+#[derive(Container, Clone, Debug, PartialEq)]
+enum OnlyExtended {
+    #[container(extends)]
+    Shop(Shop),
+}
+
+fn discriminators<C: Container>() -> Vec<&'static str> {
+    C::DOCUMENTS.iter().map(|shape| shape.discriminator).collect()
+}
+
+#[test]
+fn an_extension_holds_what_it_extends_and_its_own() {
+    assert_eq!(discriminators::<Shop>(), ["order", "refund"]);
+    assert_eq!(discriminators::<WithReturns>(), ["order", "refund", "return"]);
+    assert_eq!(discriminators::<WithLabels>(), ["order", "refund", "return", "label"]);
+    assert_eq!(discriminators::<OnlyExtended>(), discriminators::<Shop>());
+}
+
+#[test]
+fn partition_key_and_discriminator_are_inherited_to_the_end() {
+    assert_eq!(WithLabels::PARTITION_KEY, ["/customer"]);
+    assert_eq!(WithLabels::DISCRIMINATOR, "kind");
+    assert_eq!((Shop::NAME, WithLabels::NAME), ("Shop", "WithLabels"));
+    assert_eq!(Shop::definition().partition_key, WithLabels::definition().partition_key);
+}
+
+#[test]
+fn a_document_is_read_into_its_variant_at_any_depth() {
+    let json = r#"{"customer":"c","number":7,"kind":"ignored here","_etag":"e"}"#;
+    let refund = Shop::Money(Refund::new(7));
+    assert_eq!(Shop::decode("refund", json).unwrap(), refund);
+    assert_eq!(
+        WithLabels::decode("refund", json).unwrap(),
+        WithLabels::WithReturns(WithReturns::Shop(refund))
+    );
+    assert_eq!(WithLabels::decode("label", json).unwrap(), WithLabels::Label(Label::new(7)));
+}
+
+#[test]
+fn what_cannot_be_read_says_why() {
+    let error = WithLabels::decode("voucher", "{}").unwrap_err();
+    assert!(matches!(error, DecodeError::UnknownType { .. }), "{error}");
+    let error = WithLabels::decode("order", "{}").unwrap_err();
+    assert_eq!(error.to_string(), "item `` does not fit `Order`");
+}
+
+#[test]
+fn documents_and_containers_convert_into_their_variants() {
+    assert_eq!(Shop::from(Order::new(1)), Shop::Order(Order::new(1)));
+    let nested: WithLabels = WithReturns::from(Shop::from(Order::new(1))).into();
+    assert_eq!(nested, WithLabels::WithReturns(WithReturns::Shop(Shop::Order(Order::new(1)))));
+}
+
+#[test]
+fn membership_and_extension_are_known_to_the_compiler() {
+    fn member<C: Container, D: MemberOf<C>>() -> &'static str {
+        D::SHAPE.name
+    }
+    fn extends<C: Extends<Base>, Base: Container>() -> usize {
+        C::DOCUMENTS.len() - Base::DOCUMENTS.len()
+    }
+    assert_eq!(member::<Shop, Refund>(), "Refund");
+    assert_eq!(extends::<WithReturns, Shop>(), 1);
+    assert_eq!(extends::<WithReturns, WithReturns>(), 0);
+}
+
+#[test]
+fn a_query_over_a_container_asks_for_every_type_and_one_over_a_document_for_its_own() {
+    const { assert!(Order::SINGLE_TYPE && !Shop::SINGLE_TYPE) };
+    assert_eq!(Order::SHAPES.len(), 1);
+    assert_eq!(WithReturns::SHAPES.len(), 3);
+}

@@ -1,0 +1,37 @@
+//! All conflicts are reported in one compile, each at its variant.
+
+use cdb_model::{Container, Document};
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:order:{number}")]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+}
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:order:{type}")]
+struct Refund {
+    #[document(partition_key)]
+    customer: String,
+    r#type: String,
+}
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "country", id = "country:{country}")]
+struct Country {
+    #[document(partition_key)]
+    country: String,
+}
+
+#[derive(Container)]
+#[container(partition_key = "/customer")]
+enum Shop {
+    Order(Order),
+    Refund(Refund),
+    Country(Country),
+}
+
+fn main() {}
