@@ -71,6 +71,9 @@ const _: () = {
     const _: () = __model::check_discriminator(
         &__model::Place::new::<LargerShop>("LargerShop", 1usize),
     );
+    const _: () = __model::check_type(
+        &__model::Place::new::<LargerShop>("LargerShop", 1usize),
+    );
     const _: () = __model::check_ids(
         &__model::Place::new::<LargerShop>("LargerShop", 1usize),
     );

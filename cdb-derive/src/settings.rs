@@ -204,7 +204,7 @@ pub(crate) struct CratePath(pub(crate) syn::Path);
 impl FromMeta for CratePath {
     fn from_meta(meta: &Meta) -> darling::Result<Self> {
         match meta {
-            Meta::NameValue(setting) => match &setting.value {
+            Meta::NameValue(setting) => match ungrouped(&setting.value) {
                 syn::Expr::Path(path) => Ok(Self(path.path.clone())),
                 other => Err(mistake(other.span(), CRATE_FORM)),
             },
@@ -226,11 +226,19 @@ pub(crate) fn text(meta: &Meta, example: &str) -> darling::Result<String> {
     let Meta::NameValue(setting) = meta else {
         return Err(mistake(meta.path().span(), form()));
     };
-    match &setting.value {
+    match ungrouped(&setting.value) {
         syn::Expr::Lit(syn::ExprLit {
             lit: syn::Lit::Str(text),
             ..
         }) => Ok(text.value()),
         other => Err(mistake(other.span(), form())),
+    }
+}
+
+/// The value itself: what a `macro_rules!` macro hands on stands in an invisible group.
+pub(crate) fn ungrouped(value: &syn::Expr) -> &syn::Expr {
+    match value {
+        syn::Expr::Group(group) => ungrouped(&group.expr),
+        other => other,
     }
 }

@@ -13,6 +13,7 @@ pub use crate::codec::{DecodeError, decode_fields};
 pub use crate::conflict::{
     Place, check_discriminator, check_ids, check_indexing, check_limits, check_partition_key,
     check_ttl,
+    check_type,
 };
 pub use crate::container::{Container, DefaultTtl, Extends, MemberOf};
 pub use crate::document::{Document, DocumentKey, LocatedKey, Stored};

@@ -13,8 +13,8 @@ macro_rules! documents {
             number: u32,
         }
 
-        impl $name {
-            fn new(number: u32) -> Self {
+        impl From<u32> for $name {
+            fn from(number: u32) -> Self {
                 Self { customer: "c".to_owned(), number }
             }
         }
@@ -79,13 +79,13 @@ fn partition_key_and_discriminator_are_inherited_to_the_end() {
 #[test]
 fn a_document_is_read_into_its_variant_at_any_depth() {
     let json = r#"{"customer":"c","number":7,"kind":"ignored here","_etag":"e"}"#;
-    let refund = Shop::Money(Refund::new(7));
+    let refund = Shop::Money(Refund::from(7));
     assert_eq!(Shop::decode("refund", json).unwrap(), refund);
     assert_eq!(
         WithLabels::decode("refund", json).unwrap(),
         WithLabels::WithReturns(WithReturns::Shop(refund))
     );
-    assert_eq!(WithLabels::decode("label", json).unwrap(), WithLabels::Label(Label::new(7)));
+    assert_eq!(WithLabels::decode("label", json).unwrap(), WithLabels::Label(Label::from(7)));
 }
 
 #[test]
@@ -98,9 +98,9 @@ fn what_cannot_be_read_says_why() {
 
 #[test]
 fn documents_and_containers_convert_into_their_variants() {
-    assert_eq!(Shop::from(Order::new(1)), Shop::Order(Order::new(1)));
-    let nested: WithLabels = WithReturns::from(Shop::from(Order::new(1))).into();
-    assert_eq!(nested, WithLabels::WithReturns(WithReturns::Shop(Shop::Order(Order::new(1)))));
+    assert_eq!(Shop::from(Order::from(1)), Shop::Order(Order::from(1)));
+    let nested: WithLabels = WithReturns::from(Shop::from(Order::from(1))).into();
+    assert_eq!(nested, WithLabels::WithReturns(WithReturns::Shop(Shop::Order(Order::from(1)))));
 }
 
 #[test]

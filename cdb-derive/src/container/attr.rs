@@ -7,7 +7,7 @@ use syn::spanned::Spanned;
 use syn::{Attribute, Data, DeriveInput, Expr, Fields, Lit, Meta, Type};
 
 use crate::diag::mistake;
-use crate::settings::{CratePath, Mark, Setting, Vocabulary, text};
+use crate::settings::{CratePath, Mark, Setting, Vocabulary, text, ungrouped};
 
 /// An enum as it was written.
 #[derive(Debug)]
@@ -95,7 +95,7 @@ impl FromMeta for TtlSetting {
             return Err(mistake(meta.path().span(), form));
         };
         let wrong = || mistake(setting.value.span(), form);
-        let Expr::Lit(value) = &setting.value else {
+        let Expr::Lit(value) = ungrouped(&setting.value) else {
             return Err(wrong());
         };
         match &value.lit {

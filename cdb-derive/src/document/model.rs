@@ -249,12 +249,15 @@ fn is_array(ty: &Type) -> bool {
         "BTreeSet",
         "BinaryHeap",
     ];
-    matches!(ty, Type::Array(_) | Type::Slice(_)) || argument_of(ty, &collections).is_some()
+    matches!(ungrouped(ty), Type::Array(_) | Type::Slice(_))
+        || argument_of(ty, &collections).is_some()
 }
 
 /// `T` of `Wrapper<T>`, however the wrapper is spelled.
 fn argument_of(ty: &Type, wrappers: &[&str]) -> Option<Type> {
-    let Type::Path(path) = ty else { return None };
+    let Type::Path(path) = ungrouped(ty) else {
+        return None;
+    };
     let last = path.path.segments.last()?;
     if !wrappers.iter().any(|wrapper| last.ident == wrapper) {
         return None;
@@ -265,5 +268,13 @@ fn argument_of(ty: &Type, wrappers: &[&str]) -> Option<Type> {
     match arguments.args.first()? {
         syn::GenericArgument::Type(ty) => Some(ty.clone()),
         _ => None,
+    }
+}
+
+/// The type itself: what a `macro_rules!` macro hands on stands in an invisible group.
+fn ungrouped(ty: &Type) -> &Type {
+    match ty {
+        Type::Group(group) => ungrouped(&group.elem),
+        other => other,
     }
 }

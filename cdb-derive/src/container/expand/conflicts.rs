@@ -8,9 +8,10 @@ use crate::container::model::ContainerModel;
 use crate::respan::located_at;
 
 /// The rules of `cdb_model::conflict`, each compared on its own, so that all mistakes come in one compile.
-const RULES: [&str; 5] = [
+const RULES: [&str; 6] = [
     "check_partition_key",
     "check_discriminator",
+    "check_type",
     "check_ids",
     "check_indexing",
     "check_ttl",
