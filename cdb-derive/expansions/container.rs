@@ -33,6 +33,12 @@ const _: () = {
             }
             <Shop as __model::Container>::decode(discriminator, json).map(Self::Shop)
         }
+        fn shape(&self) -> &'static __model::DocumentShape {
+            match self {
+                Self::Refund(document) => __model::shape_of(document),
+                Self::Shop(document) => __model::Container::shape(document),
+            }
+        }
     }
     #[automatically_derived]
     impl __model::From<Shop> for LargerShop {

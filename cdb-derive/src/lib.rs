@@ -1,6 +1,6 @@
 //! Derive macros of `cdb-model`. Use them through that crate, which documents them in [its guide].
 //!
-//! A derive reads attributes ([`document`], `attr`), builds a checked input (`model`, `check`) and writes tokens (`expand`);
+//! A derive reads attributes (`attr`), builds a checked input (`model`, `check`) and writes tokens (`expand`);
 //! only the last stage knows `quote!`. Everything behind the two entry points works on `proc_macro2` and is tested
 //! without a compiler.
 //!

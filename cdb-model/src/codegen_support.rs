@@ -12,8 +12,7 @@ pub use std::vec;
 pub use crate::codec::{DecodeError, decode_fields};
 pub use crate::conflict::{
     Place, check_discriminator, check_ids, check_indexing, check_limits, check_partition_key,
-    check_ttl,
-    check_type,
+    check_ttl, check_type,
 };
 pub use crate::container::{Container, DefaultTtl, Extends, MemberOf};
 pub use crate::document::{Document, DocumentKey, LocatedKey, Stored};
@@ -86,4 +85,9 @@ pub const fn needed_ttl(inherited: DefaultTtl, documents: &[&'static DocumentSha
         at += 1;
     }
     DefaultTtl::Off
+}
+
+/// The type of a document.
+pub fn shape_of<D: Document>(_: &D) -> &'static DocumentShape {
+    D::SHAPE
 }

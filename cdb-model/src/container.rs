@@ -26,6 +26,9 @@ pub trait Container: Sized + Send + Sync + 'static {
     /// [`DecodeError::UnknownType`] when no type of this container has that discriminator.
     fn decode(discriminator: &str, json: &str) -> Result<Self, DecodeError>;
 
+    /// The type of this document.
+    fn shape(&self) -> &'static DocumentShape;
+
     /// What the service must be told to create this container.
     fn definition() -> ContainerDefinition {
         ContainerDefinition::of::<Self>()

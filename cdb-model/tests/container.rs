@@ -57,14 +57,23 @@ enum OnlyExtended {
 }
 
 fn discriminators<C: Container>() -> Vec<&'static str> {
-    C::DOCUMENTS.iter().map(|shape| shape.discriminator).collect()
+    C::DOCUMENTS
+        .iter()
+        .map(|shape| shape.discriminator)
+        .collect()
 }
 
 #[test]
 fn an_extension_holds_what_it_extends_and_its_own() {
     assert_eq!(discriminators::<Shop>(), ["order", "refund"]);
-    assert_eq!(discriminators::<WithReturns>(), ["order", "refund", "return"]);
-    assert_eq!(discriminators::<WithLabels>(), ["order", "refund", "return", "label"]);
+    assert_eq!(
+        discriminators::<WithReturns>(),
+        ["order", "refund", "return"]
+    );
+    assert_eq!(
+        discriminators::<WithLabels>(),
+        ["order", "refund", "return", "label"]
+    );
     assert_eq!(discriminators::<OnlyExtended>(), discriminators::<Shop>());
 }
 
@@ -73,7 +82,10 @@ fn partition_key_and_discriminator_are_inherited_to_the_end() {
     assert_eq!(WithLabels::PARTITION_KEY, ["/customer"]);
     assert_eq!(WithLabels::DISCRIMINATOR, "kind");
     assert_eq!((Shop::NAME, WithLabels::NAME), ("Shop", "WithLabels"));
-    assert_eq!(Shop::definition().partition_key, WithLabels::definition().partition_key);
+    assert_eq!(
+        Shop::definition().partition_key,
+        WithLabels::definition().partition_key
+    );
 }
 
 #[test]
@@ -85,7 +97,10 @@ fn a_document_is_read_into_its_variant_at_any_depth() {
         WithLabels::decode("refund", json).unwrap(),
         WithLabels::WithReturns(WithReturns::Shop(refund))
     );
-    assert_eq!(WithLabels::decode("label", json).unwrap(), WithLabels::Label(Label::from(7)));
+    assert_eq!(
+        WithLabels::decode("label", json).unwrap(),
+        WithLabels::Label(Label::from(7))
+    );
 }
 
 #[test]
@@ -100,7 +115,10 @@ fn what_cannot_be_read_says_why() {
 fn documents_and_containers_convert_into_their_variants() {
     assert_eq!(Shop::from(Order::from(1)), Shop::Order(Order::from(1)));
     let nested: WithLabels = WithReturns::from(Shop::from(Order::from(1))).into();
-    assert_eq!(nested, WithLabels::WithReturns(WithReturns::Shop(Shop::Order(Order::from(1)))));
+    assert_eq!(
+        nested,
+        WithLabels::WithReturns(WithReturns::Shop(Shop::Order(Order::from(1))))
+    );
 }
 
 #[test]

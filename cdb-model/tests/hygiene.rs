@@ -217,13 +217,26 @@ macro_rules! chosen {
 
 /// What that macro makes.
 pub mod chosen {
-    chosen!(Chosen, "chosen", "{partition}:chosen", Option<u32>, Vec<String>, Choices, "/partition", 60);
+    chosen!(
+        Chosen,
+        "chosen",
+        "{partition}:chosen",
+        Option<u32>,
+        Vec<String>,
+        Choices,
+        "/partition",
+        60
+    );
 }
 
 #[test]
 fn settings_may_come_from_a_macro() {
-    assert_eq!(chosen::Choices::DEFAULT_TTL, cdb_model::DefaultTtl::Seconds(60));
+    assert_eq!(
+        chosen::Choices::DEFAULT_TTL,
+        cdb_model::DefaultTtl::Seconds(60)
+    );
     assert_eq!(chosen::Chosen::SHAPE.fields[1].path, "/many/[]");
-    let chosen::Choices::Chosen(read) = chosen::Choices::decode("chosen", r#"{"partition":"p","many":[]}"#).unwrap();
+    let chosen::Choices::Chosen(read) =
+        chosen::Choices::decode("chosen", r#"{"partition":"p","many":[]}"#).unwrap();
     assert_eq!(read.key().to_id().unwrap().as_str(), "p:chosen");
 }

@@ -40,6 +40,10 @@ pub(super) fn stubs(mut model: ContainerModel) -> TokenStream {
                 ) -> #private::Result<Self, #private::DecodeError> {
                     ::core::unreachable!()
                 }
+
+                fn shape(&self) -> &'static #private::DocumentShape {
+                    ::core::unreachable!()
+                }
             }
 
             #membership

@@ -5,7 +5,9 @@
 
 use super::text::{decimal, fail, same};
 use crate::limits::{MAX_COMPOSITES, MAX_POLICY_PATHS, MAX_UNIQUE_KEYS};
-use crate::shape::{CompositeShape, CompositeTarget, Direction, DocumentShape, FieldIndexing, FieldShape};
+use crate::shape::{
+    CompositeShape, CompositeTarget, Direction, DocumentShape, FieldIndexing, FieldShape,
+};
 
 /// The documents of a container, as constants can walk through them.
 type Documents<'a> = &'a [&'static DocumentShape];
@@ -39,10 +41,20 @@ pub const fn check_limits(container: &str, documents: &[&'static DocumentShape])
         check_limit(container, "excluded paths", found, MAX_POLICY_PATHS);
     }
     if composites > MAX_COMPOSITES {
-        check_limit(container, "composite indexes", distinct_composites(documents), MAX_COMPOSITES);
+        check_limit(
+            container,
+            "composite indexes",
+            distinct_composites(documents),
+            MAX_COMPOSITES,
+        );
     }
     if uniques > MAX_UNIQUE_KEYS {
-        check_limit(container, "unique keys", distinct_uniques(documents), MAX_UNIQUE_KEYS);
+        check_limit(
+            container,
+            "unique keys",
+            distinct_uniques(documents),
+            MAX_UNIQUE_KEYS,
+        );
     }
 }
 
@@ -84,7 +96,11 @@ const fn has_composite_before(documents: Documents<'_>, document: usize, at: usi
     let mut other = 0;
     while other <= document {
         let composites = documents[other].composites;
-        let end = if other == document { at } else { composites.len() };
+        let end = if other == document {
+            at
+        } else {
+            composites.len()
+        };
         let mut index = 0;
         while index < end {
             if serve_the_same(&composites[index], own) {
@@ -112,7 +128,8 @@ const fn serve_the_same(a: &CompositeShape, b: &CompositeShape) -> bool {
         };
         let same_direction = matches!(
             (a.paths[at].direction, b.paths[at].direction),
-            (Direction::Ascending, Direction::Ascending) | (Direction::Descending, Direction::Descending)
+            (Direction::Ascending, Direction::Ascending)
+                | (Direction::Descending, Direction::Descending)
         );
         equal = equal && same_target && same_direction;
         reversed = reversed && same_target && !same_direction;
@@ -181,7 +198,12 @@ const fn counts(field: &FieldShape, included: bool) -> bool {
 }
 
 /// Within one document no path stands twice, so only those before are searched.
-const fn has_path_before(documents: Documents<'_>, document: usize, own: &FieldShape, included: bool) -> bool {
+const fn has_path_before(
+    documents: Documents<'_>,
+    document: usize,
+    own: &FieldShape,
+    included: bool,
+) -> bool {
     let mut other = 0;
     while other < document {
         let mut at = 0;
@@ -203,16 +225,31 @@ mod tests {
     use crate::shape::CompositePath;
 
     const fn composite(path: &'static [CompositePath]) -> CompositeShape {
-        CompositeShape { name: "BY", paths: path }
+        CompositeShape {
+            name: "BY",
+            paths: path,
+        }
     }
 
     const fn step(path: &'static str, direction: Direction) -> CompositePath {
-        CompositePath { path: CompositeTarget::Path(path), direction }
+        CompositePath {
+            path: CompositeTarget::Path(path),
+            direction,
+        }
     }
 
-    const UP_DOWN: &[CompositePath] = &[step("/a", Direction::Ascending), step("/b", Direction::Descending)];
-    const DOWN_UP: &[CompositePath] = &[step("/a", Direction::Descending), step("/b", Direction::Ascending)];
-    const UP_UP: &[CompositePath] = &[step("/a", Direction::Ascending), step("/b", Direction::Ascending)];
+    const UP_DOWN: &[CompositePath] = &[
+        step("/a", Direction::Ascending),
+        step("/b", Direction::Descending),
+    ];
+    const DOWN_UP: &[CompositePath] = &[
+        step("/a", Direction::Descending),
+        step("/b", Direction::Ascending),
+    ];
+    const UP_UP: &[CompositePath] = &[
+        step("/a", Direction::Ascending),
+        step("/b", Direction::Ascending),
+    ];
 
     const ONE: DocumentShape = DocumentShape {
         name: "One",
@@ -220,9 +257,21 @@ mod tests {
         id: &[],
         partition_key: &["/p"],
         fields: &[
-            FieldShape { name: "a", path: "/a", indexing: FieldIndexing::Indexed },
-            FieldShape { name: "b", path: "/b", indexing: FieldIndexing::Excluded },
-            FieldShape { name: "c", path: "/c", indexing: FieldIndexing::NotIndexed },
+            FieldShape {
+                name: "a",
+                path: "/a",
+                indexing: FieldIndexing::Indexed,
+            },
+            FieldShape {
+                name: "b",
+                path: "/b",
+                indexing: FieldIndexing::Excluded,
+            },
+            FieldShape {
+                name: "c",
+                path: "/c",
+                indexing: FieldIndexing::NotIndexed,
+            },
         ],
         composites: &[composite(UP_DOWN), composite(UP_UP)],
         unique_keys: &[&["/a"], &["/a", "/b"]],
@@ -230,8 +279,16 @@ mod tests {
     };
     const TWO: DocumentShape = DocumentShape {
         fields: &[
-            FieldShape { name: "a", path: "/a", indexing: FieldIndexing::Indexed },
-            FieldShape { name: "d", path: "/d", indexing: FieldIndexing::Indexed },
+            FieldShape {
+                name: "a",
+                path: "/a",
+                indexing: FieldIndexing::Indexed,
+            },
+            FieldShape {
+                name: "d",
+                path: "/d",
+                indexing: FieldIndexing::Indexed,
+            },
         ],
         composites: &[composite(DOWN_UP)],
         unique_keys: &[&["/a"], &["/b", "/a"]],
@@ -249,7 +306,8 @@ mod tests {
 
     #[test]
     fn a_limit_names_what_exceeds_it() {
-        let panic = std::panic::catch_unwind(|| check_limit("Shop", "unique keys", 11, MAX_UNIQUE_KEYS));
+        let panic =
+            std::panic::catch_unwind(|| check_limit("Shop", "unique keys", 11, MAX_UNIQUE_KEYS));
         let message = panic.unwrap_err().downcast::<String>().unwrap();
         assert_eq!(*message, "`Shop` has 11 unique keys, the service takes 10");
     }

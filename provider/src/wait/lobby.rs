@@ -270,8 +270,8 @@ mod tests {
         lobby.hint(Number(7), Duration::from_millis(500));
         let mut waiter = lobby.wait(Duration::from_secs(2));
         assert_eq!(waiter.next(|_| true, nothing).await, Ok(Some(Number(7))));
-        let waited = start.elapsed();
-        assert!(waited >= Duration::from_millis(500) && waited < Duration::from_millis(510));
+        let elapsed = start.elapsed();
+        assert!(elapsed >= Duration::from_millis(500) && elapsed < Duration::from_millis(510));
     }
 
     #[tokio::test(start_paused = true)]

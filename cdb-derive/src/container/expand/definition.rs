@@ -25,7 +25,7 @@ impl ToTokens for ContainerImpl<'_> {
             None => path_list(&model.partition_key),
         };
         let ttl = default_ttl(model);
-        let (documents, decode) = (Documents(model), Decode(model));
+        let (documents, decode, shape) = (Documents(model), Decode(model), ShapeOf(model));
         tokens.extend(quote! {
             #[automatically_derived]
             impl #private::Container for #name {
@@ -36,6 +36,8 @@ impl ToTokens for ContainerImpl<'_> {
                 const DEFAULT_TTL: #private::DefaultTtl = #ttl;
 
                 #decode
+
+                #shape
             }
         });
     }
@@ -106,6 +108,29 @@ impl ToTokens for Decode<'_> {
                     }
                 )*
                 #rest
+            }
+        });
+    }
+}
+
+/// The method that tells the type of a document. It reads every variant's field, so that a program that never does is not
+/// warned of dead code.
+struct ShapeOf<'a>(&'a ContainerModel);
+
+impl ToTokens for ShapeOf<'_> {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        let private = private();
+        let variants = self.0.documents.iter().map(|variant| &variant.ident);
+        let base = self.0.base.as_ref().map(|base| {
+            let variant = &base.ident;
+            quote!(Self::#variant(document) => #private::Container::shape(document),)
+        });
+        tokens.extend(quote! {
+            fn shape(&self) -> &'static #private::DocumentShape {
+                match self {
+                    #(Self::#variants(document) => #private::shape_of(document),)*
+                    #base
+                }
             }
         });
     }
