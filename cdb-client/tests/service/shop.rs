@@ -48,7 +48,6 @@ pub(crate) mod elsewhere {
     }
 
     #[derive(Container, Clone, Debug)]
-    #[expect(dead_code, reason = "nothing can be stored there, which is the point")]
     #[container(partition_key = "/country", discriminator = "type")]
     pub(crate) enum Depot {
         Parcel(Parcel),

@@ -18,7 +18,6 @@ struct Order {
 
 #[derive(Container)]
 #[container(partition_key = "/customer", discriminator = "kind")]
-#[expect(dead_code, reason = "only queries are made")]
 enum Shop {
     Order(Order),
 }

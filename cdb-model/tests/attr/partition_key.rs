@@ -30,7 +30,6 @@ struct Member {
 
 #[derive(Container)]
 #[container(partition_key = "/tenantId, /userId,/archived")]
-#[expect(dead_code, reason = "only the definition is looked at")]
 enum Log {
     Event(Event),
     Member(Member),

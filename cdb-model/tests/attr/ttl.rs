@@ -23,7 +23,6 @@ macro_rules! container {
     ($name:ident { $($variant:ident),* } $(, $ttl:tt)?) => {
         #[derive(Container)]
         #[container(partition_key = "/user" $(, default_ttl = $ttl)?)]
-        #[expect(dead_code, reason = "only the definition is looked at")]
         enum $name {
             $($variant($variant)),*
         }
@@ -37,7 +36,6 @@ container!(Asked { User }, "per_document");
 container!(Off { User }, "off");
 
 #[derive(Container)]
-#[expect(dead_code, reason = "only the definition is looked at")]
 enum Extended {
     #[container(extends)]
     Plain(Plain),

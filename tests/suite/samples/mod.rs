@@ -1,1 +1,21 @@
-//! End-to-end samples.
+//! Orchestrations of every kind in duroxide's guide, end to end: a runtime, a provider, a store.
+
+mod harness;
+
+mod flow;
+mod sub_orchestrations;
+mod timers;
+
+mod events;
+mod sessions;
+mod tags;
+
+mod continue_as_new;
+mod versioning;
+
+mod cancellation;
+mod errors;
+mod recovery;
+
+mod instance_ids;
+mod state;
