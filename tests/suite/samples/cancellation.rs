@@ -1,0 +1,177 @@
+//! Cancellation: of an instance, of what it waits for, of those it started.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use duroxide::runtime::RuntimeOptions;
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::{
+    ActivityContext, AppErrorKind, ErrorDetails, EventKind, OrchestrationContext,
+    OrchestrationRegistry,
+};
+
+use super::harness::{World, eventually, no_activities};
+
+/// Whether somebody cancelled it, and why.
+fn reason_of(ended: &Result<String, ErrorDetails>) -> Option<&str> {
+    match ended {
+        Err(ErrorDetails::Application {
+            kind: AppErrorKind::Cancelled { reason },
+            ..
+        }) => Some(reason),
+        _ => None,
+    }
+}
+
+fn waiting() -> OrchestrationRegistry {
+    OrchestrationRegistry::builder()
+        .register("Wait", |ctx: OrchestrationContext, _: String| async move {
+            Ok(ctx.schedule_wait("Never").await)
+        })
+        .register(
+            "Parent",
+            |ctx: OrchestrationContext, _: String| async move {
+                let child = ctx.schedule_sub_orchestration_with_id("Wait", "child", "");
+                child.await
+            },
+        )
+        .register("End", |_: OrchestrationContext, _: String| async move {
+            Ok("done".to_owned())
+        })
+        .build()
+}
+
+#[tokio::test]
+async fn a_waiting_instance_fails_with_the_reason_given() {
+    let world = World::start(no_activities(), waiting()).await;
+    let client = &world.client;
+    client
+        .start_orchestration("wait", "Wait", "")
+        .await
+        .expect("start");
+    world.until_subscribed("wait", "Never").await;
+    let cancelled = client.cancel_instance("wait", "no longer needed").await;
+    cancelled.expect("the request is taken");
+    let ended = world.end_of("wait").await;
+    assert_eq!(reason_of(&ended), Some("no longer needed"), "{ended:?}");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn children_are_cancelled_with_their_parent() {
+    let world = World::start(no_activities(), waiting()).await;
+    let client = &world.client;
+    client
+        .start_orchestration("parent", "Parent", "")
+        .await
+        .expect("start");
+    eventually(async || {
+        let found = world.client.list_all_instances().await.expect("a list");
+        found.iter().any(|instance| instance == "child")
+    })
+    .await;
+    world.until_subscribed("child", "Never").await;
+    let cancelled = client.cancel_instance("parent", "closing").await;
+    cancelled.expect("the request is taken");
+    assert_eq!(reason_of(&world.end_of("parent").await), Some("closing"));
+    assert!(reason_of(&world.end_of("child").await).is_some());
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn cancelling_what_has_ended_or_never_was_changes_nothing() {
+    let world = World::start(no_activities(), waiting()).await;
+    assert_eq!(world.run("end", "End", "").await.as_deref(), Ok("done"));
+    for instance in ["end", "never started"] {
+        let cancelled = world.client.cancel_instance(instance, "late").await;
+        cancelled.expect("the request is taken");
+    }
+    // What is enqueued later is done later: by now the requests have been seen.
+    assert_eq!(world.run("other", "End", "").await.as_deref(), Ok("done"));
+    assert_eq!(world.end_of("end").await.as_deref(), Ok("done"));
+    let instances = world.client.list_all_instances().await.expect("a list");
+    assert_eq!(instances.len(), 2, "{instances:?}");
+    world.stop().await;
+}
+
+/// An activity that runs until it is cancelled, and counts how often that happened.
+fn endless(cancelled: &Arc<AtomicUsize>) -> ActivityRegistry {
+    let cancelled = cancelled.clone();
+    ActivityRegistry::builder()
+        .register("Endless", move |ctx: ActivityContext, _: String| {
+            let cancelled = cancelled.clone();
+            async move {
+                ctx.cancelled().await;
+                cancelled.fetch_add(1, Ordering::SeqCst);
+                Ok("cancelled".to_owned())
+            }
+        })
+        .build()
+}
+
+/// Lock time-outs so short that a cancellation, seen at a renewal, is seen soon.
+fn short_locks() -> RuntimeOptions {
+    RuntimeOptions {
+        worker_lock_timeout: Duration::from_secs(1),
+        ..RuntimeOptions::default()
+    }
+}
+
+#[tokio::test]
+async fn a_running_activity_hears_that_its_instance_was_cancelled() {
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Run", |ctx: OrchestrationContext, _: String| async move {
+            ctx.schedule_activity("Endless", "").await
+        })
+        .build();
+    let cancelled = Arc::new(AtomicUsize::new(0));
+    let mut world = World::without_runtime().await;
+    let activities = endless(&cancelled);
+    world.join(activities, orchestrations, short_locks()).await;
+    let client = &world.client;
+    client
+        .start_orchestration("run", "Run", "")
+        .await
+        .expect("start");
+    world
+        .until("run", |kind| {
+            matches!(kind, EventKind::ActivityScheduled { .. })
+        })
+        .await;
+    // The activity starts a moment after it was scheduled.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    client.cancel_instance("run", "stop").await.expect("cancel");
+    assert_eq!(reason_of(&world.end_of("run").await), Some("stop"));
+    eventually(async || cancelled.load(Ordering::SeqCst) == 1).await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn the_loser_of_a_race_is_cancelled_while_its_instance_goes_on() {
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Race", |ctx: OrchestrationContext, _: String| async move {
+            let slow = ctx.schedule_activity("Endless", "");
+            let timeout = ctx.schedule_timer(Duration::from_millis(300));
+            ctx.select2(slow, timeout).await;
+            Ok(ctx.schedule_wait("GoOn").await)
+        })
+        .build();
+    let cancelled = Arc::new(AtomicUsize::new(0));
+    let mut world = World::without_runtime().await;
+    let activities = endless(&cancelled);
+    world.join(activities, orchestrations, short_locks()).await;
+    let client = &world.client;
+    client
+        .start_orchestration("race", "Race", "")
+        .await
+        .expect("start");
+    eventually(async || cancelled.load(Ordering::SeqCst) == 1).await;
+    world.until_subscribed("race", "GoOn").await;
+    client
+        .raise_event("race", "GoOn", "on")
+        .await
+        .expect("raise");
+    assert_eq!(world.end_of("race").await.as_deref(), Ok("on"));
+    world.stop().await;
+}

@@ -1,0 +1,134 @@
+//! Events from outside: for the one that waits, or in queues that keep them.
+
+use duroxide::{OrchestrationContext, OrchestrationRegistry};
+use serde::{Deserialize, Serialize};
+
+use super::harness::{World, no_activities};
+
+#[tokio::test]
+async fn an_event_resumes_the_one_that_waits_for_it() {
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Wait", |ctx: OrchestrationContext, _: String| async move {
+            let approval = ctx.schedule_wait("Approval").await;
+            Ok(format!("approved by {approval}"))
+        })
+        .build();
+    let world = World::start(no_activities(), orchestrations).await;
+    let client = &world.client;
+    client
+        .start_orchestration("order", "Wait", "")
+        .await
+        .expect("start");
+    world.until_subscribed("order", "Approval").await;
+    // An event of another name is not taken for it.
+    for (name, who) in [("Other", "nobody"), ("Approval", "Ada")] {
+        client.raise_event("order", name, who).await.expect("raise");
+    }
+    assert_eq!(
+        world.end_of("order").await.as_deref(),
+        Ok("approved by Ada")
+    );
+    world.stop().await;
+}
+
+#[derive(Serialize, Deserialize, PartialEq, Debug)]
+struct Payment {
+    cents: u64,
+}
+
+#[tokio::test]
+async fn an_event_can_be_typed() {
+    let orchestrations = OrchestrationRegistry::builder()
+        .register_typed("Wait", |ctx: OrchestrationContext, (): ()| async move {
+            let payment: Payment = ctx.schedule_wait_typed("Payment").await;
+            Ok(payment.cents)
+        })
+        .build();
+    let world = World::start(no_activities(), orchestrations).await;
+    let client = &world.client;
+    client
+        .start_orchestration_typed("order", "Wait", ())
+        .await
+        .expect("start");
+    world.until_subscribed("order", "Payment").await;
+    client
+        .raise_event_typed("order", "Payment", &Payment { cents: 4200 })
+        .await
+        .expect("raise");
+    assert_eq!(world.end_of("order").await.as_deref(), Ok("4200"));
+    world.stop().await;
+}
+
+/// Takes as many messages of the queue `Orders` as its input says.
+fn taker() -> OrchestrationRegistry {
+    OrchestrationRegistry::builder()
+        .register(
+            "Take",
+            |ctx: OrchestrationContext, count: String| async move {
+                let count: usize = count.parse().map_err(|_| "no number".to_owned())?;
+                let mut taken = Vec::new();
+                for _ in 0..count {
+                    taken.push(ctx.dequeue_event("Orders").await);
+                }
+                Ok(taken.join(" "))
+            },
+        )
+        .build()
+}
+
+#[tokio::test]
+async fn a_queue_keeps_order_and_loses_nothing() {
+    let world = World::start(no_activities(), taker()).await;
+    let client = &world.client;
+    client
+        .start_orchestration("shop", "Take", "10")
+        .await
+        .expect("start");
+    let orders: Vec<String> = (0..10).map(|n| format!("order-{n}")).collect();
+    for order in &orders {
+        let enqueued = client.enqueue_event("shop", "Orders", &**order).await;
+        enqueued.expect("the queue takes it");
+    }
+    assert_eq!(world.end_of("shop").await, Ok(orders.join(" ")));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn queues_do_not_mix() {
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Sort", |ctx: OrchestrationContext, _: String| async move {
+            let (red, blue) = ctx
+                .join2(ctx.dequeue_event("Red"), ctx.dequeue_event("Blue"))
+                .await;
+            let red_again = ctx.dequeue_event("Red").await;
+            Ok(format!("{red} {red_again} {blue}"))
+        })
+        .build();
+    let world = World::start(no_activities(), orchestrations).await;
+    let client = &world.client;
+    client
+        .start_orchestration("sort", "Sort", "")
+        .await
+        .expect("start");
+    for (queue, message) in [("Red", "rose"), ("Red", "cherry"), ("Blue", "sky")] {
+        let enqueued = client.enqueue_event("sort", queue, message).await;
+        enqueued.expect("the queue takes it");
+    }
+    assert_eq!(world.end_of("sort").await.as_deref(), Ok("rose cherry sky"));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn an_event_for_an_instance_that_ended_changes_nothing() {
+    let world = World::start(no_activities(), taker()).await;
+    assert_eq!(world.run("shop", "Take", "0").await.as_deref(), Ok(""));
+    let client = &world.client;
+    client
+        .enqueue_event("shop", "Orders", "late")
+        .await
+        .expect("the queue takes it");
+    let run = world.run("other", "Take", "0").await;
+    assert_eq!(run.as_deref(), Ok(""));
+    assert_eq!(world.end_of("shop").await.as_deref(), Ok(""));
+    world.stop().await;
+}

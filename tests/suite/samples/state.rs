@@ -1,0 +1,181 @@
+//! What others can see of an instance: its key-value store, its custom status, its statistics.
+
+use std::time::Duration;
+
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
+
+use super::harness::{PATIENCE, World, no_activities};
+
+fn text() -> ActivityRegistry {
+    ActivityRegistry::builder()
+        .register("Reverse", |_: ActivityContext, text: String| async move {
+            Ok(text.chars().rev().collect::<String>())
+        })
+        .build()
+}
+
+#[tokio::test]
+async fn a_server_answers_requests_through_its_key_value_store() {
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Serve", |ctx: OrchestrationContext, _: String| async move {
+            ctx.set_kv_value("state", "ready");
+            for n in 0..3 {
+                let request = ctx.dequeue_event("Requests").await;
+                let answer = ctx.schedule_activity("Reverse", request).await?;
+                ctx.set_kv_value(format!("answer:{n}"), answer);
+            }
+            ctx.clear_kv_value("state");
+            Ok(ctx.get_kv_length().to_string())
+        })
+        .build();
+    let world = World::start(text(), orchestrations).await;
+    let client = &world.client;
+    client
+        .start_orchestration("server", "Serve", "")
+        .await
+        .expect("start");
+    let ready = client.wait_for_kv_value("server", "state", PATIENCE).await;
+    assert_eq!(ready.expect("a state"), "ready");
+    for (n, request) in ["one", "two", "three"].into_iter().enumerate() {
+        let sent = client.enqueue_event("server", "Requests", request).await;
+        sent.expect("the queue takes it");
+        let key = format!("answer:{n}");
+        let answer = client.wait_for_kv_value("server", &key, PATIENCE).await;
+        let expected: String = request.chars().rev().collect();
+        assert_eq!(answer.expect("an answer"), expected);
+    }
+    assert_eq!(world.end_of("server").await.as_deref(), Ok("3"));
+    let state = client.get_kv_value("server", "state").await;
+    assert_eq!(state.expect("an answer"), None, "it was cleared");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_counter_is_read_and_written_across_turns_and_executions() {
+    let orchestrations = OrchestrationRegistry::builder()
+        .register(
+            "Count",
+            |ctx: OrchestrationContext, round: String| async move {
+                for _ in 0..3 {
+                    let count = ctx.get_kv_value_typed::<u32>("count")?.unwrap_or_default();
+                    ctx.schedule_activity("Reverse", "a turn").await?;
+                    ctx.set_kv_value_typed("count", &(count + 1));
+                }
+                if round == "first" {
+                    return ctx.continue_as_new("second").await;
+                }
+                Ok(ctx.get_kv_value("count").unwrap_or_default())
+            },
+        )
+        .build();
+    let world = World::start(text(), orchestrations).await;
+    let ended = world.run("counter", "Count", "first").await;
+    assert_eq!(ended.as_deref(), Ok("6"));
+    let count = world.client.get_kv_value_typed::<u32>("counter", "count");
+    assert_eq!(count.await.expect("a value"), Some(6));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn one_instance_reads_what_another_has_stored() {
+    let orchestrations = OrchestrationRegistry::builder()
+        .register(
+            "Store",
+            |ctx: OrchestrationContext, value: String| async move {
+                ctx.set_kv_value("result", value);
+                Ok(ctx.schedule_wait("Never").await)
+            },
+        )
+        .register(
+            "Look",
+            |ctx: OrchestrationContext, other: String| async move {
+                let value = ctx.get_kv_value_from_instance(&*other, "result").await?;
+                let missing = ctx.get_kv_value_from_instance(other, "missing").await?;
+                Ok(format!("{value:?} {missing:?}"))
+            },
+        )
+        .build();
+    let world = World::start(no_activities(), orchestrations).await;
+    let client = &world.client;
+    client
+        .start_orchestration("store", "Store", "49")
+        .await
+        .expect("start");
+    let stored = client.wait_for_kv_value("store", "result", PATIENCE).await;
+    assert_eq!(stored.expect("a value"), "49");
+    let ended = world.run("look", "Look", "store").await;
+    assert_eq!(ended.as_deref(), Ok("Some(\"49\") None"));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn progress_shows_in_the_custom_status() {
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Work", |ctx: OrchestrationContext, _: String| async move {
+            ctx.set_custom_status("half");
+            ctx.schedule_wait("GoOn").await;
+            ctx.set_custom_status("whole");
+            Ok("done".to_owned())
+        })
+        .build();
+    let world = World::start(no_activities(), orchestrations).await;
+    let client = &world.client;
+    client
+        .start_orchestration("work", "Work", "")
+        .await
+        .expect("start");
+    let poll = Duration::from_millis(10);
+    let status = client.wait_for_status_change("work", 0, poll, PATIENCE);
+    let OrchestrationStatus::Running {
+        custom_status,
+        custom_status_version,
+    } = status.await.expect("a change")
+    else {
+        panic!("it waits for an event");
+    };
+    assert_eq!(custom_status.as_deref(), Some("half"));
+    world.until_subscribed("work", "GoOn").await;
+    client.raise_event("work", "GoOn", "").await.expect("raise");
+    assert_eq!(world.end_of("work").await.as_deref(), Ok("done"));
+    let status = client.get_orchestration_status("work").await;
+    let OrchestrationStatus::Completed {
+        custom_status: last,
+        custom_status_version: last_version,
+        ..
+    } = status.expect("a status")
+    else {
+        panic!("it has ended");
+    };
+    assert_eq!(last.as_deref(), Some("whole"));
+    assert!(last_version > custom_status_version);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn statistics_tell_how_much_an_instance_stores() {
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Work", |ctx: OrchestrationContext, _: String| async move {
+            let text = ctx.schedule_activity("Reverse", "stressed").await?;
+            ctx.set_kv_value("text", &*text);
+            Ok(text)
+        })
+        .build();
+    let world = World::start(text(), orchestrations).await;
+    assert_eq!(
+        world.run("work", "Work", "").await.as_deref(),
+        Ok("desserts")
+    );
+    let client = &world.client;
+    let stats = client.get_orchestration_stats("work").await;
+    let stats = stats.expect("an answer").expect("statistics");
+    let events = world.history("work").await.len();
+    assert_eq!(stats.history_event_count, events as u64);
+    assert!(stats.history_size_bytes > 0);
+    assert_eq!(stats.kv_user_key_count, 1);
+    assert_eq!(stats.kv_total_value_bytes, "desserts".len() as u64);
+    assert_eq!(stats.queue_pending_count, 0);
+    let missing = client.get_orchestration_stats("missing").await;
+    assert_eq!(missing.expect("an answer"), None);
+    world.stop().await;
+}

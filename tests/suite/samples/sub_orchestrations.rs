@@ -1,0 +1,161 @@
+//! Orchestrations that start others: to wait for them, or to let them go.
+
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
+
+use super::harness::{World, no_activities};
+
+fn upper() -> ActivityRegistry {
+    ActivityRegistry::builder()
+        .register("Upper", |_: ActivityContext, text: String| async move {
+            Ok(text.to_uppercase())
+        })
+        .build()
+}
+
+async fn child(ctx: OrchestrationContext, text: String) -> Result<String, String> {
+    ctx.schedule_activity("Upper", text).await
+}
+
+#[tokio::test]
+async fn a_parent_waits_for_its_child() {
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Child", child)
+        .register(
+            "Parent",
+            |ctx: OrchestrationContext, input: String| async move {
+                let answer = ctx.schedule_sub_orchestration("Child", input).await?;
+                Ok(format!("the child says {answer}"))
+            },
+        )
+        .build();
+    let world = World::start(upper(), orchestrations).await;
+    let ended = world.run("parent", "Parent", "hi").await;
+    assert_eq!(ended.as_deref(), Ok("the child says HI"));
+    let tree = world.client.get_instance_tree("parent").await;
+    let tree = tree.expect("the tree of a parent");
+    assert_eq!(tree.root_id, "parent");
+    assert_eq!(tree.all_ids.len(), 2, "{tree:?}");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn five_children_side_by_side_answer_by_their_place() {
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Child", child)
+        .register(
+            "Parent",
+            |ctx: OrchestrationContext, input: String| async move {
+                let children = input
+                    .split(' ')
+                    .map(|word| ctx.schedule_sub_orchestration("Child", word));
+                let answers = ctx.join(children.collect()).await;
+                let answers: Result<Vec<String>, String> = answers.into_iter().collect();
+                Ok(answers?.join(" "))
+            },
+        )
+        .build();
+    let world = World::start(upper(), orchestrations).await;
+    let ended = world.run("parent", "Parent", "a b c d e").await;
+    assert_eq!(ended.as_deref(), Ok("A B C D E"));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_chain_of_three_passes_its_answer_up() {
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Leaf", child)
+        .register(
+            "Middle",
+            |ctx: OrchestrationContext, input: String| async move {
+                let answer = ctx.schedule_sub_orchestration("Leaf", input).await?;
+                Ok(format!("{answer}-middle"))
+            },
+        )
+        .register(
+            "Root",
+            |ctx: OrchestrationContext, input: String| async move {
+                let answer = ctx.schedule_sub_orchestration("Middle", input).await?;
+                Ok(format!("{answer}-root"))
+            },
+        )
+        .build();
+    let world = World::start(upper(), orchestrations).await;
+    let ended = world.run("root", "Root", "leaf").await;
+    assert_eq!(ended.as_deref(), Ok("LEAF-middle-root"));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_parent_gets_the_answer_of_its_child_s_last_execution() {
+    let orchestrations = OrchestrationRegistry::builder()
+        .register(
+            "Countdown",
+            |ctx: OrchestrationContext, input: String| async move {
+                let left: u32 = input.parse().map_err(|_| "no number".to_owned())?;
+                if left > 0 {
+                    return ctx.continue_as_new((left - 1).to_string()).await;
+                }
+                Ok("lift-off".to_owned())
+            },
+        )
+        .register(
+            "Parent",
+            |ctx: OrchestrationContext, input: String| async move {
+                ctx.schedule_sub_orchestration_with_id("Countdown", "countdown", input)
+                    .await
+            },
+        )
+        .build();
+    let world = World::start(no_activities(), orchestrations).await;
+    let ended = world.run("parent", "Parent", "3").await;
+    assert_eq!(ended.as_deref(), Ok("lift-off"));
+    let executions = world.client.list_executions("countdown").await;
+    assert_eq!(executions.expect("executions"), [1, 2, 3, 4]);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn detached_orchestrations_go_their_own_way() {
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Child", child)
+        .register(
+            "Coordinator",
+            |ctx: OrchestrationContext, _: String| async move {
+                ctx.schedule_orchestration("Child", "first", "one");
+                ctx.schedule_orchestration("Child", "second", "two");
+                ctx.schedule_activity("Upper", "scheduled").await
+            },
+        )
+        .build();
+    let world = World::start(upper(), orchestrations).await;
+    let ended = world.run("coordinator", "Coordinator", "").await;
+    assert_eq!(ended.as_deref(), Ok("SCHEDULED"));
+    assert_eq!(world.end_of("first").await.as_deref(), Ok("ONE"));
+    assert_eq!(world.end_of("second").await.as_deref(), Ok("TWO"));
+    let info = world.client.get_instance_info("first").await;
+    assert_eq!(info.expect("an instance").parent_instance_id, None);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_child_s_failure_reaches_its_parent() {
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Child", |_: OrchestrationContext, _: String| async move {
+            Err::<String, _>("no bread".to_owned())
+        })
+        .register(
+            "Parent",
+            |ctx: OrchestrationContext, _: String| async move {
+                match ctx.schedule_sub_orchestration("Child", "").await {
+                    Ok(answer) => Err(format!("unexpected {answer}")),
+                    Err(reason) => Ok(format!("the child failed: {reason}")),
+                }
+            },
+        )
+        .build();
+    let world = World::start(no_activities(), orchestrations).await;
+    let ended = world.run("parent", "Parent", "").await.expect("an output");
+    assert!(ended.contains("no bread"), "{ended}");
+    world.stop().await;
+}

@@ -1,0 +1,104 @@
+//! Tags: activities that only some workers may run.
+
+use std::time::Duration;
+
+use duroxide::runtime::RuntimeOptions;
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::{
+    ActivityContext, Either2, EventKind, OrchestrationContext, OrchestrationRegistry, TagFilter,
+};
+
+use super::harness::World;
+
+fn studio() -> ActivityRegistry {
+    let step = |name: &'static str| {
+        move |_: ActivityContext, input: String| async move { Ok(format!("{name} {input}")) }
+    };
+    ActivityRegistry::builder()
+        .register("Render", step("rendered"))
+        .register("Encode", step("encoded"))
+        .register("Upload", step("uploaded"))
+        .build()
+}
+
+fn orchestrations() -> OrchestrationRegistry {
+    OrchestrationRegistry::builder()
+        .register(
+            "Film",
+            |ctx: OrchestrationContext, scene: String| async move {
+                let scene = ctx
+                    .schedule_activity("Render", scene)
+                    .with_tag("gpu")
+                    .await?;
+                let scene = ctx
+                    .schedule_activity("Encode", scene)
+                    .with_tag("cpu")
+                    .await?;
+                ctx.schedule_activity("Upload", scene).await
+            },
+        )
+        .register(
+            "Hurry",
+            |ctx: OrchestrationContext, scene: String| async move {
+                let render = ctx.schedule_activity("Render", &*scene).with_tag("gpu");
+                let timeout = ctx.schedule_timer(Duration::from_millis(300));
+                match ctx.select2(render, timeout).await {
+                    Either2::First(rendered) => rendered,
+                    Either2::Second(()) => ctx.schedule_activity("Upload", scene).await,
+                }
+            },
+        )
+        .build()
+}
+
+fn workers(tags: TagFilter) -> RuntimeOptions {
+    RuntimeOptions {
+        worker_tag_filter: tags,
+        ..RuntimeOptions::default()
+    }
+}
+
+#[tokio::test]
+async fn a_worker_for_several_tags_runs_them_all() {
+    let mut world = World::without_runtime().await;
+    let options = workers(TagFilter::default_and(["gpu", "cpu"]));
+    world.join(studio(), orchestrations(), options).await;
+    let ended = world.run("film", "Film", "scene").await;
+    assert_eq!(ended.as_deref(), Ok("uploaded encoded rendered scene"));
+    let history = world.history("film").await;
+    let tags: Vec<Option<&str>> = history
+        .iter()
+        .filter_map(|kind| match kind {
+            EventKind::ActivityScheduled { tag, .. } => Some(tag.as_deref()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(tags, [Some("gpu"), Some("cpu"), None]);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn specialists_and_generalists_finish_together() {
+    let mut world = World::without_runtime().await;
+    let specialist = RuntimeOptions {
+        orchestration_concurrency: 0,
+        ..workers(TagFilter::tags(["gpu"]))
+    };
+    let generalist = workers(TagFilter::default_and(["cpu"]));
+    for options in [specialist, generalist] {
+        world.join(studio(), orchestrations(), options).await;
+    }
+    let ended = world.run("film", "Film", "scene").await;
+    assert_eq!(ended.as_deref(), Ok("uploaded encoded rendered scene"));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_timeout_saves_from_waiting_for_a_worker_that_nobody_started() {
+    let mut world = World::without_runtime().await;
+    let options = workers(TagFilter::DefaultOnly);
+    world.join(studio(), orchestrations(), options).await;
+    let ended = world.run("hurry", "Hurry", "scene").await;
+    assert_eq!(ended.as_deref(), Ok("uploaded scene"));
+    world.stop().await;
+}

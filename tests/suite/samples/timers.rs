@@ -1,0 +1,130 @@
+//! Timers, and races that the first one wins.
+
+use std::time::{Duration, Instant};
+
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::{
+    ActivityContext, Either2, Either3, EventKind, OrchestrationContext, OrchestrationRegistry,
+};
+
+use super::harness::{World, no_activities};
+
+const LONG: Duration = Duration::from_secs(600);
+const SHORT: Duration = Duration::from_millis(300);
+
+fn slow_and_fast() -> ActivityRegistry {
+    ActivityRegistry::builder()
+        .register("Slow", |ctx: ActivityContext, _: String| async move {
+            ctx.cancelled().await;
+            Err::<String, _>("cancelled".to_owned())
+        })
+        .register("Fast", |_: ActivityContext, _: String| async move {
+            Ok("fast".to_owned())
+        })
+        .build()
+}
+
+#[tokio::test]
+async fn a_timer_fires_not_before_its_time() {
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Sleep", |ctx: OrchestrationContext, _: String| async move {
+            ctx.schedule_timer(SHORT).await;
+            Ok("awake".to_owned())
+        })
+        .build();
+    let world = World::start(no_activities(), orchestrations).await;
+    let started = Instant::now();
+    let ended = world.run("sleep", "Sleep", "").await;
+    assert_eq!(ended.as_deref(), Ok("awake"));
+    assert!(started.elapsed() >= SHORT, "{:?}", started.elapsed());
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn timers_fire_in_the_order_of_their_times() {
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Sleep", |ctx: OrchestrationContext, _: String| async move {
+            let timers = [600, 200, 400].map(|ms| ctx.schedule_timer(Duration::from_millis(ms)));
+            ctx.join(timers.into()).await;
+            Ok("awake".to_owned())
+        })
+        .build();
+    let world = World::start(no_activities(), orchestrations).await;
+    let ended = world.run("sleep", "Sleep", "").await;
+    assert_eq!(ended.as_deref(), Ok("awake"));
+    let fired: Vec<u64> = world
+        .history("sleep")
+        .await
+        .into_iter()
+        .filter_map(|kind| match kind {
+            EventKind::TimerFired { fire_at_ms } => Some(fire_at_ms),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(fired.len(), 3);
+    assert!(fired.is_sorted(), "{fired:?}");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_timeout_ends_the_wait_for_a_slow_activity() {
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Race", |ctx: OrchestrationContext, _: String| async move {
+            let slow = ctx.schedule_activity("Slow", "");
+            let timeout = ctx.schedule_timer(SHORT);
+            match ctx.select2(slow, timeout).await {
+                Either2::First(answer) => answer,
+                Either2::Second(()) => Ok("timed out".to_owned()),
+            }
+        })
+        .build();
+    let world = World::start(slow_and_fast(), orchestrations).await;
+    let ended = world.run("race", "Race", "").await;
+    assert_eq!(ended.as_deref(), Ok("timed out"));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_fast_activity_beats_the_timeout() {
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Race", |ctx: OrchestrationContext, _: String| async move {
+            let fast = ctx.schedule_activity("Fast", "");
+            let timeout = ctx.schedule_timer(LONG);
+            match ctx.select2(fast, timeout).await {
+                Either2::First(answer) => answer,
+                Either2::Second(()) => Err("timed out".to_owned()),
+            }
+        })
+        .build();
+    let world = World::start(slow_and_fast(), orchestrations).await;
+    let ended = world.run("race", "Race", "").await;
+    assert_eq!(ended.as_deref(), Ok("fast"));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn the_first_of_activity_event_and_timer_wins() {
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Race", |ctx: OrchestrationContext, _: String| async move {
+            let slow = ctx.schedule_activity("Slow", "");
+            let event = ctx.schedule_wait("Ready");
+            let timeout = ctx.schedule_timer(LONG);
+            match ctx.select3(slow, event, timeout).await {
+                Either3::First(answer) => answer,
+                Either3::Second(data) => Ok(format!("event {data}")),
+                Either3::Third(()) => Err("timed out".to_owned()),
+            }
+        })
+        .build();
+    let world = World::start(slow_and_fast(), orchestrations).await;
+    world
+        .client
+        .start_orchestration("race", "Race", "")
+        .await
+        .expect("start");
+    world.until_subscribed("race", "Ready").await;
+    let raised = world.client.raise_event("race", "Ready", "now").await;
+    raised.expect("the event is taken");
+    assert_eq!(world.end_of("race").await.as_deref(), Ok("event now"));
+    world.stop().await;
+}

@@ -1,0 +1,92 @@
+//! Versions of one orchestration, side by side.
+
+use duroxide::runtime::VersionPolicy;
+use duroxide::{OrchestrationContext, OrchestrationRegistry};
+use semver::Version;
+
+use super::harness::{World, no_activities};
+
+/// Two versions of `Tell`, which tell their version; `Parent` starts one as a child.
+fn registry() -> OrchestrationRegistry {
+    OrchestrationRegistry::builder()
+        .register("Tell", |_: OrchestrationContext, _: String| async move {
+            Ok("one".to_owned())
+        })
+        .register_versioned(
+            "Tell",
+            "2.0.0",
+            |_: OrchestrationContext, _: String| async move { Ok("two".to_owned()) },
+        )
+        .register(
+            "Parent",
+            |ctx: OrchestrationContext, _: String| async move {
+                let old = Some("1.0.0".to_owned());
+                let old = ctx.schedule_sub_orchestration_versioned("Tell", old, "");
+                let newest = ctx.schedule_sub_orchestration("Tell", "");
+                let (old, newest) = ctx.join2(old, newest).await;
+                Ok(format!("{} {}", old?, newest?))
+            },
+        )
+        .build()
+}
+
+#[tokio::test]
+async fn the_newest_version_is_started_unless_another_is_named() {
+    let world = World::start(no_activities(), registry()).await;
+    assert_eq!(world.run("newest", "Tell", "").await.as_deref(), Ok("two"));
+    world
+        .client
+        .start_orchestration_versioned("old", "Tell", "1.0.0", "")
+        .await
+        .expect("start");
+    assert_eq!(world.end_of("old").await.as_deref(), Ok("one"));
+    let info = world.client.get_instance_info("old").await;
+    assert_eq!(info.expect("an instance").orchestration_version, "1.0.0");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_policy_holds_a_version_back() {
+    let registry = registry();
+    let pinned = VersionPolicy::Exact(Version::new(1, 0, 0));
+    registry.set_version_policy("Tell", pinned);
+    let world = World::start(no_activities(), registry).await;
+    assert_eq!(world.run("pinned", "Tell", "").await.as_deref(), Ok("one"));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn children_follow_the_policy_unless_their_version_is_named() {
+    let world = World::start(no_activities(), registry()).await;
+    let ended = world.run("parent", "Parent", "").await;
+    assert_eq!(ended.as_deref(), Ok("one two"));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn continue_as_new_moves_an_instance_to_the_newest_version() {
+    let orchestrations = OrchestrationRegistry::builder()
+        .register(
+            "Long",
+            |ctx: OrchestrationContext, state: String| async move {
+                ctx.continue_as_new(format!("{state} from one")).await
+            },
+        )
+        .register_versioned(
+            "Long",
+            "2.0.0",
+            |_: OrchestrationContext, state: String| async move { Ok(format!("{state} to two")) },
+        )
+        .build();
+    let world = World::start(no_activities(), orchestrations).await;
+    world
+        .client
+        .start_orchestration_versioned("long", "Long", "1.0.0", "state")
+        .await
+        .expect("start");
+    let ended = world.end_of("long").await;
+    assert_eq!(ended.as_deref(), Ok("state from one to two"));
+    let info = world.client.get_instance_info("long").await;
+    assert_eq!(info.expect("an instance").orchestration_version, "2.0.0");
+    world.stop().await;
+}
