@@ -1,5 +1,8 @@
 //! The suites, in one binary: every further one is linked separately.
 
+mod harness;
+
+mod bad_input;
 mod policy;
 mod requests;
 mod samples;

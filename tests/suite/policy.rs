@@ -23,6 +23,25 @@ fn the_checked_in_policy_is_the_model_s() {
     assert_eq!(parsed, *Durable::definition().indexing_policy());
 }
 
+/// The documents of the example, as its users would write them.
+#[path = "../../provider/examples/own_document/shop.rs"]
+mod shop;
+
+#[test]
+fn the_example_s_checked_in_policy_is_its_model_s() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../provider/examples/own_document/indexing-policy.json"
+    );
+    let file = std::fs::read_to_string(path).expect("the example has its policy beside it");
+    let model = shop::Shop::definition().indexing_policy().to_json_pretty();
+    assert_eq!(
+        file.trim_end(),
+        model,
+        "regenerate it with `cargo shop-policy`"
+    );
+}
+
 #[tokio::test]
 async fn every_index_serves_a_query_of_the_provider() {
     let backend = Backend::start().await;

@@ -1,10 +1,15 @@
 //! What things cost in requests: upper bounds, counted by the emulator, so that a change that costs more is seen.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_emulator::OperationKind;
 use cdb_tests::Backend;
 use duroxide::providers::{ExecutionMetadata, Provider, TagFilter, WorkItem};
+use duroxide::runtime::Runtime;
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry};
+use tokio::sync::mpsc;
 
 const LOCK: Duration = Duration::from_secs(30);
 
@@ -119,4 +124,121 @@ async fn waiting_for_nothing_slows_down_to_one_request_a_second() {
         .sum();
     assert!(polls <= 4, "{polls} requests in three idle seconds");
     backend.stop().await;
+}
+
+/// How many times each workload runs, one after the other.
+const RUNS: u64 = 5;
+
+/// Orchestrations that tell when they come to their end: a client that asks for it would be counted too.
+fn workloads(done: mpsc::UnboundedSender<()>) -> OrchestrationRegistry {
+    let (chained, fanned, gathered, repeated) = (done.clone(), done.clone(), done.clone(), done);
+    OrchestrationRegistry::builder()
+        .register("Chain", move |ctx: OrchestrationContext, count: String| {
+            let done = chained.clone();
+            async move {
+                for _ in 0..number(&count)? {
+                    ctx.schedule_activity("Echo", "").await?;
+                }
+                finish(&done)
+            }
+        })
+        .register("FanOut", move |ctx: OrchestrationContext, count: String| {
+            let done = fanned.clone();
+            async move {
+                let activities = (0..number(&count)?).map(|_| ctx.schedule_activity("Echo", ""));
+                ctx.join(activities.collect()).await;
+                finish(&done)
+            }
+        })
+        .register("Parent", move |ctx: OrchestrationContext, count: String| {
+            let done = gathered.clone();
+            async move {
+                let child = || ctx.schedule_sub_orchestration("Child", "");
+                ctx.join((0..number(&count)?).map(|_| child()).collect())
+                    .await;
+                finish(&done)
+            }
+        })
+        .register("Child", |ctx: OrchestrationContext, _: String| async move {
+            ctx.schedule_activity("Echo", "").await
+        })
+        .register("Again", move |ctx: OrchestrationContext, count: String| {
+            let done = repeated.clone();
+            async move {
+                match number(&count)? {
+                    1 => finish(&done),
+                    left => ctx.continue_as_new((left - 1).to_string()).await,
+                }
+            }
+        })
+        .build()
+}
+
+fn number(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("{text} is no number"))
+}
+
+fn finish(done: &mpsc::UnboundedSender<()>) -> Result<String, String> {
+    done.send(()).map_err(|error| error.to_string())?;
+    Ok(String::new())
+}
+
+/// Runs a workload in a process that polls so rarely that its polls do not count: what it starts, it knows of. The
+/// bounds are what was measured, and a little more for a lock that had to be renewed.
+async fn costs_at_most(bound: u64, orchestration: &str, input: &str) {
+    let backend = Backend::start_with(|config| {
+        config.reconciler_interval = LOCK;
+        (config.min_poll_interval, config.max_poll_interval) = (LOCK, LOCK);
+    })
+    .await;
+    let Some(emulator) = backend.emulator() else {
+        println!("skipped: only the emulator counts");
+        return;
+    };
+    let echo = |_: ActivityContext, input: String| async move { Ok(input) };
+    let activities = ActivityRegistry::builder().register("Echo", echo).build();
+    let (done, mut finished) = mpsc::unbounded_channel();
+    let store = Arc::new(backend.provider().await);
+    let runtime = Runtime::start_with_store(store.clone(), activities, workloads(done)).await;
+    let client = Client::new(store);
+    emulator.reset_requests();
+    for run in 0..RUNS {
+        client
+            .start_orchestration(format!("run-{run}"), orchestration, input)
+            .await
+            .expect("the instance starts");
+        finished.recv().await.expect("it comes to its end");
+    }
+    // The last turn is still being committed.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let spent = emulator.requests().data_requests();
+    println!("{orchestration} {input}: {spent} requests for {RUNS}");
+    assert!(spent <= bound * RUNS, "{spent} requests for {RUNS}");
+    runtime.shutdown(None).await;
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn hello_world_stays_within_its_requests() {
+    costs_at_most(11, "Chain", "1").await;
+}
+
+#[tokio::test]
+async fn a_chain_of_activities_stays_within_its_requests() {
+    costs_at_most(126, "Chain", "20").await;
+}
+
+#[tokio::test]
+async fn a_fan_out_stays_within_its_requests() {
+    costs_at_most(30, "FanOut", "5").await;
+}
+
+#[tokio::test]
+async fn sub_orchestrations_stay_within_their_requests() {
+    costs_at_most(80, "Parent", "5").await;
+}
+
+#[tokio::test]
+async fn continue_as_new_stays_within_its_requests() {
+    costs_at_most(64, "Again", "20").await;
 }

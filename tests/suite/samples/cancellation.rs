@@ -11,7 +11,7 @@ use duroxide::{
     OrchestrationRegistry,
 };
 
-use super::harness::{World, eventually, no_activities};
+use crate::harness::{World, eventually, no_activities};
 
 /// Whether somebody cancelled it, and why.
 fn reason_of(ended: &Result<String, ErrorDetails>) -> Option<&str> {

@@ -4,7 +4,7 @@ use duroxide::providers::PruneOptions;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, EventKind, OrchestrationContext, OrchestrationRegistry};
 
-use super::harness::{World, no_activities};
+use crate::harness::{World, no_activities};
 
 #[tokio::test]
 async fn twenty_executions_each_keep_their_own_history() {

@@ -9,7 +9,7 @@ use duroxide::{
     OrchestrationRegistry, RetryPolicy,
 };
 
-use super::harness::World;
+use crate::harness::World;
 
 fn bank() -> ActivityRegistry {
     ActivityRegistry::builder()

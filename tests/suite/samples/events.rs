@@ -3,7 +3,7 @@
 use duroxide::{OrchestrationContext, OrchestrationRegistry};
 use serde::{Deserialize, Serialize};
 
-use super::harness::{World, no_activities};
+use crate::harness::{World, no_activities};
 
 #[tokio::test]
 async fn an_event_resumes_the_one_that_waits_for_it() {

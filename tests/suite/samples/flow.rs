@@ -4,7 +4,7 @@ use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, EventKind, OrchestrationContext, OrchestrationRegistry};
 use serde::{Deserialize, Serialize};
 
-use super::harness::{World, no_activities};
+use crate::harness::{World, no_activities};
 
 fn arithmetic() -> ActivityRegistry {
     ActivityRegistry::builder()
@@ -139,7 +139,7 @@ async fn values_can_be_typed() {
         .await
         .expect("start");
     let output =
-        client.wait_for_orchestration_typed::<Rectangle>("typed", super::harness::PATIENCE);
+        client.wait_for_orchestration_typed::<Rectangle>("typed", crate::harness::PATIENCE);
     let expected = Rectangle {
         width: 12,
         height: 2,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
-use super::harness::World;
+use crate::harness::World;
 
 /// Ids that look alike, or like something of ours, of Cosmos DB's, of SQL's or of HTTP's.
 fn odd_ids() -> Vec<String> {

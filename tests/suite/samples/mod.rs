@@ -1,7 +1,5 @@
 //! Orchestrations of every kind in duroxide's guide, end to end: a runtime, a provider, a store.
 
-mod harness;
-
 mod flow;
 mod sub_orchestrations;
 mod timers;

@@ -8,7 +8,7 @@ use duroxide::runtime::RuntimeOptions;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, EventKind, OrchestrationContext, OrchestrationRegistry};
 
-use super::harness::{World, no_activities};
+use crate::harness::{World, no_activities};
 
 /// Locks so short that another runtime need not wait long for those of a dead one.
 fn short_locks() -> RuntimeOptions {

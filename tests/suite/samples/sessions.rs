@@ -6,7 +6,7 @@ use duroxide::runtime::RuntimeOptions;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
-use super::harness::World;
+use crate::harness::World;
 
 /// Tells where it runs.
 fn whereabouts() -> ActivityRegistry {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 
-use super::harness::{PATIENCE, World, no_activities};
+use crate::harness::{PATIENCE, World, no_activities};
 
 fn text() -> ActivityRegistry {
     ActivityRegistry::builder()

@@ -3,7 +3,7 @@
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
-use super::harness::{World, no_activities};
+use crate::harness::{World, no_activities};
 
 fn upper() -> ActivityRegistry {
     ActivityRegistry::builder()

@@ -8,7 +8,7 @@ use duroxide::{
     ActivityContext, Either2, EventKind, OrchestrationContext, OrchestrationRegistry, TagFilter,
 };
 
-use super::harness::World;
+use crate::harness::World;
 
 fn studio() -> ActivityRegistry {
     let step = |name: &'static str| {

@@ -7,7 +7,7 @@ use duroxide::{
     ActivityContext, Either2, Either3, EventKind, OrchestrationContext, OrchestrationRegistry,
 };
 
-use super::harness::{World, no_activities};
+use crate::harness::{World, no_activities};
 
 const LONG: Duration = Duration::from_secs(600);
 const SHORT: Duration = Duration::from_millis(300);

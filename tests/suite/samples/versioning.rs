@@ -4,7 +4,7 @@ use duroxide::runtime::VersionPolicy;
 use duroxide::{OrchestrationContext, OrchestrationRegistry};
 use semver::Version;
 
-use super::harness::{World, no_activities};
+use crate::harness::{World, no_activities};
 
 /// Two versions of `Tell`, which tell their version; `Parent` starts one as a child.
 fn registry() -> OrchestrationRegistry {

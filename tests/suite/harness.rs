@@ -12,19 +12,19 @@ use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{Client, ErrorDetails, EventKind, OrchestrationRegistry, OrchestrationStatus};
 
 /// How long anything may take on a busy machine. Nothing waits that long unless it fails.
-pub(super) const PATIENCE: Duration = Duration::from_secs(45);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(45);
 
 /// A store, a client, and the runtimes that work on it, each with a provider of its own as if it were a process.
-pub(super) struct World {
-    pub(super) client: Client,
-    pub(super) provider: CosmosDBProvider,
+pub(crate) struct World {
+    pub(crate) client: Client,
+    pub(crate) provider: CosmosDBProvider,
     backend: Backend,
     runtimes: Vec<Arc<Runtime>>,
 }
 
 impl World {
     /// A fresh store with one runtime.
-    pub(super) async fn start(
+    pub(crate) async fn start(
         activities: ActivityRegistry,
         orchestrations: OrchestrationRegistry,
     ) -> Self {
@@ -36,7 +36,7 @@ impl World {
     }
 
     /// A fresh store that nobody works on yet.
-    pub(super) async fn without_runtime() -> Self {
+    pub(crate) async fn without_runtime() -> Self {
         let backend = Backend::start().await;
         let provider = backend.provider().await;
         Self {
@@ -48,7 +48,7 @@ impl World {
     }
 
     /// One more runtime.
-    pub(super) async fn join(
+    pub(crate) async fn join(
         &mut self,
         activities: ActivityRegistry,
         orchestrations: OrchestrationRegistry,
@@ -61,7 +61,7 @@ impl World {
     }
 
     /// Starts an instance and waits for its end.
-    pub(super) async fn run(
+    pub(crate) async fn run(
         &self,
         instance: &str,
         orchestration: &str,
@@ -75,7 +75,7 @@ impl World {
     }
 
     /// How an instance ended: its output, or why it failed.
-    pub(super) async fn end_of(&self, instance: &str) -> Result<String, ErrorDetails> {
+    pub(crate) async fn end_of(&self, instance: &str) -> Result<String, ErrorDetails> {
         let status = self
             .client
             .wait_for_orchestration(instance, PATIENCE)
@@ -89,18 +89,18 @@ impl World {
     }
 
     /// What happened in the newest execution of an instance.
-    pub(super) async fn history(&self, instance: &str) -> Vec<EventKind> {
+    pub(crate) async fn history(&self, instance: &str) -> Vec<EventKind> {
         let events = self.provider.read(instance).await.expect("a history");
         events.into_iter().map(|event| event.kind).collect()
     }
 
     /// Waits until something has happened in the newest execution of an instance.
-    pub(super) async fn until(&self, instance: &str, happened: impl Fn(&EventKind) -> bool) {
+    pub(crate) async fn until(&self, instance: &str, happened: impl Fn(&EventKind) -> bool) {
         eventually(async || self.history(instance).await.iter().any(&happened)).await;
     }
 
     /// Waits until an instance waits for an event: one that comes earlier is nobody's.
-    pub(super) async fn until_subscribed(&self, instance: &str, event: &str) {
+    pub(crate) async fn until_subscribed(&self, instance: &str, event: &str) {
         self.until(
             instance,
             |kind| matches!(kind, EventKind::ExternalSubscribed { name } if name == event),
@@ -109,14 +109,14 @@ impl World {
     }
 
     /// Kills the runtimes, as a crash would: nothing that is under way may finish.
-    pub(super) async fn kill_runtimes(&mut self) {
+    pub(crate) async fn kill_runtimes(&mut self) {
         for runtime in self.runtimes.drain(..) {
             runtime.shutdown(Some(0)).await;
         }
     }
 
     /// Ends everything.
-    pub(super) async fn stop(mut self) {
+    pub(crate) async fn stop(mut self) {
         for runtime in self.runtimes.drain(..) {
             runtime.shutdown(None).await;
         }
@@ -125,7 +125,7 @@ impl World {
 }
 
 /// Waits until something holds.
-pub(super) async fn eventually<F: Future<Output = bool>>(mut holds: impl FnMut() -> F) {
+pub(crate) async fn eventually<F: Future<Output = bool>>(mut holds: impl FnMut() -> F) {
     let deadline = Instant::now() + PATIENCE;
     while !holds().await {
         assert!(Instant::now() < deadline, "it never came to hold");
@@ -134,6 +134,6 @@ pub(super) async fn eventually<F: Future<Output = bool>>(mut holds: impl FnMut()
 }
 
 /// No activities.
-pub(super) fn no_activities() -> ActivityRegistry {
+pub(crate) fn no_activities() -> ActivityRegistry {
     ActivityRegistry::builder().build()
 }
