@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cdb_emulator::Emulator;
 use cdb_provider::CosmosDBProvider;
 use cdb_tests::Backend;
 use duroxide::providers::Provider;
@@ -45,6 +46,11 @@ impl World {
             backend,
             runtimes: Vec::new(),
         }
+    }
+
+    /// The emulator, unless the test runs on an account.
+    pub(crate) fn emulator(&self) -> Option<&Emulator> {
+        self.backend.emulator()
     }
 
     /// One more runtime.

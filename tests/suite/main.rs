@@ -3,6 +3,7 @@
 mod harness;
 
 mod bad_input;
+mod faults;
 mod policy;
 mod requests;
 mod samples;

@@ -225,6 +225,7 @@ pub(super) fn add_delete(
         Durable::OrchestratorItem(document) => stored!(document),
         Durable::WorkerItem(document) => stored!(document),
         Durable::OutboxIntent(document) => stored!(document),
+        Durable::Inbox(document) => stored!(document),
         Durable::Session(document) => stored!(document),
         Durable::KeyValue(document) => stored!(document),
         Durable::KeyValueDelta(document) => stored!(document),

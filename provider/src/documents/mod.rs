@@ -4,6 +4,7 @@
 //! it opens; what we add is optional on reading. This folder knows storage and nothing of turns, polling or time.
 
 mod history;
+mod inbox;
 mod instance;
 mod kv;
 mod outbox_intent;
@@ -13,6 +14,7 @@ mod session;
 use cdb_model::Container;
 
 pub use history::{Execution, ExecutionKey, HistorySegment, HistorySegmentKey};
+pub use inbox::{InboxRecord, InboxRecordKey};
 pub use instance::{Instance, InstanceKey, Status};
 pub use kv::{KeyValue, KeyValueDelta, KeyValueDeltaKey, KeyValueKey};
 pub use outbox_intent::{IntentItem, IntentQueue, OutboxIntent, OutboxIntentKey};
@@ -54,6 +56,8 @@ pub enum Durable {
     WorkerItem(WorkerItem),
     /// Messages on their way to another instance.
     OutboxIntent(OutboxIntent),
+    /// That messages of another instance have arrived.
+    Inbox(InboxRecord),
     /// Which worker a session is bound to.
     Session(Session),
     /// A value of the key-value store.

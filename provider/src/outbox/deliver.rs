@@ -1,7 +1,8 @@
 //! From an intent to documents in the target's partition.
 //!
-//! Delivered means that every target document exists or existed. Their ids are derived from the intent, so a second
-//! delivery of what is still queued conflicts and changes nothing.
+//! Delivered means that every target document exists or existed. A batch of them carries a record of itself, whose id
+//! is derived from the intent: a second delivery conflicts with it and changes nothing, also when the messages have
+//! long been consumed.
 
 use cdb_client::Error;
 use cdb_model::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
@@ -10,7 +11,8 @@ use duroxide::providers::WorkItem;
 use futures::future::join_all;
 
 use crate::documents::{
-    Durable, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, OutboxIntentKey, WorkerItem,
+    Durable, InboxRecord, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, OutboxIntentKey,
+    WorkerItem,
 };
 use crate::provider::Inner;
 
@@ -61,7 +63,12 @@ pub(super) async fn deliver(inner: &Inner, intent: &OutboxIntent) -> Result<(), 
     let documents = documents(inner, intent)?;
     let mut rest = &*documents;
     while !rest.is_empty() {
-        let mut batch = Batch::<Durable>::new(&*intent.target_instance_id);
+        let target = &*intent.target_instance_id;
+        let part = (documents.len() - rest.len()) as u64;
+        let mut batch = Batch::<Durable>::new(target);
+        batch
+            .create(&InboxRecord::new(target, &intent.idempotency_key, part))
+            .map_err(Undelivered::Unfit)?;
         let mut count = 0;
         for document in rest {
             let full = batch.len() == MAX_BATCH_OPERATIONS
@@ -73,7 +80,7 @@ pub(super) async fn deliver(inner: &Inner, intent: &OutboxIntent) -> Result<(), 
             count += 1;
         }
         match inner.container.execute(&batch).await {
-            // The chunks are the same at every try, so one document that exists means all of them did.
+            // The chunks are the same at every try, so a record that exists means that all of this one arrived.
             Err(error) if !error.is_conflict() => return Err(Undelivered::Failed(error)),
             _ => {}
         }

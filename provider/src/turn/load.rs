@@ -179,6 +179,7 @@ fn sort_out(
             Durable::Execution(_)
             | Durable::WorkerItem(_)
             | Durable::OutboxIntent(_)
+            | Durable::Inbox(_)
             | Durable::Session(_) => {}
         }
     }

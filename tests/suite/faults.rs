@@ -1,0 +1,157 @@
+//! A store that fails, loses and repeats: every orchestration still ends once, with the right result.
+
+use std::time::Duration;
+
+use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
+use duroxide::runtime::RuntimeOptions;
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::{ActivityContext, EventKind, OrchestrationContext, OrchestrationRegistry};
+
+use crate::harness::World;
+
+const ORCHESTRATIONS: usize = 25;
+
+/// Every twentieth request fails, in one of five ways: refused, throttled, lost before it was carried out, lost after,
+/// timed out after.
+fn five_in_a_hundred() -> [Fault; 5] {
+    let status = |status, retry_after_ms| Effect::Status {
+        status,
+        substatus: 0,
+        retry_after_ms,
+    };
+    [
+        status(503, None),
+        status(429, Some(5)),
+        Effect::DropRequest,
+        Effect::DropAnswer,
+        Effect::StatusAfterEffect { status: 408 },
+    ]
+    .map(|effect| Fault::with_probability(effect, 0.01))
+}
+
+fn activities() -> ActivityRegistry {
+    ActivityRegistry::builder()
+        .register("Double", |_: ActivityContext, n: String| async move {
+            let n: u32 = n.parse().map_err(|_| format!("{n} is no number"))?;
+            Ok((n * 2).to_string())
+        })
+        .build()
+}
+
+/// `Parent` adds up what five children answer, each of which asks two activities, the second in a new execution.
+fn orchestrations() -> OrchestrationRegistry {
+    OrchestrationRegistry::builder()
+        .register("Child", |ctx: OrchestrationContext, n: String| async move {
+            let n = ctx.schedule_activity("Double", n).await?;
+            ctx.set_kv_value("double", &*n);
+            if ctx.execution_id() == 1 {
+                return ctx.continue_as_new(n).await;
+            }
+            Ok(n)
+        })
+        .register(
+            "Parent",
+            |ctx: OrchestrationContext, _: String| async move {
+                let children =
+                    (1..=5).map(|n: u32| ctx.schedule_sub_orchestration("Child", n.to_string()));
+                let mut sum = 0;
+                for answer in ctx.join(children.collect()).await {
+                    sum += answer?.parse::<u32>().map_err(|error| error.to_string())?;
+                }
+                Ok(sum.to_string())
+            },
+        )
+        .build()
+}
+
+/// Two runtimes on one store, unless it is an account: that does not fail on demand.
+async fn two_runtimes() -> Option<World> {
+    let mut world = World::without_runtime().await;
+    if world.emulator().is_none() {
+        println!("skipped: only the emulator fails on demand");
+        return None;
+    }
+    for _ in 0..2 {
+        let options = RuntimeOptions {
+            orchestrator_lock_timeout: Duration::from_secs(2),
+            worker_lock_timeout: Duration::from_secs(2),
+            // A fault costs an attempt; none of them is the message's.
+            max_attempts: 100,
+            ..RuntimeOptions::default()
+        };
+        world.join(activities(), orchestrations(), options).await;
+    }
+    Some(world)
+}
+
+fn emulator(world: &World) -> &Emulator {
+    world.emulator().expect("it was there before")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_request_in_twenty_may_fail_and_nothing_is_lost_or_doubled() {
+    let Some(world) = two_runtimes().await else {
+        return;
+    };
+    for n in 0..ORCHESTRATIONS {
+        let instance = format!("parent-{n}");
+        let started = world.client.start_orchestration(instance, "Parent", "");
+        started.await.expect("the instance starts");
+    }
+    for fault in five_in_a_hundred() {
+        emulator(&world).inject(fault);
+    }
+    for n in 0..ORCHESTRATIONS {
+        until_ended(&world, &format!("parent-{n}")).await;
+    }
+    emulator(&world).clear_faults();
+    for n in 0..ORCHESTRATIONS {
+        let instance = format!("parent-{n}");
+        assert_eq!(world.end_of(&instance).await.as_deref(), Ok("60"));
+        let history = world.history(&instance).await;
+        let count =
+            |wanted: fn(&EventKind) -> bool| history.iter().filter(|kind| wanted(kind)).count();
+        assert_eq!(
+            count(|kind| matches!(kind, EventKind::SubOrchestrationCompleted { .. })),
+            5,
+            "each child answers once"
+        );
+        assert_eq!(
+            count(|kind| matches!(kind, EventKind::OrchestrationCompleted { .. })),
+            1,
+            "it ends once"
+        );
+    }
+    let instances = world.client.list_all_instances().await.expect("a list");
+    assert_eq!(instances.len(), ORCHESTRATIONS * 6, "parents and children");
+    world.stop().await;
+}
+
+/// Waits for the end without the client, whose own requests may fail too.
+async fn until_ended(world: &World, instance: &str) {
+    crate::harness::eventually(async || {
+        let status = world.client.get_orchestration_status(instance).await;
+        matches!(
+            status,
+            Ok(duroxide::OrchestrationStatus::Completed { .. }
+                | duroxide::OrchestrationStatus::Failed { .. })
+        )
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_answer_to_any_commit_changes_nothing() {
+    let Some(world) = two_runtimes().await else {
+        return;
+    };
+    // Every third batch is carried out, and nobody hears of it.
+    let lost = Fault::with_probability(Effect::DropAnswer, 0.33).on(OperationKind::Batch);
+    emulator(&world).inject(lost);
+    let ended = world.run("parent", "Parent", "").await;
+    assert_eq!(ended.as_deref(), Ok("60"));
+    emulator(&world).clear_faults();
+    let instances = world.client.list_all_instances().await.expect("a list");
+    assert_eq!(instances.len(), 6, "{instances:?}");
+    world.stop().await;
+}
