@@ -212,14 +212,16 @@ impl Place<'_> {
         if policy["indexingMode"] == "none" {
             return 0;
         }
-        let explicit = policy["includedPaths"].as_array().map_or(0, |paths| {
-            paths.iter().filter(|path| path["path"] != "/*").count()
-        });
+        let included = policy["includedPaths"]
+            .as_array()
+            .map_or(&[][..], Vec::as_slice);
+        let explicit = included.iter().filter(|path| path["path"] != "/*").count();
+        let everything = explicit < included.len();
         let composites = policy["compositeIndexes"].as_array().map_or(0, Vec::len);
         let wildcard = document
             .keys()
             .filter(|name| !name.starts_with('_'))
-            .filter(|name| explicit == 0 && indexes::is_included(policy, &format!("/{name}")))
+            .filter(|name| everything && indexes::is_included(policy, &format!("/{name}")))
             .count();
         explicit + composites + wildcard
     }

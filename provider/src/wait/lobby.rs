@@ -15,6 +15,9 @@ use tokio::time::Instant;
 
 use super::Pace;
 
+/// How far ahead hints are kept, so that a million timers of next month do not fill the memory.
+const FARTHEST_HINT: Duration = Duration::from_secs(300);
+
 /// A candidate and what identifies it: two candidates with one key are one piece of work.
 pub(crate) trait Candidate: Send {
     type Key: Clone + std::fmt::Debug + Eq + Hash + Send;
@@ -60,8 +63,11 @@ impl<C: Candidate> Lobby<C> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// This process knows of something to do `after` a delay.
+    /// This process knows of something to do `after` a delay. What is far away is not kept: a poll will find it.
     pub(crate) fn hint(&self, candidate: C, after: Duration) {
+        if after > FARTHEST_HINT {
+            return;
+        }
         {
             let mut state = self.state();
             if after.is_zero() {

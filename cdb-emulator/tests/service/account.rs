@@ -1,0 +1,251 @@
+//! A client of a few lines, written from the protocol: it signs, sends and reads.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use cdb_emulator::Emulator;
+use hmac::{Hmac, KeyInit, Mac};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::Method;
+use serde_json::{Value, json};
+use sha2::Sha256;
+
+/// The headers of an answer, its status and its body.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: reqwest::header::HeaderMap,
+    pub(crate) body: Value,
+}
+
+impl Answer {
+    /// A header's text, empty when it is missing.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        let value = self.headers.get(name);
+        value
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+    }
+
+    /// Request units.
+    pub(crate) fn charge(&self) -> f64 {
+        self.header("x-ms-request-charge")
+            .parse()
+            .expect("a charge")
+    }
+
+    /// The rows of a query or feed.
+    pub(crate) fn documents(&self) -> Vec<Value> {
+        self.body["Documents"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    /// The status of every operation of a batch.
+    pub(crate) fn statuses(&self) -> Vec<u64> {
+        let results = self.body.as_array().into_iter().flatten();
+        results
+            .filter_map(|result| result["statusCode"].as_u64())
+            .collect()
+    }
+}
+
+/// Headers of a request.
+pub(crate) type Headers<'a> = &'a [(&'a str, &'a str)];
+
+/// A request, before it is signed.
+#[derive(Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) method: Method,
+    /// What is signed as the kind of resource and its link.
+    pub(crate) resource: (&'a str, &'a str),
+    pub(crate) path: &'a str,
+    pub(crate) headers: Headers<'a>,
+    pub(crate) body: Option<&'a Value>,
+}
+
+/// An emulator with a container `db/c`, partitioned by `/pk`.
+#[derive(Debug)]
+pub(crate) struct Account {
+    pub(crate) emulator: Emulator,
+    http: reqwest::Client,
+}
+
+impl Account {
+    /// One physical partition, everything indexed.
+    pub(crate) async fn start() -> Self {
+        Self::with(Emulator::start().await.expect("it starts"), json!({})).await
+    }
+
+    /// With this definition beside id and partition key.
+    pub(crate) async fn with(emulator: Emulator, definition: Value) -> Self {
+        // The client wants a provider of cryptography even for plain HTTP; another test may have
+        // set it already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let account = Self {
+            emulator,
+            http: reqwest::ClientBuilder::new().build().expect("a client"),
+        };
+        let database = json!({ "id": "db" });
+        let created = account.define(("dbs", ""), "dbs", &database).await;
+        assert!(matches!(created.status, 201 | 409), "{created:?}");
+        let mut body = definition;
+        body["id"] = "c".into();
+        body["partitionKey"] = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
+        let created = account
+            .define(("colls", "dbs/db"), "dbs/db/colls", &body)
+            .await;
+        assert!(matches!(created.status, 201 | 409), "{created:?}");
+        account
+    }
+
+    async fn define(&self, resource: (&str, &str), path: &str, body: &Value) -> Answer {
+        self.send(&Request {
+            method: Method::POST,
+            resource,
+            path,
+            headers: &[],
+            body: Some(body),
+        })
+        .await
+    }
+
+    /// Sends a signed request.
+    pub(crate) async fn send(&self, request: &Request<'_>) -> Answer {
+        self.try_send(request).await.expect("an answer")
+    }
+
+    /// As [`send`](Self::send); `None` when the connection breaks.
+    async fn try_send(&self, request: &Request<'_>) -> Option<Answer> {
+        let date = httpdate::fmt_http_date(now());
+        let (kind, link) = request.resource;
+        let text = format!(
+            "{}\n{kind}\n{link}\n{}\n\n",
+            request.method.as_str().to_lowercase(),
+            date.to_lowercase()
+        );
+        let key = STANDARD.decode(self.emulator.key()).expect("base64");
+        let mut mac = Hmac::<Sha256>::new_from_slice(&key).expect("any length");
+        mac.update(text.as_bytes());
+        let signature = STANDARD.encode(mac.finalize().into_bytes());
+        let token = format!("type=master&ver=1.0&sig={signature}");
+        let token = utf8_percent_encode(&token, NON_ALPHANUMERIC).to_string();
+        self.send_as(&token, &date, request).await
+    }
+
+    /// Sends a request with whatever authorization it is given. `None` when the connection breaks.
+    pub(crate) async fn send_as(
+        &self,
+        token: &str,
+        date: &str,
+        request: &Request<'_>,
+    ) -> Option<Answer> {
+        let url = format!("{}{}", self.emulator.endpoint(), request.path);
+        let mut http = self
+            .http
+            .request(request.method.clone(), url)
+            .header("authorization", token)
+            .header("x-ms-date", date)
+            .header("x-ms-version", "2020-07-15");
+        for (name, value) in request.headers {
+            http = http.header(*name, *value);
+        }
+        if let Some(body) = request.body {
+            http = http.body(body.to_string());
+        }
+        let response = http.send().await.ok()?;
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let bytes = response.bytes().await.ok()?;
+        Some(Answer {
+            status,
+            headers,
+            body: serde_json::from_slice(&bytes).unwrap_or_default(),
+        })
+    }
+
+    /// `POST …/docs`.
+    pub(crate) async fn post(&self, headers: Headers<'_>, body: &Value) -> Answer {
+        self.send(&Request {
+            method: Method::POST,
+            resource: ("docs", "dbs/db/colls/c"),
+            path: "dbs/db/colls/c/docs",
+            headers,
+            body: Some(body),
+        })
+        .await
+    }
+
+    /// Creates a document in partition `p`.
+    pub(crate) async fn create(&self, document: &Value) -> Answer {
+        self.post(&[("x-ms-documentdb-partitionkey", r#"["p"]"#)], document)
+            .await
+    }
+
+    /// A request about one document of partition `p`.
+    pub(crate) async fn item(
+        &self,
+        method: Method,
+        id: &str,
+        headers: Headers<'_>,
+        body: Option<&Value>,
+    ) -> Answer {
+        self.try_item(method, id, headers, body)
+            .await
+            .expect("an answer")
+    }
+
+    /// As [`item`](Self::item); `None` when the connection breaks.
+    pub(crate) async fn try_item(
+        &self,
+        method: Method,
+        id: &str,
+        headers: Headers<'_>,
+        body: Option<&Value>,
+    ) -> Option<Answer> {
+        let link = format!("dbs/db/colls/c/docs/{id}");
+        let path = format!(
+            "dbs/db/colls/c/docs/{}",
+            utf8_percent_encode(id, NON_ALPHANUMERIC)
+        );
+        let mut all = vec![("x-ms-documentdb-partitionkey", r#"["p"]"#)];
+        all.extend(headers);
+        self.try_send(&Request {
+            method,
+            resource: ("docs", &link),
+            path: &path,
+            headers: &all,
+            body,
+        })
+        .await
+    }
+
+    /// A transactional batch in partition `p`.
+    pub(crate) async fn batch(&self, operations: &Value) -> Answer {
+        let headers = [
+            ("x-ms-documentdb-partitionkey", r#"["p"]"#),
+            ("x-ms-cosmos-is-batch-request", "True"),
+            ("x-ms-cosmos-batch-atomic", "True"),
+        ];
+        self.post(&headers, operations).await
+    }
+
+    /// A query with whatever scope the headers give.
+    pub(crate) async fn query(&self, headers: Headers<'_>, sql: &str, parameters: Value) -> Answer {
+        let mut all = vec![
+            ("x-ms-documentdb-isquery", "True"),
+            ("content-type", "application/query+json"),
+        ];
+        all.extend(headers);
+        self.post(&all, &json!({ "query": sql, "parameters": parameters }))
+            .await
+    }
+}
+
+/// The clock that requests are signed with.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the test signs like any client, with its own clock"
+)]
+fn now() -> std::time::SystemTime {
+    std::time::SystemTime::now()
+}

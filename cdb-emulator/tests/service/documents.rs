@@ -1,0 +1,258 @@
+//! Documents: signatures, ids, versions, patches, batches.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::account::{Account, Request};
+
+#[tokio::test]
+async fn a_wrong_signature_is_refused() {
+    let account = Account::start().await;
+    let date = "Thu, 01 Jan 2026 00:00:00 GMT";
+    let request = Request {
+        method: Method::GET,
+        resource: ("dbs", "dbs/db"),
+        path: "dbs/db",
+        headers: &[],
+        body: None,
+    };
+    let answer = account.send_as("nonsense", date, &request).await;
+    assert_eq!(answer.expect("an answer").status, 401);
+}
+
+#[tokio::test]
+async fn ids_that_cannot_be_addressed_are_refused_and_all_others_work() {
+    let account = Account::start().await;
+    for id in ["a/b", "a\\b", "a?b", "a#b", "ends in space "] {
+        let answer = account.create(&json!({ "id": id, "pk": "p" })).await;
+        assert_eq!(answer.status, 400, "{id}");
+    }
+    for id in ["plain", "a%41", "größe 😀", "a:b|c", "+&="] {
+        let created = account.create(&json!({ "id": id, "pk": "p" })).await;
+        assert_eq!(created.status, 201, "{id}");
+        let read = account.item(Method::GET, id, &[], None).await;
+        assert_eq!((read.status, &read.body["id"]), (200, &json!(id)));
+    }
+}
+
+#[tokio::test]
+async fn versions_fence_writes() {
+    let account = Account::start().await;
+    let document = json!({ "id": "a", "pk": "p", "n": 1 });
+    let created = account.create(&document).await;
+    assert_eq!(account.create(&document).await.status, 409);
+    let etag = created.header("etag").to_owned();
+    let replaced = account
+        .item(Method::PUT, "a", &[("if-match", &etag)], Some(&document))
+        .await;
+    assert_eq!(replaced.status, 200);
+    let again = account
+        .item(Method::PUT, "a", &[("if-match", &etag)], Some(&document))
+        .await;
+    assert_eq!(again.status, 412);
+    let deleted = account
+        .item(Method::DELETE, "a", &[("if-match", &etag)], None)
+        .await;
+    assert_eq!(deleted.status, 412);
+    assert_eq!(
+        account.item(Method::DELETE, "a", &[], None).await.status,
+        204
+    );
+    assert_eq!(account.item(Method::GET, "a", &[], None).await.status, 404);
+}
+
+#[tokio::test]
+async fn the_partition_key_of_header_and_body_are_the_same() {
+    let account = Account::start().await;
+    let answer = account.create(&json!({ "id": "a", "pk": "other" })).await;
+    assert_eq!(
+        (answer.status, answer.header("x-ms-substatus")),
+        (400, "1001")
+    );
+}
+
+#[tokio::test]
+async fn patches_change_paths_under_a_condition() {
+    let account = Account::start().await;
+    account
+        .create(&json!({ "id": "a", "pk": "p", "n": 1, "list": [1], "gone": 0 }))
+        .await;
+    let patch = json!({
+        "operations": [
+            { "op": "incr", "path": "/n", "value": 4 },
+            { "op": "set", "path": "/new", "value": { "x": null } },
+            { "op": "add", "path": "/list/-", "value": 2 },
+            { "op": "remove", "path": "/gone" },
+        ],
+        "condition": "from c where c.n = 1",
+    });
+    let patched = account.item(Method::PATCH, "a", &[], Some(&patch)).await;
+    assert_eq!(patched.status, 200);
+    assert_eq!(patched.body["n"], 5);
+    assert_eq!(patched.body["list"], json!([1, 2]));
+    assert_eq!(patched.body["new"], json!({ "x": null }));
+    assert_eq!(patched.body.get("gone"), None);
+    // The condition no longer holds.
+    assert_eq!(
+        account
+            .item(Method::PATCH, "a", &[], Some(&patch))
+            .await
+            .status,
+        412
+    );
+    let missing = json!({ "operations": [{ "op": "replace", "path": "/none", "value": 1 }] });
+    assert_eq!(
+        account
+            .item(Method::PATCH, "a", &[], Some(&missing))
+            .await
+            .status,
+        400
+    );
+    let many: Vec<Value> = (0..11)
+        .map(|n| json!({ "op": "set", "path": "/n", "value": n }))
+        .collect();
+    let many = json!({ "operations": many });
+    assert_eq!(
+        account
+            .item(Method::PATCH, "a", &[], Some(&many))
+            .await
+            .status,
+        400
+    );
+}
+
+#[tokio::test]
+async fn a_batch_is_all_or_nothing_and_names_its_culprit() {
+    let account = Account::start().await;
+    let create =
+        |id: &str| json!({ "operationType": "Create", "resourceBody": { "id": id, "pk": "p" } });
+    let good = account.batch(&json!([create("a"), create("b")])).await;
+    assert_eq!((good.status, good.statuses()), (200, vec![201, 201]));
+    let bad = account
+        .batch(&json!([create("c"), { "operationType": "Delete", "id": "none" }, create("d")]))
+        .await;
+    assert_eq!((bad.status, bad.statuses()), (207, vec![424, 404, 424]));
+    assert_eq!(account.item(Method::GET, "c", &[], None).await.status, 404);
+    // Later operations see earlier ones.
+    let chained = account
+        .batch(&json!([create("e"), { "operationType": "Patch", "id": "e",
+            "resourceBody": { "operations": [{ "op": "set", "path": "/n", "value": 1 }] } }]))
+        .await;
+    assert_eq!(chained.status, 200);
+}
+
+#[tokio::test]
+async fn a_batch_has_the_service_s_limits() {
+    let account = Account::start().await;
+    let operation = |n: usize, text: &str| {
+        json!({ "operationType": "Upsert",
+            "resourceBody": { "id": n.to_string(), "pk": "p", "text": text } })
+    };
+    let many: Vec<Value> = (0..101).map(|n| operation(n, "")).collect();
+    assert_eq!(account.batch(&many.into()).await.status, 400);
+    let text = "x".repeat(300_000);
+    let large: Vec<Value> = (0..8).map(|n| operation(n, &text)).collect();
+    assert_eq!(account.batch(&large.into()).await.status, 413);
+}
+
+#[tokio::test]
+async fn a_bulk_answers_for_each_operation() {
+    let account = Account::start().await;
+    let create = |id: &str, pk: &str| {
+        json!({ "operationType": "Create", "partitionKey": format!("[\"{pk}\"]"),
+            "resourceBody": { "id": id, "pk": pk } })
+    };
+    let headers = [
+        ("x-ms-cosmos-is-batch-request", "true"),
+        ("x-ms-cosmos-batch-atomic", "false"),
+        ("x-ms-documentdb-partitionkeyrangeid", "0"),
+    ];
+    let body = json!([create("a", "p"), create("a", "q"), create("a", "p")]);
+    let answer = account.post(&headers, &body).await;
+    assert_eq!(
+        (answer.status, answer.statuses()),
+        (207, vec![201, 201, 409])
+    );
+}
+
+#[tokio::test]
+async fn unique_keys_hold_within_a_partition() {
+    let emulator = cdb_emulator::Emulator::start().await.expect("it starts");
+    let policy = json!({ "uniqueKeyPolicy": { "uniqueKeys": [{ "paths": ["/mail"] }] } });
+    let account = Account::with(emulator, policy).await;
+    let document = |id: &str| json!({ "id": id, "pk": "p", "mail": "ada@example.org" });
+    assert_eq!(account.create(&document("a")).await.status, 201);
+    assert_eq!(account.create(&document("b")).await.status, 409);
+    let elsewhere = json!({ "id": "b", "pk": "q", "mail": "ada@example.org" });
+    let headers = [("x-ms-documentdb-partitionkey", r#"["q"]"#)];
+    assert_eq!(account.post(&headers, &elsewhere).await.status, 201);
+}
+
+#[tokio::test]
+async fn a_document_expires() {
+    let emulator = cdb_emulator::Emulator::start().await.expect("it starts");
+    let account = Account::with(emulator, json!({ "defaultTtl": -1 })).await;
+    account
+        .create(&json!({ "id": "a", "pk": "p", "ttl": 1 }))
+        .await;
+    account.create(&json!({ "id": "b", "pk": "p" })).await;
+    let null = account
+        .create(&json!({ "id": "c", "pk": "p", "ttl": null }))
+        .await;
+    assert_eq!(null.status, 400);
+    tokio::time::sleep(std::time::Duration::from_millis(2_100)).await;
+    assert_eq!(account.item(Method::GET, "a", &[], None).await.status, 404);
+    assert_eq!(account.item(Method::GET, "b", &[], None).await.status, 200);
+    assert_eq!(
+        account
+            .create(&json!({ "id": "a", "pk": "p" }))
+            .await
+            .status,
+        201
+    );
+}
+
+#[tokio::test]
+async fn an_indexed_path_more_costs_on_every_write() {
+    let policy = |paths: Value| {
+        json!({ "indexingPolicy": { "indexingMode": "consistent", "includedPaths": paths,
+            "excludedPaths": [{ "path": "/*" }] } })
+    };
+    let mut charges = Vec::new();
+    for paths in [
+        json!([]),
+        json!([{ "path": "/a/?" }]),
+        json!([{ "path": "/a/?" }, { "path": "/b/?" }]),
+    ] {
+        let emulator = cdb_emulator::Emulator::start().await.expect("it starts");
+        let account = Account::with(emulator, policy(paths)).await;
+        charges.push(
+            account
+                .create(&json!({ "id": "x", "pk": "p", "a": 1, "b": 2 }))
+                .await
+                .charge(),
+        );
+    }
+    assert!(charges.is_sorted_by(|a, b| a < b), "{charges:?}");
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_is_there_after_a_restart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let start = || {
+        cdb_emulator::Emulator::builder()
+            .data_dir(folder.path())
+            .start()
+    };
+    let account = Account::with(start().await.expect("it starts"), json!({})).await;
+    assert_eq!(
+        account
+            .create(&json!({ "id": "a", "pk": "p" }))
+            .await
+            .status,
+        201
+    );
+    drop(account);
+    let account = Account::with(start().await.expect("it starts again"), json!({})).await;
+    assert_eq!(account.item(Method::GET, "a", &[], None).await.status, 200);
+}
