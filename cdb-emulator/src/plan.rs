@@ -15,7 +15,7 @@ use crate::store::json_path;
 pub(crate) struct Pushdown {
     pub(crate) condition: String,
     pub(crate) parameters: Vec<Sql>,
-    /// The sort, when the store can do it.
+    /// The sort, when the store can do it, with the key as the last resort.
     pub(crate) order: Option<String>,
     /// Indexed predicates that were found, for the charge.
     pub(crate) indexed: usize,
@@ -97,6 +97,7 @@ pub(crate) fn pushdown(
     if !select.joins.is_empty() {
         return found;
     }
+    let mut fixed = Vec::new();
     if let Some(filter) = &select.filter {
         conjuncts(filter, &mut |expr| {
             if let Some((condition, values, path)) = comparison(expr, &select.alias, parameters) {
@@ -106,22 +107,39 @@ pub(crate) fn pushdown(
                 if is_included(policy, &path) {
                     found.indexed += 1;
                 }
+                if matches!(expr, Expr::Binary(_, Binary::Equal, _)) {
+                    fixed.push(path);
+                }
             }
         });
     }
-    let keys: Option<Vec<String>> = select
-        .order_by
-        .iter()
-        .map(|item| {
-            let path = item.expr.path(&select.alias)?;
-            let direction = if item.descending { "DESC" } else { "ASC" };
-            Some(format!("{} {direction}", json_path(&path)))
-        })
-        .collect();
-    found.order = keys
-        .filter(|keys| !keys.is_empty())
-        .map(|keys| keys.join(", "));
+    found.order = order(select, &fixed);
     found
+}
+
+/// The sort as the store writes it. A path that a filter fixes to one value is left out: it orders nothing, and with it
+/// SQLite would sort the whole backlog instead of walking the composite index behind that value.
+fn order(select: &Select, fixed: &[String]) -> Option<String> {
+    let last = select.order_by.last()?;
+    let mut keys = Vec::new();
+    for item in &select.order_by {
+        let path = item.expr.path(&select.alias)?;
+        if !fixed.contains(&path) {
+            keys.push(format!(
+                "{} {}",
+                json_path(&path),
+                direction(item.descending)
+            ));
+        }
+    }
+    // In the direction of the walk, so that the index gives this order too.
+    let direction = direction(last.descending);
+    keys.push(format!("pk {direction}, id {direction}"));
+    Some(keys.join(", "))
+}
+
+fn direction(descending: bool) -> &'static str {
+    if descending { "DESC" } else { "ASC" }
 }
 
 fn conjuncts(expr: &Expr, visit: &mut impl FnMut(&Expr)) {
@@ -203,4 +221,61 @@ pub(crate) fn streams(select: &Select) -> bool {
             select.projection,
             Projection::Star | Projection::Value(_) | Projection::List(_)
         )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::sql;
+    use crate::store::{Container, Database, Store};
+
+    /// How SQLite answers a query on a container with a composite of type and time.
+    fn steps(sql: &str) -> String {
+        let store = Store::open(None).unwrap();
+        let connection = store.lock();
+        Database::create(&connection, "d", 0).unwrap();
+        let definition = json!({
+            "id": "c", "partitionKey": { "paths": ["/pk"] }, "indexingPolicy": {
+                "includedPaths": [{ "path": "/type/?" }, { "path": "/at/?" }],
+                "excludedPaths": [{ "path": "/*" }],
+                "compositeIndexes": [[{ "path": "/type" }, { "path": "/at" }]],
+            },
+        });
+        let container = Container::create(&connection, "d", definition, 1, 0).unwrap();
+        let parameters =
+            HashMap::from([("@t".to_owned(), json!("q")), ("@n".to_owned(), json!(10))]);
+        let select = sql::parse(sql).unwrap();
+        let plan = pushdown(&select, container.policy(), &parameters);
+        let text = format!(
+            "EXPLAIN QUERY PLAN SELECT pk, id, body FROM document_{} WHERE {} ORDER BY {}",
+            container.number,
+            plan.condition,
+            plan.order.unwrap()
+        );
+        let mut statement = connection.prepare(&text).unwrap();
+        let rows = statement.query_map(rusqlite::params_from_iter(plan.parameters), |row| {
+            row.get::<_, String>(3)
+        });
+        let rows: Result<Vec<String>, _> = rows.unwrap().collect();
+        rows.unwrap().join("\n")
+    }
+
+    #[test]
+    fn the_poll_of_a_queue_walks_its_composite_and_sorts_nothing() {
+        for order in ["c.type, c.at", "c.type DESC, c.at DESC"] {
+            let steps = steps(&format!(
+                "SELECT TOP 5 * FROM c WHERE c.type = @t AND c.at <= @n ORDER BY {order}"
+            ));
+            assert!(steps.contains("USING INDEX"), "{order}: {steps}");
+            assert!(!steps.contains("TEMP B-TREE"), "{order}: {steps}");
+        }
+    }
+
+    #[test]
+    fn a_sort_that_no_filter_narrows_walks_the_composite_too() {
+        let steps = steps("SELECT TOP 5 * FROM c ORDER BY c.type, c.at");
+        assert!(!steps.contains("TEMP B-TREE"), "{steps}");
+    }
 }

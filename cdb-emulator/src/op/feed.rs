@@ -3,8 +3,8 @@
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
+use super::scope::RowScope;
 use crate::charge;
-use crate::epk;
 use crate::error::ServiceError;
 use crate::route::header;
 use crate::rules;
@@ -25,24 +25,13 @@ pub(super) fn feed(
     let connection = service.store.lock();
     let container = Container::find(&connection, db, coll)?;
     let changes_only = header(&asked.headers, "a-im").is_some();
-    let (range, partition) = scope(asked, &container)?;
+    let scope = scope(asked, &container)?;
     let last = catalog::last_lsn(&connection)?;
     let start = start(asked, changes_only, last)?;
-    let changes = page(
-        &connection,
-        &container,
-        asked,
-        (start, (&range.0, &range.1)),
-    )?;
+    let changes = page(&connection, &container, asked, (start, &scope))?;
     let reached = changes.last().map_or(last.max(start), |(lsn, _)| *lsn);
-    let paths = container.partition_key_paths();
-    let wanted = |document: &Value| match (&partition, document.as_object()) {
-        (Some(key), Some(document)) => rules::partition_key(document, &paths) == *key,
-        _ => true,
-    };
     let documents: Vec<Value> = changes
         .into_iter()
-        .filter(|(_, document)| wanted(document))
         .map(|(lsn, mut document)| {
             if changes_only {
                 document["_lsn"] = lsn.into();
@@ -84,14 +73,15 @@ fn page(
     connection: &Connection,
     container: &Container,
     asked: &Asked,
-    (start, bounds): (i64, (&str, &str)),
+    (start, scope): (i64, &RowScope),
 ) -> Result<Vec<(i64, Value)>, ServiceError> {
     let wanted = header(&asked.headers, "x-ms-max-item-count")
         .and_then(|count| count.parse().ok())
         .filter(|count| *count > 0)
         .unwrap_or(PAGE);
-    let limit = wanted + LARGEST_BATCH;
-    let mut changes = container.changes(connection, start, bounds, limit, now_secs())?;
+    let limit = wanted.saturating_add(LARGEST_BATCH);
+    let filter = (&*scope.condition, &*scope.parameters);
+    let mut changes = container.changes(connection, start, filter, limit, now_secs())?;
     if changes.len() > wanted {
         let end = changes[wanted - 1].0;
         changes.retain(|(lsn, _)| *lsn <= end);
@@ -107,18 +97,91 @@ fn answer(documents: &[Value]) -> Answer {
     answer
 }
 
-type Bounds = (String, String);
-type Key = Vec<Option<Value>>;
-
-/// The part of the hash space that is asked for, and the one partition of it, if only one is.
-fn scope(asked: &Asked, container: &Container) -> Result<(Bounds, Option<Key>), ServiceError> {
+/// The part of the container that is asked for.
+fn scope(asked: &Asked, container: &Container) -> Result<RowScope, ServiceError> {
     if let Some(id) = header(&asked.headers, "x-ms-documentdb-partitionkeyrangeid") {
-        let range = container.range(id)?;
-        return Ok(((range.min.clone(), range.max.clone()), None));
+        return Ok(RowScope::range(container.range(id)?));
     }
-    let everything = (String::new(), epk::MAX.to_owned());
     match header(&asked.headers, "x-ms-documentdb-partitionkey") {
-        Some(key) => Ok((everything, Some(rules::partition_key_header(key)?))),
-        None => Ok((everything, None)),
+        Some(key) => {
+            let key = rules::partition_key_header(key)?;
+            Ok(RowScope::key(container, key))
+        }
+        None => Ok(RowScope::everything()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http::{HeaderMap, Method};
+
+    use super::*;
+    use crate::op::dispatch;
+    use crate::route::Resource;
+    use crate::store::Store;
+
+    fn ask(service: &Service, method: Method, body: &Value, headers: &[(&str, &str)]) -> Answer {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            let name: http::HeaderName = name.parse().unwrap();
+            map.insert(name, value.parse().unwrap());
+        }
+        let path = match headers {
+            [] if body["partitionKey"].is_object() => "/dbs/d/colls",
+            [] => "/dbs",
+            _ => "/dbs/d/colls/c/docs",
+        };
+        let asked = Asked {
+            method,
+            path: path.to_owned(),
+            headers: map,
+            body: Bytes::from(body.to_string()),
+        };
+        dispatch(service, &asked, &Resource::parse(path).unwrap()).unwrap()
+    }
+
+    /// Ten writes of partition `q`, then one of partition `p`.
+    fn filled() -> Service {
+        let store = Store::open(None).unwrap();
+        let service = Service::new(store, Vec::new(), 1, ([127, 0, 0, 1], 0).into());
+        ask(&service, Method::POST, &json!({ "id": "d" }), &[]);
+        let container = json!({ "id": "c", "partitionKey": { "paths": ["/pk"] } });
+        ask(&service, Method::POST, &container, &[]);
+        for n in 0..11 {
+            let pk = if n == 10 { "p" } else { "q" };
+            let body = json!({ "id": n.to_string(), "pk": pk });
+            let key = format!("[\"{pk}\"]");
+            let headers = [("x-ms-documentdb-partitionkey", &*key)];
+            ask(&service, Method::POST, &body, &headers);
+        }
+        service
+    }
+
+    #[test]
+    fn the_feed_of_a_partition_is_not_over_before_its_changes_are_read() {
+        let service = filled();
+        let headers = [
+            ("x-ms-documentdb-partitionkey", r#"["p"]"#),
+            ("x-ms-max-item-count", "3"),
+            ("a-im", "Incremental Feed"),
+        ];
+        let answer = ask(&service, Method::GET, &Value::Null, &headers);
+        assert_eq!(answer.status, 200);
+        let body: Value = serde_json::from_slice(&answer.body).unwrap();
+        assert_eq!(body["Documents"][0]["id"], "10");
+    }
+
+    #[test]
+    fn a_page_of_any_size_may_be_asked_for() {
+        let service = filled();
+        let largest = usize::MAX.to_string();
+        let headers = [
+            ("x-ms-documentdb-partitionkey", r#"["q"]"#),
+            ("x-ms-max-item-count", &largest),
+        ];
+        let answer = ask(&service, Method::GET, &Value::Null, &headers);
+        let body: Value = serde_json::from_slice(&answer.body).unwrap();
+        assert_eq!(body["_count"], 10);
     }
 }

@@ -6,6 +6,7 @@ mod feed;
 mod item;
 mod patch;
 mod query;
+mod scope;
 mod write;
 
 use http::Method;

@@ -8,6 +8,7 @@ use rusqlite::types::Value as Sql;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::scope::RowScope;
 use crate::error::ServiceError;
 use crate::plan::{self, Pushdown};
 use crate::route::{flag, header};
@@ -130,21 +131,7 @@ fn restrict(
         (Some(key), None) => {
             let key = rules::partition_key_header(key)?;
             let epk = crate::epk::effective_partition_key(&key);
-            if key.len() == container.partition_key_paths().len() {
-                let text: Vec<Value> = key
-                    .into_iter()
-                    .map(|value| value.unwrap_or_else(|| json!({})))
-                    .collect();
-                pushdown.condition.push_str(" AND pk = ?");
-                pushdown
-                    .parameters
-                    .push(Sql::Text(Value::Array(text).to_string()));
-            } else {
-                // A prefix of a hierarchical key is a range of the hash space.
-                pushdown.condition.push_str(" AND epk >= ? AND epk < ?");
-                pushdown.parameters.push(Sql::Text(epk.clone()));
-                pushdown.parameters.push(Sql::Text(format!("{epk}G")));
-            }
+            pushdown.restrict(RowScope::key(container, key));
             Ok(container
                 .range_of(&epk)
                 .map_or_else(|| "0".to_owned(), |range| range.id.clone()))
@@ -152,9 +139,7 @@ fn restrict(
         (None, Some(id)) => {
             let range = container.range(id)?;
             if container.ranges.len() > 1 {
-                pushdown.condition.push_str(" AND epk >= ? AND epk < ?");
-                pushdown.parameters.push(Sql::Text(range.min.clone()));
-                pushdown.parameters.push(Sql::Text(range.max.clone()));
+                pushdown.restrict(RowScope::range(range));
             }
             Ok(range.id.clone())
         }
@@ -169,6 +154,15 @@ fn restrict(
             plan::gateway(select)?;
             Ok("0".to_owned())
         }
+    }
+}
+
+impl Pushdown {
+    /// Lets the store hand out only rows of this part.
+    fn restrict(&mut self, scope: RowScope) {
+        self.condition.push_str(" AND ");
+        self.condition.push_str(&scope.condition);
+        self.parameters.extend(scope.parameters);
     }
 }
 
@@ -248,7 +242,7 @@ impl Run<'_> {
                 }
                 if page.rows.len() >= self.limit || bytes >= PAGE_BYTES {
                     page.next = Some(Continuation {
-                        skip: continuation.skip + page.rows.len(),
+                        skip: continuation.skip.saturating_add(page.rows.len()),
                         after: last.take(),
                     });
                     return Ok(false);
@@ -284,7 +278,8 @@ impl Run<'_> {
         // The store sorts, and then only as many rows are read as the page needs.
         let simple = !select.aggregates() && select.group_by.is_empty() && !select.distinct;
         let enough = if simple && pushdown.order.is_some() {
-            let end = (continuation.skip + self.limit).saturating_add(1).min(most);
+            let end = continuation.skip.saturating_add(self.limit);
+            let end = end.saturating_add(1).min(most);
             offset.saturating_add(end)
         } else {
             usize::MAX
@@ -312,7 +307,7 @@ impl Run<'_> {
         }
         if rest.next().is_some() {
             page.next = Some(Continuation {
-                skip: continuation.skip + page.rows.len(),
+                skip: continuation.skip.saturating_add(page.rows.len()),
                 after: None,
             });
         }
@@ -325,14 +320,11 @@ impl Run<'_> {
         enough: usize,
     ) -> Result<(Vec<Scope<'_>>, usize), ServiceError> {
         let (condition, parameters) = condition(pushdown);
-        let order = match &pushdown.order {
-            Some(order) => format!("{order}, pk, id"),
-            None => "pk, id".to_owned(),
-        };
+        let order = pushdown.order.as_deref().unwrap_or("pk, id");
         let mut scopes = Vec::new();
         let mut loaded = 0;
         self.container
-            .scan(self.connection, &condition, &order, &parameters, |row| {
+            .scan(self.connection, &condition, order, &parameters, |row| {
                 loaded += 1;
                 scopes.extend(self.matching(&row.body)?);
                 Ok(scopes.len() < enough)

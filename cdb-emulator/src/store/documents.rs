@@ -175,23 +175,26 @@ impl Container {
         Ok(())
     }
 
-    /// Changes after `lsn`, oldest first, with the number of each.
+    /// Changes after `lsn` that meet a condition, oldest first, with the number of each.
     pub(crate) fn changes(
         &self,
         connection: &Connection,
         lsn: i64,
-        range: (&str, &str),
+        (condition, parameters): (&str, &[Sql]),
         limit: usize,
         now: i64,
     ) -> Result<Vec<(i64, Value)>, ServiceError> {
         let sql = format!(
-            "SELECT lsn, body FROM document_{} WHERE lsn > ? AND epk >= ? AND epk < ?
-             AND (expires IS NULL OR expires > ?) ORDER BY lsn, pk, id LIMIT ?",
+            "SELECT lsn, body FROM document_{} WHERE lsn > ? AND (expires IS NULL OR expires > ?)
+             AND {condition} ORDER BY lsn, pk, id LIMIT ?",
             self.number
         );
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let mut statement = connection.prepare_cached(&sql)?;
-        let mut rows = statement.query(params![lsn, range.0, range.1, now, limit])?;
+        let mut all = vec![Sql::Integer(lsn), Sql::Integer(now)];
+        all.extend(parameters.iter().cloned());
+        all.push(Sql::Integer(limit));
+        let mut rows = statement.query(params_from_iter(all))?;
         let mut changes = Vec::new();
         while let Some(row) = rows.next()? {
             let body: String = row.get(1)?;
