@@ -99,7 +99,7 @@ impl<'a> Scope<'a> {
             Expr::Name(name) => self.lookup(name)?,
             Expr::Member(..) => self.member(expr)?,
             Expr::Unary(operator, operand) => unary(*operator, self.eval(operand)?),
-            Expr::Binary(left, operator, right) => self.binary(left, *operator, right)?,
+            Expr::Binary(..) => self.binary(expr)?,
             Expr::In(needle, list) => self.is_in(needle, list)?,
             Expr::Between(value, low, high) => {
                 match (self.eval(value)?, self.eval(low)?, self.eval(high)?) {
@@ -206,9 +206,23 @@ impl<'a> Scope<'a> {
         Ok(value.cloned())
     }
 
-    fn binary(&self, left: &Expr, operator: Binary, right: &Expr) -> Evaluated {
+    /// Walks a chain of operators from its left end, without a stack frame per link.
+    fn binary(&self, chain: &Expr) -> Evaluated {
+        let mut links = Vec::new();
+        let mut at = chain;
+        while let Expr::Binary(left, operator, right) = at {
+            links.push((*operator, &**right));
+            at = left;
+        }
+        let mut value = self.eval(at)?;
+        for (operator, right) in links.into_iter().rev() {
+            value = self.link(value, operator, right)?;
+        }
+        Ok(value)
+    }
+
+    fn link(&self, first: Option<Value>, operator: Binary, right: &Expr) -> Evaluated {
         // The three that do not need both sides.
-        let first = self.eval(left)?;
         match (operator, &first) {
             (Binary::And, Some(Value::Bool(false))) => return Ok(Some(false.into())),
             (Binary::Or, Some(Value::Bool(true))) => return Ok(Some(true.into())),

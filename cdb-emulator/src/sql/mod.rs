@@ -8,3 +8,6 @@ mod parser;
 pub(crate) mod value;
 
 pub(crate) use parser::parse;
+
+#[cfg(test)]
+mod tests;

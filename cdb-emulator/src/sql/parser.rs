@@ -1,4 +1,4 @@
-//! Tokens to tree, by recursive descent; one function per level of binding.
+//! Tokens to tree, by recursive descent; operators by how tightly they bind.
 
 use serde_json::Value;
 
@@ -8,6 +8,11 @@ use crate::error::ServiceError;
 
 /// How deep expressions may nest. The service has a limit too; ours keeps the stack safe.
 const MAX_DEPTH: usize = 100;
+/// How many operators and property accesses a query may chain. A chain leans to the left as deep as it is long, and the
+/// tree is dropped by recursion.
+const MAX_LINKS: usize = 2000;
+/// How tightly comparisons, `IN`, `BETWEEN` and `LIKE` bind.
+const COMPARISON: usize = 3;
 
 /// Words that cannot be an alias without `AS`.
 const RESERVED: [&str; 20] = [
@@ -22,6 +27,7 @@ pub(crate) fn parse(text: &str) -> Result<Select, ServiceError> {
         tokens: tokens(text)?,
         at: 0,
         depth: 0,
+        links: 0,
     };
     let select = parser.select()?;
     match parser.peek() {
@@ -35,6 +41,7 @@ struct Parser<'a> {
     tokens: Vec<Placed>,
     at: usize,
     depth: usize,
+    links: usize,
 }
 
 type Parsed<T> = Result<T, ServiceError>;
@@ -250,59 +257,66 @@ impl Parser<'_> {
         Ok(Expr::Conditional(condition.into(), yes.into(), no.into()))
     }
 
-    /// The operators of a level, loosest first.
-    fn operator(&self, level: usize) -> Option<Binary> {
-        let word = |word: &str| self.is_word(word);
-        let symbol = match self.peek() {
-            Token::Symbol(symbol) => symbol,
-            _ => "",
-        };
-        match level {
-            0 if symbol == "??" => Some(Binary::Coalesce),
-            1 if word("OR") => Some(Binary::Or),
-            2 if word("AND") => Some(Binary::And),
-            3 => Some(match symbol {
-                "=" => Binary::Equal,
-                "!=" | "<>" => Binary::NotEqual,
-                "<" => Binary::Less,
-                "<=" => Binary::LessOrEqual,
-                ">" => Binary::Greater,
-                ">=" => Binary::GreaterOrEqual,
-                _ => return None,
-            }),
-            4 if symbol == "||" => Some(Binary::Concat),
-            5 => match symbol {
-                "+" => Some(Binary::Add),
-                "-" => Some(Binary::Subtract),
-                _ => None,
-            },
-            6 => match symbol {
-                "*" => Some(Binary::Multiply),
-                "/" => Some(Binary::Divide),
-                "%" => Some(Binary::Remainder),
-                _ => None,
-            },
-            _ => None,
+    /// Counts one more link of a chain.
+    fn link(&mut self) -> Parsed<()> {
+        self.links += 1;
+        if self.links <= MAX_LINKS {
+            return Ok(());
         }
+        Err(ServiceError::bad_request(format!(
+            "The SQL query is too complex: it has more than {MAX_LINKS} operators and property accesses."
+        )))
     }
 
-    fn binary(&mut self, level: usize) -> Parsed<Expr> {
-        if level > 6 {
-            return self.unary();
-        }
-        let mut left = self.binary(level + 1)?;
+    /// The operator that comes next, and how tightly it binds: 0 is loosest.
+    fn operator(&self) -> Option<(usize, Binary)> {
+        let symbol = match self.peek() {
+            Token::Symbol(symbol) => symbol,
+            _ if self.is_word("OR") => return Some((1, Binary::Or)),
+            _ if self.is_word("AND") => return Some((2, Binary::And)),
+            _ => return None,
+        };
+        Some(match *symbol {
+            "??" => (0, Binary::Coalesce),
+            "=" => (COMPARISON, Binary::Equal),
+            "!=" | "<>" => (COMPARISON, Binary::NotEqual),
+            "<" => (COMPARISON, Binary::Less),
+            "<=" => (COMPARISON, Binary::LessOrEqual),
+            ">" => (COMPARISON, Binary::Greater),
+            ">=" => (COMPARISON, Binary::GreaterOrEqual),
+            "||" => (4, Binary::Concat),
+            "+" => (5, Binary::Add),
+            "-" => (5, Binary::Subtract),
+            "*" => (6, Binary::Multiply),
+            "/" => (6, Binary::Divide),
+            "%" => (6, Binary::Remainder),
+            _ => return None,
+        })
+    }
+
+    /// Operators that bind at least this tightly. One function for all levels: a function per level would cost a stack
+    /// frame per level at every parenthesis.
+    fn binary(&mut self, loosest: usize) -> Parsed<Expr> {
+        let mut left = self.unary()?;
         loop {
-            if let Some(operator) = self.operator(level) {
+            if let Some((level, operator)) = self.operator()
+                && level >= loosest
+            {
                 self.next();
+                self.link()?;
                 let right = self.binary(level + 1)?;
                 left = Expr::Binary(left.into(), operator, right.into());
-            } else if level == 3 {
-                match self.membership(left)? {
-                    (expr, true) => left = expr,
-                    (expr, false) => return Ok(expr),
-                }
-            } else {
+                continue;
+            }
+            if loosest > COMPARISON {
                 return Ok(left);
+            }
+            match self.membership(left)? {
+                (expr, true) => {
+                    self.link()?;
+                    left = expr;
+                }
+                (expr, false) => return Ok(expr),
             }
         }
     }
@@ -317,12 +331,12 @@ impl Parser<'_> {
             self.expect(")")?;
             Expr::In(left.into(), list)
         } else if self.word("BETWEEN") {
-            let low = self.binary(4)?;
+            let low = self.binary(COMPARISON + 1)?;
             self.expect_word("AND")?;
-            let high = self.binary(4)?;
+            let high = self.binary(COMPARISON + 1)?;
             Expr::Between(left.into(), low.into(), high.into())
         } else if self.word("LIKE") {
-            let pattern = self.binary(4)?;
+            let pattern = self.binary(COMPARISON + 1)?;
             Expr::Like(left.into(), pattern.into())
         } else {
             self.at = start;
@@ -354,7 +368,7 @@ impl Parser<'_> {
         self.depth += 1;
         // NOT binds looser than comparisons, a sign tighter than everything.
         let operand = if operator == Unary::Not {
-            self.binary(3)
+            self.binary(COMPARISON)
         } else {
             self.unary()
         };
@@ -366,9 +380,11 @@ impl Parser<'_> {
         let mut expr = self.primary()?;
         loop {
             if self.symbol(".") {
+                self.link()?;
                 let name = self.name()?;
                 expr = Expr::Member(expr.into(), Expr::Literal(name.into()).into());
             } else if self.symbol("[") {
+                self.link()?;
                 let key = self.expr()?;
                 self.expect("]")?;
                 expr = Expr::Member(expr.into(), key.into());
