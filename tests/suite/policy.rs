@@ -42,16 +42,45 @@ fn the_example_s_checked_in_policy_is_its_model_s() {
     );
 }
 
-#[tokio::test]
-async fn every_index_serves_a_query_of_the_provider() {
+/// The SQL of everything that the provider asks, as the emulator received it.
+async fn queries() -> Option<Vec<String>> {
     let backend = Backend::start().await;
     let Some(emulator) = backend.emulator() else {
         println!("skipped: only the emulator tells which queries it was asked");
+        return None;
+    };
+    ask_everything(&backend.provider().await).await;
+    let queries: Vec<String> = emulator.requests().queries.into_keys().collect();
+    assert!(queries.len() > 10, "{queries:?}");
+    Some(queries)
+}
+
+#[tokio::test]
+async fn every_query_of_the_provider_is_served_by_indexes() {
+    let Some(queries) = queries().await else {
         return;
     };
-    let provider = backend.provider().await;
-    ask_everything(&provider).await;
-    let queries: Vec<String> = emulator.requests().queries.into_keys().collect();
+    let definition = Durable::definition();
+    let policy = definition.indexing_policy();
+    for sql in queries {
+        // What stands before the condition is returned, not searched.
+        let searched = sql
+            .split_once(" WHERE ")
+            .map_or("", |(_, searched)| searched);
+        for part in searched.split("c[\"").skip(1) {
+            let name = part.split('"').next().unwrap_or_default();
+            let path = format!("/{name}/?");
+            let included = policy.included_paths.iter().any(|known| known.path == path);
+            assert!(included, "{path} is searched without an index: {sql}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_index_serves_a_query_of_the_provider() {
+    let Some(queries) = queries().await else {
+        return;
+    };
     let asks = |text: &str| queries.iter().any(|sql| sql.contains(text));
     let property = |path: &str| {
         let names = path
