@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -15,6 +15,10 @@ use tokio::task::JoinSet;
 
 use crate::fault::{Effect, Faults};
 use crate::service::{Answer, Asked, Service};
+
+/// Most bytes of a body that are kept in memory. Far above what the rules allow, so that a body a little too large is
+/// still read to its end and refused by the rule that it breaks.
+const MAX_BODY: usize = 16 * 1024 * 1024;
 
 /// What all connections share.
 #[derive(Debug)]
@@ -69,13 +73,19 @@ async fn answer(
         tokio::time::sleep(front.latency).await;
     }
     let (parts, body) = request.into_parts();
-    let body = body.collect().await.map_err(|_| Broken)?.to_bytes();
-    let asked = Asked {
+    let mut asked = Asked {
         method: parts.method,
         path: parts.uri.path().to_owned(),
         headers: parts.headers,
-        body,
+        body: Bytes::new(),
     };
+    match Limited::new(body, MAX_BODY).collect().await {
+        Ok(body) => asked.body = body.to_bytes(),
+        Err(error) if error.is::<LengthLimitError>() => {
+            return Ok(to_http(front.service.too_large(&asked)));
+        }
+        Err(_) => return Err(Broken),
+    }
     let effect = front.faults.strike(asked.kind());
     match effect {
         None => Ok(to_http(front.service.answer(&asked))),
@@ -116,4 +126,34 @@ fn to_http(answer: Answer) -> Response<Full<Bytes>> {
         }
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    use super::MAX_BODY;
+    use crate::Emulator;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_body_without_end_is_refused_and_not_kept() {
+        let emulator = Emulator::start().await.unwrap();
+        let address = emulator.endpoint().replace("http://", "").replace('/', "");
+        let answer = tokio::task::spawn_blocking(move || {
+            let mut stream = TcpStream::connect(address).unwrap();
+            // One byte above the limit: all is read when the answer comes, so nothing resets the connection.
+            let head = format!(
+                "POST /dbs/d/colls/c/docs HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+                MAX_BODY + 1
+            );
+            stream.write_all(head.as_bytes()).unwrap();
+            stream.write_all(&vec![b'x'; MAX_BODY + 1]).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        });
+        let answer = answer.await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    }
 }

@@ -119,6 +119,12 @@ impl Service {
         self.finish(asked, refusal(&error))
     }
 
+    /// Refuses a request whose body was too large to be read.
+    pub(crate) fn too_large(&self, asked: &Asked) -> Answer {
+        let error = ServiceError::too_large("Request size is too large.");
+        self.finish(asked, refusal(&error))
+    }
+
     fn carry_out(&self, asked: &Asked) -> Result<Answer, ServiceError> {
         let resource = Resource::parse(&asked.path)?;
         auth::verify(&self.key, &asked.method, &resource, &asked.headers, now())?;
