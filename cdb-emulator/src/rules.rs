@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::error::ServiceError;
+use crate::sql::value;
 
 /// Largest document and largest request.
 pub(crate) const MAX_BYTES: usize = 2 * 1024 * 1024;
@@ -72,9 +73,14 @@ pub(crate) fn partition_key(document: &Map<String, Value>, paths: &[String]) -> 
                     _ => None,
                 };
             }
-            value.cloned()
+            value.map(component)
         })
         .collect()
+}
+
+/// A component in one form, so that `1` and `1.0` are one partition.
+fn component(value: &Value) -> Value {
+    value.as_f64().map_or_else(|| value.clone(), value::number)
 }
 
 /// Reads the header `x-ms-documentdb-partitionkey`; an empty object stands for undefined.
@@ -86,6 +92,12 @@ pub(crate) fn partition_key_header(text: &str) -> Result<Vec<Option<Value>>, Ser
     })?;
     Ok(values
         .into_iter()
-        .map(|value| if value.is_object() { None } else { Some(value) })
+        .map(|value| {
+            if value.is_object() {
+                None
+            } else {
+                Some(component(&value))
+            }
+        })
         .collect())
 }

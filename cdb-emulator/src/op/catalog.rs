@@ -16,7 +16,9 @@ pub(super) fn dispatch(
     asked: &Asked,
     resource: &Resource,
 ) -> Result<Answer, ServiceError> {
-    let connection = service.store.lock();
+    let mut connection = service.store.lock();
+    // A definition that is refused half-way, or a process that dies, leaves nothing behind.
+    let connection = connection.transaction()?;
     let answer = match (resource, &asked.method) {
         (Resource::Account, &Method::GET) => Answer::json(200, &account(service)),
         (Resource::Databases, _) => databases(&connection, asked)?,
@@ -34,6 +36,7 @@ pub(super) fn dispatch(
         }
         _ => return Err(not_allowed(asked)),
     };
+    connection.commit()?;
     Ok(answer.charged(charge::read(1024)))
 }
 

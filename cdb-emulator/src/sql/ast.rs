@@ -122,19 +122,29 @@ impl Expr {
     }
 
     /// The stored path that the expression names, `/a/b`, when it is a plain path of `alias`.
+    ///
+    /// Names that a path cannot spell (a slash in them, or what JSON escapes) have none: they are evaluated, not looked
+    /// up in an index.
     pub(crate) fn path(&self, alias: &str) -> Option<String> {
         match self {
             Self::Name(name) if name == alias => Some(String::new()),
             Self::Member(parent, key) => {
                 let parent = parent.path(alias)?;
                 match &**key {
-                    Self::Literal(Value::String(name)) => Some(format!("{parent}/{name}")),
+                    Self::Literal(Value::String(name)) if is_plain(name) => {
+                        Some(format!("{parent}/{name}"))
+                    }
                     _ => None,
                 }
             }
             _ => None,
         }
     }
+}
+
+/// Whether a property's name can stand in a stored path, and in SQLite's form of one.
+pub(crate) fn is_plain(name: &str) -> bool {
+    !name.is_empty() && !name.contains(|c: char| matches!(c, '/' | '"' | '\\') || c.is_control())
 }
 
 impl Select {

@@ -1,7 +1,8 @@
-//! The language by itself: what binds how, what undefined does, and that no length brings the stack down.
+//! The language by itself: what binds how, what undefined does, and that no text brings the parser down.
 
 use std::collections::HashMap;
 
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::ast::Projection;
@@ -137,5 +138,29 @@ fn long_chains_are_answered_and_endless_ones_refused() {
     for open in ["(", "[", "NOT ", "-", "{\"a\":", "EXISTS(SELECT VALUE "] {
         let text = format!("SELECT * FROM c WHERE {}", open.repeat(20_000));
         assert_eq!(survives(text), Err(400), "{open}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_read_or_refused(text in "\\PC{0,80}") {
+        if let Err(error) = parse(&text) {
+            prop_assert_eq!(error.status, 400);
+        }
+    }
+
+    #[test]
+    fn any_mixture_of_its_words_is_read_or_refused(
+        words in prop::collection::vec(prop::sample::select(vec![
+            "SELECT", "VALUE", "*", "FROM", "c", "WHERE", "c.a", "=", "<", "AND", "OR", "NOT", "IN", "BETWEEN",
+            "LIKE", "(", ")", "[", "]", "{", "}", ",", ":", "?", "??", "'a'", "1", "1e3", "@p", "ORDER", "BY", "TOP",
+            "DISTINCT", "GROUP", "JOIN", "EXISTS", "OFFSET", "LIMIT", "COUNT(1)", ".", "-", "AS", "\"", "é",
+        ]), 0..30)
+    ) {
+        for start in ["", "SELECT * FROM c WHERE "] {
+            if let Err(error) = parse(&format!("{start}{}", words.join(" "))) {
+                prop_assert_eq!(error.status, 400);
+            }
+        }
     }
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::Container;
 use super::documents::json_path;
 use crate::error::ServiceError;
+use crate::sql::ast::is_plain;
 
 /// Creates the indexes that the policy asks for: one per included scalar path, one per composite.
 ///
@@ -18,23 +19,22 @@ pub(super) fn create(connection: &Connection, container: &Container) -> Result<(
             && let Some(path) = path.strip_suffix("/?")
             && !path.contains("[]")
         {
-            columns.push(expression(path));
+            columns.push(expression(path)?);
         }
     }
     for composite in policy["compositeIndexes"].as_array().into_iter().flatten() {
-        let paths: Vec<String> = composite
+        let paths: Result<Vec<String>, ServiceError> = composite
             .as_array()
             .into_iter()
             .flatten()
-            .filter_map(|path| {
+            .map(|path| {
                 let descending = path["order"] == "descending";
                 let direction = if descending { "DESC" } else { "ASC" };
-                Some(format!(
-                    "{} {direction}",
-                    expression(path["path"].as_str()?)
-                ))
+                let expression = expression(path["path"].as_str().unwrap_or_default())?;
+                Ok(format!("{expression} {direction}"))
             })
             .collect();
+        let paths = paths?;
         if !paths.is_empty() {
             columns.push(paths.join(", "));
         }
@@ -64,8 +64,15 @@ pub(super) fn drop_all(connection: &Connection, container: &Container) -> Result
 }
 
 /// The expression of a path, written exactly as queries write it, or SQLite would not see that they are the same.
-fn expression(policy_path: &str) -> String {
-    json_path(&unquote(policy_path))
+fn expression(policy_path: &str) -> Result<String, ServiceError> {
+    let path = unquote(policy_path);
+    let mut names = path.split('/').skip(1).peekable();
+    if names.peek().is_none() || !names.all(is_plain) {
+        return Err(ServiceError::bad_request(format!(
+            "The indexing path '{policy_path}' could not be accepted."
+        )));
+    }
+    Ok(json_path(&path))
 }
 
 /// A policy path as a plain stored path: names in quotation marks lose them.

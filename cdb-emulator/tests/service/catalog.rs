@@ -1,0 +1,75 @@
+//! Containers: what a refused definition leaves behind, and names that are awkward.
+
+use cdb_emulator::Emulator;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::account::{Account, Answer, Request};
+
+async fn define(account: &Account, id: &str, policy: Value) -> Answer {
+    let body = json!({ "id": id, "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 },
+        "indexingPolicy": policy });
+    account
+        .send(&Request {
+            method: Method::POST,
+            resource: ("colls", "dbs/db"),
+            path: "dbs/db/colls",
+            headers: &[],
+            body: Some(&body),
+        })
+        .await
+}
+
+fn indexing(path: &str) -> Value {
+    json!({ "indexingMode": "consistent", "includedPaths": [{ "path": path }],
+        "excludedPaths": [{ "path": "/*" }] })
+}
+
+#[tokio::test]
+async fn a_container_that_is_refused_is_not_there() {
+    let account = Account::start().await;
+    let refused = define(&account, "d", indexing("/a\0b/?")).await;
+    assert_eq!(refused.status, 400, "{}", refused.body);
+    let again = define(&account, "d", indexing("/a/?")).await;
+    assert_eq!(again.status, 201, "{}", again.body);
+}
+
+#[tokio::test]
+async fn awkward_property_names_are_indexed_and_found() {
+    let account = Account::with(
+        Emulator::start().await.expect("it starts"),
+        json!({ "indexingPolicy": { "indexingMode": "consistent", "excludedPaths": [{ "path": "/*" }],
+            "includedPaths": [{ "path": "/\"it's\"/?" }, { "path": "/\"a b\"/?" }, { "path": "/n/?" }] } }),
+    )
+    .await;
+    let document =
+        json!({ "id": "1", "pk": "p", "it's": 1, "a b": 2, "q\"q": 3, "back\\slash": 4, "é": 5 });
+    assert_eq!(account.create(&document).await.status, 201);
+    for condition in [
+        r#"c["it's"] = 1"#,
+        r#"c["a b"] = 2"#,
+        r#"c["q\"q"] = 3"#,
+        r#"c["back\\slash"] = 4"#,
+        r#"c["é"] = 5"#,
+    ] {
+        let sql = format!("SELECT VALUE c.id FROM c WHERE {condition}");
+        let headers = [("x-ms-documentdb-partitionkey", r#"["p"]"#)];
+        let found = account.query(&headers, &sql, json!([])).await;
+        assert_eq!(found.status, 200, "{condition}: {}", found.body);
+        assert_eq!(found.documents(), [json!("1")], "{condition}");
+    }
+}
+
+#[tokio::test]
+async fn a_number_is_one_partition_however_it_is_written() {
+    let account = Account::start().await;
+    let document = json!({ "id": "1", "pk": 1.0 });
+    let headers = [("x-ms-documentdb-partitionkey", "[1]")];
+    let created = account.post(&headers, &document).await;
+    assert_eq!(created.status, 201, "{}", created.body);
+    let headers = [("x-ms-documentdb-partitionkey", "[1.0]")];
+    let found = account
+        .query(&headers, "SELECT VALUE c.id FROM c", json!([]))
+        .await;
+    assert_eq!(found.documents(), [json!("1")]);
+}
