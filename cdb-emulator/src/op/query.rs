@@ -53,6 +53,12 @@ pub(super) fn query(
     asked: &Asked,
     (db, coll): (&str, &str),
 ) -> Result<Answer, ServiceError> {
+    if flag(&asked.headers, "x-ms-cosmos-is-query-plan-request") {
+        // Documents in place of a plan would be taken for one.
+        return Err(ServiceError::bad_request(
+            "Query plan requests are not supported by this emulator; ask each physical partition.",
+        ));
+    }
     let sent: Sent = serde_json::from_slice(&asked.body)?;
     service.note_query(&sent.query);
     let select = sql::parse(&sent.query)?;
