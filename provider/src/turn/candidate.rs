@@ -47,6 +47,9 @@ impl From<&OrchestratorItem> for InstanceCandidate {
     }
 }
 
+/// How long a fetch without patience sleeps between two looks at a try that is still going on.
+const UNDECIDED_PAUSE: Duration = Duration::from_millis(5);
+
 /// Implements `Provider::fetch_orchestration_item`.
 pub(crate) async fn fetch(
     inner: &Inner,
@@ -56,8 +59,14 @@ pub(crate) async fn fetch(
 ) -> Result<Option<(OrchestrationItem, String, u32)>, ProviderError> {
     let mut waiter = inner.orchestrations.wait(patience);
     while let Some(candidate) = waiter.next(|_| true, || poll(inner)).await? {
-        let Some(claim) = Claim::try_new(inner, &candidate.instance_id, lock_timeout, filter)
-        else {
+        let id = &candidate.instance_id;
+        let mut claim = Claim::try_new(inner, id, lock_timeout, filter);
+        // Who looks once wants to know. Another try in this process is no answer yet: it may be dropped.
+        while claim.is_none() && patience.is_zero() && inner.turns.is_undecided(id) {
+            tokio::time::sleep(UNDECIDED_PAUSE).await;
+            claim = Claim::try_new(inner, id, lock_timeout, filter);
+        }
+        let Some(claim) = claim else {
             continue;
         };
         if let Some(fetched) = attempt(inner, &claim, &candidate, filter, lock_timeout).await? {

@@ -68,6 +68,8 @@ struct Busy {
     until: Timestamp,
     /// Which claim this is, so that a late release does not remove a newer one.
     claim: u64,
+    /// The lock is won; before, the claim is a try.
+    locked: bool,
     /// Somebody asked for the instance meanwhile.
     wanted: bool,
 }
@@ -109,6 +111,7 @@ impl TurnTable {
         let busy = Busy {
             until,
             claim,
+            locked: false,
             wanted: false,
         };
         state.busy.insert(instance_id.to_owned(), busy);
@@ -134,7 +137,14 @@ impl TurnTable {
             && busy.claim == claim
         {
             busy.until = until;
+            busy.locked = true;
         }
+    }
+
+    /// Whether a try of the instance is going on in this process, of which nobody knows how it will end.
+    pub(crate) fn is_undecided(&self, instance_id: &str) -> bool {
+        let state = self.state();
+        state.busy.get(instance_id).is_some_and(|busy| !busy.locked)
     }
 
     /// Nobody here looks at the instance before `until`, unless it is only `pinned` to a version that they support.
