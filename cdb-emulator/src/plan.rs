@@ -17,8 +17,6 @@ pub(crate) struct Pushdown {
     pub(crate) parameters: Vec<Sql>,
     /// The sort, when the store can do it, with the key as the last resort.
     pub(crate) order: Option<String>,
-    /// Indexed predicates that were found, for the charge.
-    pub(crate) indexed: usize,
 }
 
 /// The gateway answers without a merge only: everything that needs one is refused across partitions, whether there
@@ -83,16 +81,11 @@ pub(crate) fn sort_is_indexed(select: &Select, policy: &Value) -> Result<(), Ser
 
 /// Finds what the store can answer. Conditions here may let too much through, never too little: SQLite compares across
 /// types where the service says undefined, so every row is judged again.
-pub(crate) fn pushdown(
-    select: &Select,
-    policy: &Value,
-    parameters: &HashMap<String, Value>,
-) -> Pushdown {
+pub(crate) fn pushdown(select: &Select, parameters: &HashMap<String, Value>) -> Pushdown {
     let mut found = Pushdown {
         condition: "1".to_owned(),
         parameters: Vec::new(),
         order: None,
-        indexed: 0,
     };
     if !select.joins.is_empty() {
         return found;
@@ -104,9 +97,6 @@ pub(crate) fn pushdown(
                 found.condition.push_str(" AND ");
                 found.condition.push_str(&condition);
                 found.parameters.extend(values);
-                if is_included(policy, &path) {
-                    found.indexed += 1;
-                }
                 if matches!(expr, Expr::Binary(_, Binary::Equal, _)) {
                     fixed.push(path);
                 }
@@ -247,7 +237,7 @@ mod tests {
         let parameters =
             HashMap::from([("@t".to_owned(), json!("q")), ("@n".to_owned(), json!(10))]);
         let select = sql::parse(sql).unwrap();
-        let plan = pushdown(&select, container.policy(), &parameters);
+        let plan = pushdown(&select, &parameters);
         let text = format!(
             "EXPLAIN QUERY PLAN SELECT pk, id, body FROM document_{} WHERE {} ORDER BY {}",
             container.number,

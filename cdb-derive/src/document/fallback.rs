@@ -90,7 +90,7 @@ fn key_stubs(model: &DocumentModel, private: &TokenStream) -> TokenStream {
     let types = fields.iter().map(|field| &field.ty);
     quote! {
         #[automatically_derived]
-        #[allow(dead_code)]
+        #[allow(dead_code, reason = "a stub is there for whoever uses the type")]
         impl #key {
             #[doc(hidden)]
             #vis fn new(#(#idents: impl #private::Into<#types>),*) -> Self {

@@ -70,7 +70,7 @@ pub(super) fn query(
     let connection = service.store.lock();
     let container = Container::find(&connection, db, coll)?;
     plan::sort_is_indexed(&select, container.policy())?;
-    let mut pushdown = plan::pushdown(&select, container.policy(), &parameters);
+    let mut pushdown = plan::pushdown(&select, &parameters);
     let range = restrict(asked, &container, &select, &mut pushdown)?;
     let continuation = continuation(asked)?;
     let run = Run {

@@ -22,10 +22,7 @@ pub(crate) async fn abandon(
     delay: Option<Duration>,
     ignore_attempt: bool,
 ) -> Result<(), ProviderError> {
-    let shared = inner
-        .turns
-        .get(token)
-        .ok_or_else(|| lock_lost(ABANDON, "this process holds no such lock"))?;
+    let shared = inner.turns.get(ABANDON, token)?;
     let mut turn = shared.lock().await;
     if turn.ended {
         return Err(lock_lost(ABANDON, "the turn has ended"));

@@ -46,10 +46,7 @@ pub(crate) async fn commit(
     token: &str,
     result: TurnResult,
 ) -> Result<(), ProviderError> {
-    let shared = inner
-        .turns
-        .get(token)
-        .ok_or_else(|| lock_lost(ACK, "this process holds no such lock"))?;
+    let shared = inner.turns.get(ACK, token)?;
     let mut turn = shared.lock().await;
     let now = inner.container.now();
     if !turn.holds(now) {

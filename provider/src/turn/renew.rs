@@ -18,10 +18,7 @@ pub(crate) async fn renew(
     token: &str,
     extend_for: Duration,
 ) -> Result<(), ProviderError> {
-    let shared = inner
-        .turns
-        .get(token)
-        .ok_or_else(|| lock_lost(RENEW, "this process holds no such lock"))?;
+    let shared = inner.turns.get(RENEW, token)?;
     let mut turn = shared.lock().await;
     let now = inner.container.now();
     if !turn.holds(now) {

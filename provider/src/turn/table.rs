@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cdb_model::{ETag, Stored, Timestamp};
+use duroxide::providers::ProviderError;
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::documents::{Instance, OrchestratorItem};
+use crate::error::lock_lost;
 use crate::kv::KvState;
 
 /// What a lock holder knows about the instance since the lock was taken.
@@ -190,9 +192,17 @@ impl TurnTable {
             .insert(token, Arc::new(AsyncMutex::new(turn)));
     }
 
-    /// The turn of a lock token.
-    pub(crate) fn get(&self, token: &str) -> Option<SharedTurn> {
-        self.state().turns.get(token).cloned()
+    /// The turn of a lock token, for `operation`.
+    ///
+    /// # Errors
+    /// When this process holds no such lock.
+    pub(crate) fn get(
+        &self,
+        operation: &'static str,
+        token: &str,
+    ) -> Result<SharedTurn, ProviderError> {
+        let held = self.state().turns.get(token).cloned();
+        held.ok_or_else(|| lock_lost(operation, "this process holds no such lock"))
     }
 
     /// The turn is over, whatever its end.

@@ -18,10 +18,7 @@ pub(crate) async fn abandon(
     delay: Option<Duration>,
     ignore_attempt: bool,
 ) -> Result<(), ProviderError> {
-    let shared = inner
-        .work
-        .get(token)
-        .ok_or_else(|| lock_lost(ABANDON, "this process holds no such lock"))?;
+    let shared = inner.work.get(ABANDON, token)?;
     let mut lock = shared.lock().await;
     if lock.ended {
         return Err(lock_lost(ABANDON, "the activity has ended"));

@@ -34,10 +34,7 @@ pub(crate) async fn ack(
     token: &str,
     completion: Option<WorkItem>,
 ) -> Result<(), ProviderError> {
-    let shared = inner
-        .work
-        .get(token)
-        .ok_or_else(|| lock_lost(ACK, "this process holds no such lock"))?;
+    let shared = inner.work.get(ACK, token)?;
     let mut lock = shared.lock().await;
     let now = inner.container.now();
     if !lock.holds(now) {

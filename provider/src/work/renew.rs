@@ -19,10 +19,7 @@ pub(crate) async fn renew(
     token: &str,
     extend_for: Duration,
 ) -> Result<(), ProviderError> {
-    let shared = inner
-        .work
-        .get(token)
-        .ok_or_else(|| lock_lost(RENEW, "this process holds no such lock"))?;
+    let shared = inner.work.get(RENEW, token)?;
     let mut lock = shared.lock().await;
     let now = inner.container.now();
     if !lock.holds(now) {

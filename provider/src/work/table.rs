@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cdb_model::{ETag, ItemId, Stored, Timestamp};
+use duroxide::providers::ProviderError;
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::documents::WorkerItem;
+use crate::error::lock_lost;
 
 /// An activity that this process has locked.
 #[derive(Debug)]
@@ -88,9 +90,17 @@ impl WorkTable {
         state.locks.insert(token, Arc::new(AsyncMutex::new(lock)));
     }
 
-    /// The lock of a token.
-    pub(crate) fn get(&self, token: &str) -> Option<SharedLock> {
-        self.state().locks.get(token).cloned()
+    /// The lock of a token, for `operation`.
+    ///
+    /// # Errors
+    /// When this process holds no such lock.
+    pub(crate) fn get(
+        &self,
+        operation: &'static str,
+        token: &str,
+    ) -> Result<SharedLock, ProviderError> {
+        let held = self.state().locks.get(token).cloned();
+        held.ok_or_else(|| lock_lost(operation, "this process holds no such lock"))
     }
 
     /// The lock now holds until `until`.
