@@ -32,12 +32,49 @@ pub enum EmulatorError {
     /// The key is no base64.
     #[error("the emulator's key is no base64")]
     Key,
+    /// Another process, or another emulator of this one, has the directory.
+    #[error(
+        "the data directory {} is in use; stop the emulator that runs on it, or choose another directory",
+        .directory.display()
+    )]
+    InUse {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// The directory was written by a newer version. It was not touched.
+    #[error(
+        "the data directory {} has form {found} and this emulator knows forms up to {known}; start the newer \
+         emulator that wrote it, or choose another directory",
+        .directory.display()
+    )]
+    Newer {
+        /// The directory.
+        directory: PathBuf,
+        /// The form of its data.
+        found: i64,
+        /// The newest form that this version knows.
+        known: i64,
+    },
     /// The directory cannot hold the data.
     #[error("cannot keep data: {reason}")]
     Storage {
-        /// What went wrong.
+        /// What went wrong, and what to do about it.
         reason: String,
     },
+}
+
+impl EmulatorError {
+    pub(crate) fn storage(reason: impl std::fmt::Display) -> Self {
+        Self::Storage {
+            reason: reason.to_string(),
+        }
+    }
+}
+
+impl From<rusqlite::Error> for EmulatorError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::storage(error)
+    }
 }
 
 /// How the emulator is to be started.
@@ -92,12 +129,7 @@ impl EmulatorBuilder {
     /// When the port is taken, the key is no base64, or the directory cannot be used.
     pub async fn start(self) -> Result<Emulator, EmulatorError> {
         let key_bytes = STANDARD.decode(&self.key).map_err(|_| EmulatorError::Key)?;
-        let storage = |reason: String| EmulatorError::Storage { reason };
-        if let Some(directory) = &self.directory {
-            std::fs::create_dir_all(directory).map_err(|error| storage(error.to_string()))?;
-        }
-        let store =
-            Store::open(self.directory.as_deref()).map_err(|error| storage(error.to_string()))?;
+        let store = Store::open(self.directory.as_deref())?;
         let listen = |source| EmulatorError::Listen {
             port: self.port,
             source,
@@ -107,7 +139,12 @@ impl EmulatorBuilder {
             .map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
         let front = Arc::new(Front {
-            service: Service::new(store, key_bytes, self.physical_partitions, address),
+            service: Arc::new(Service::new(
+                store,
+                key_bytes,
+                self.physical_partitions,
+                address,
+            )),
             faults: Faults::default(),
             latency: self.latency,
         });
@@ -186,5 +223,7 @@ impl Emulator {
 impl Drop for Emulator {
     fn drop(&mut self) {
         self.server.abort();
+        // Who starts another one on the same directory in the next line finds it free.
+        self.front.service.store.close();
     }
 }

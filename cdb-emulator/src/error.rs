@@ -85,6 +85,11 @@ impl ServiceError {
         )
     }
 
+    /// Something here is broken, not the request.
+    pub(crate) fn internal(cause: impl std::fmt::Display) -> Self {
+        Self::new(500, 0, "InternalServerError", cause.to_string())
+    }
+
     pub(crate) fn body(&self) -> Vec<u8> {
         json!({ "code": self.code, "message": self.message })
             .to_string()
@@ -94,7 +99,7 @@ impl ServiceError {
 
 impl From<rusqlite::Error> for ServiceError {
     fn from(error: rusqlite::Error) -> Self {
-        Self::new(500, 0, "InternalServerError", format!("storage: {error}"))
+        Self::internal(format_args!("storage: {error}"))
     }
 }
 

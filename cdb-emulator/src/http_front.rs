@@ -23,7 +23,7 @@ const MAX_BODY: usize = 16 * 1024 * 1024;
 /// What all connections share.
 #[derive(Debug)]
 pub(crate) struct Front {
-    pub(crate) service: Service,
+    pub(crate) service: Arc<Service>,
     pub(crate) faults: Faults,
     pub(crate) latency: Duration,
 }
@@ -87,16 +87,17 @@ async fn answer(
         Err(_) => return Err(Broken),
     }
     let effect = front.faults.strike(asked.kind());
+    let asked = Arc::new(asked);
     match effect {
-        None => Ok(to_http(front.service.answer(&asked))),
+        None => Ok(to_http(front.service.answer(&asked).await)),
         Some(Effect::DropRequest) => Err(Broken),
         Some(Effect::DropAnswer) => {
-            front.service.answer(&asked);
+            front.service.answer(&asked).await;
             Err(Broken)
         }
         Some(Effect::Delay(delay)) => {
             tokio::time::sleep(delay).await;
-            Ok(to_http(front.service.answer(&asked)))
+            Ok(to_http(front.service.answer(&asked).await))
         }
         Some(Effect::Status {
             status,
@@ -109,7 +110,7 @@ async fn answer(
             retry_after_ms,
         ))),
         Some(Effect::StatusAfterEffect { status }) => {
-            front.service.answer(&asked);
+            front.service.answer(&asked).await;
             Ok(to_http(front.service.refuse(&asked, status, 0, None)))
         }
     }

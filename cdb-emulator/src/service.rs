@@ -1,7 +1,7 @@
 //! Requests to answers, without sockets.
 
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use http::{HeaderMap, Method};
 use crate::error::ServiceError;
 use crate::observe::{Answered, OperationKind, RequestLog};
 use crate::route::{self, Resource, header};
-use crate::store::Store;
+use crate::store::{Lane, Store};
 use crate::{auth, op};
 
 /// A request as it came in.
@@ -98,12 +98,10 @@ impl Service {
         }
     }
 
-    /// Answers a request.
-    pub(crate) fn answer(&self, asked: &Asked) -> Answer {
-        let answer = self
-            .carry_out(asked)
-            .unwrap_or_else(|error| refusal(&error));
-        self.finish(asked, answer)
+    /// Answers a request. What it has written is kept when this returns, and also when nobody waits for it any more.
+    pub(crate) async fn answer(self: &Arc<Self>, asked: &Arc<Asked>) -> Answer {
+        let answer = self.carry_out(asked).await;
+        self.finish(asked, answer.unwrap_or_else(|error| refusal(&error)))
     }
 
     /// Refuses a request because a fault says so.
@@ -125,10 +123,17 @@ impl Service {
         self.finish(asked, refusal(&error))
     }
 
-    fn carry_out(&self, asked: &Asked) -> Result<Answer, ServiceError> {
+    async fn carry_out(self: &Arc<Self>, asked: &Arc<Asked>) -> Result<Answer, ServiceError> {
         let resource = Resource::parse(&asked.path)?;
         auth::verify(&self.key, &asked.method, &resource, &asked.headers, now())?;
-        op::dispatch(self, asked, &resource)
+        let lane = match route::kind(&asked.method, &resource, &asked.headers) {
+            OperationKind::Read => Lane::Glance,
+            OperationKind::Query | OperationKind::Feed => Lane::Scan,
+            _ => Lane::Write,
+        };
+        let (service, asked) = (self.clone(), asked.clone());
+        let work = move || op::dispatch(&service, &asked, &resource);
+        self.store.run(lane, work).await
     }
 
     fn finish(&self, asked: &Asked, answer: Answer) -> Answer {

@@ -81,7 +81,7 @@ pub(super) fn transactional(
 ) -> Result<Answer, ServiceError> {
     let operations = read(asked)?;
     let mut connection = service.store.lock();
-    let transaction = connection.transaction()?;
+    let transaction = connection.savepoint()?;
     let container = Container::find(&transaction, db, coll)?;
     let place = Place {
         connection: &transaction,
@@ -169,7 +169,7 @@ pub(super) fn bulk(
     let mut results = Vec::with_capacity(operations.len());
     let mut total = 0.0;
     for sent in operations {
-        let transaction = connection.transaction()?;
+        let transaction = connection.savepoint()?;
         match one(&transaction, &container, &range.id, sent) {
             Ok(outcome) => {
                 transaction.commit()?;

@@ -18,7 +18,7 @@ pub(super) fn dispatch(
 ) -> Result<Answer, ServiceError> {
     let mut connection = service.store.lock();
     // A definition that is refused half-way, or a process that dies, leaves nothing behind.
-    let connection = connection.transaction()?;
+    let connection = connection.savepoint()?;
     let answer = match (resource, &asked.method) {
         (Resource::Account, &Method::GET) => Answer::json(200, &account(service)),
         (Resource::Databases, _) => databases(&connection, asked)?,

@@ -22,7 +22,7 @@ pub(super) fn feed(
     asked: &Asked,
     (db, coll): (&str, &str),
 ) -> Result<Answer, ServiceError> {
-    let connection = service.store.lock();
+    let connection = service.store.read()?;
     let container = Container::find(&connection, db, coll)?;
     let changes_only = header(&asked.headers, "a-im").is_some();
     let scope = scope(asked, &container)?;

@@ -54,30 +54,38 @@ fn carry_out(
     (db, coll): (&str, &str),
     operation: Operation,
 ) -> Result<Answer, ServiceError> {
+    if matches!(operation, Operation::Read(..)) {
+        let connection = service.store.read()?;
+        let lsn = catalog::last_lsn(&connection)?;
+        return apply(&connection, asked, (db, coll), operation, lsn);
+    }
     let mut connection = service.store.lock();
-    let transaction = connection.transaction()?;
-    let container = Container::find(&transaction, db, coll)?;
-    let reads = matches!(operation, Operation::Read(..));
-    let place = Place {
-        connection: &transaction,
-        container: &container,
-        partition_key: partition_key(&asked.headers, &container)?,
-        lsn: lsn(&transaction, reads)?,
-        now: now_secs(),
-    };
-    let outcome = place.apply(operation)?;
-    let token = session_token(&container, &place);
-    transaction.commit()?;
-    Ok(answer(asked, outcome, reads).with("x-ms-session-token", token))
+    let savepoint = connection.savepoint()?;
+    let lsn = catalog::next_lsn(&savepoint)?;
+    let answer = apply(&savepoint, asked, (db, coll), operation, lsn)?;
+    savepoint.commit()?;
+    Ok(answer)
 }
 
-/// The number for a write, or the last one for a read.
-pub(super) fn lsn(connection: &Connection, reads: bool) -> Result<i64, ServiceError> {
-    if reads {
-        catalog::last_lsn(connection)
-    } else {
-        catalog::next_lsn(connection)
-    }
+fn apply(
+    connection: &Connection,
+    asked: &Asked,
+    (db, coll): (&str, &str),
+    operation: Operation,
+    lsn: i64,
+) -> Result<Answer, ServiceError> {
+    let container = Container::find(connection, db, coll)?;
+    let place = Place {
+        connection,
+        container: &container,
+        partition_key: partition_key(&asked.headers, &container)?,
+        lsn,
+        now: now_secs(),
+    };
+    let reads = matches!(operation, Operation::Read(..));
+    let outcome = place.apply(operation)?;
+    let token = session_token(&container, &place);
+    Ok(answer(asked, outcome, reads).with("x-ms-session-token", token))
 }
 
 fn answer(asked: &Asked, outcome: Outcome, reads: bool) -> Answer {

@@ -67,7 +67,7 @@ pub(super) fn query(
         .into_iter()
         .map(|parameter| (parameter.name, parameter.value))
         .collect();
-    let connection = service.store.lock();
+    let connection = service.store.read()?;
     let container = Container::find(&connection, db, coll)?;
     plan::sort_is_indexed(&select, container.policy())?;
     let mut pushdown = plan::pushdown(&select, &parameters);

@@ -1,50 +1,115 @@
 //! What is kept: SQLite, in memory or in a directory.
 //!
 //! One table per container, one row per document, and one SQLite index per index of the container's policy, so that what
-//! the policy does not serve is slow here too. Acknowledged writes survive the death of the process (write-ahead log);
-//! a loss of power can cost the last moments.
+//! the policy does not serve is slow here too. In a directory, a write is acknowledged when the log that holds it is on
+//! the disk (`synchronous=FULL`), so it survives the death of the process and the loss of power.
 
 pub(crate) mod catalog;
 mod documents;
+mod home;
 pub(crate) mod indexes;
+mod readers;
+mod write_queue;
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::Connection;
 
+use self::home::Home;
+use self::readers::{ReadConnection, Readers};
+use self::write_queue::WriteQueue;
+use crate::EmulatorError;
 use crate::error::ServiceError;
 
 pub(crate) use catalog::{Container, Database};
 pub(crate) use documents::{StoredDocument, json_path};
 
-/// The whole store. One connection: SQLite writes one at a time anyway, and reads here take microseconds.
+/// Prepared statements that a connection keeps.
+const STATEMENTS: usize = 256;
+
+/// What a piece of work does with the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Looks at a row or two.
+    Glance,
+    /// Reads as many rows as it takes.
+    Scan,
+    /// Writes, or may write.
+    Write,
+}
+
+/// The whole store. One thread writes, since SQLite writes one at a time anyway. In a directory, readers have
+/// connections of their own and see what is committed; in memory all work shares one connection and the writer's thread.
 #[derive(Debug)]
 pub(crate) struct Store {
-    connection: Mutex<Connection>,
+    connection: Arc<Mutex<Connection>>,
+    queue: WriteQueue,
+    readers: Option<Readers>,
+    /// Given up last, when nothing can write any more.
+    home: Option<Home>,
 }
 
 impl Store {
     /// Opens a store, in memory when there is no directory.
-    pub(crate) fn open(directory: Option<&Path>) -> Result<Self, ServiceError> {
-        let connection = match directory {
+    pub(crate) fn open(directory: Option<&Path>) -> Result<Self, EmulatorError> {
+        let home = directory.map(Home::claim).transpose()?;
+        let connection = match &home {
             None => Connection::open_in_memory()?,
-            Some(directory) => Connection::open(directory.join("cosmos.sqlite"))?,
+            Some(home) => home.open()?,
         };
-        connection.pragma_update(None, "journal_mode", "WAL")?;
-        connection.pragma_update(None, "synchronous", "NORMAL")?;
-        connection.set_prepared_statement_cache_capacity(256);
-        catalog::create(&connection)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        catalog::create(&connection).map_err(|error| EmulatorError::storage(error.message))?;
+        let connection = Arc::new(Mutex::new(connection));
         Ok(Self {
-            connection: Mutex::new(connection),
+            queue: WriteQueue::start(connection.clone(), home.is_some())?,
+            connection,
+            readers: home.as_ref().map(|home| Readers::new(home.file())),
+            home,
         })
     }
 
-    /// The connection, for one request.
+    /// Carries out work that uses the store, where it waits for nobody who runs on this thread. Work that writes has
+    /// been committed when this returns.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        lane: Lane,
+        work: impl FnOnce() -> Result<T, ServiceError> + Send + 'static,
+    ) -> Result<T, ServiceError> {
+        match (lane, &self.readers) {
+            (Lane::Write, _) | (_, None) => self.queue.run(work).await,
+            (Lane::Glance, Some(_)) => work(),
+            (Lane::Scan, Some(readers)) => readers.run(work).await,
+        }
+    }
+
+    /// The connection that writes.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Connection> {
-        // A request that panicked has rolled its transaction back.
+        // Work that panicked has rolled its savepoint back.
         self.connection
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection to read from: one moment of the store, until it is dropped.
+    pub(crate) fn read(&self) -> Result<ReadConnection<'_>, ServiceError> {
+        match &self.readers {
+            None => Ok(ReadConnection::Shared(self.lock())),
+            Some(readers) => readers.take(),
+        }
+    }
+
+    /// Ends the writer after what it has begun, and lets another process have the directory.
+    pub(crate) fn close(&self) {
+        self.queue.close();
+        if let Some(home) = &self.home {
+            home.release();
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.close();
     }
 }
