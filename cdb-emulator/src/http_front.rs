@@ -9,12 +9,13 @@ use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::fault::{Effect, Faults};
+use crate::fault::{Effect, Faults, Strike};
 use crate::service::{Answer, Asked, Service};
+use crate::tls::Security;
 
 /// Most bytes of a body that are kept in memory. Far above what the rules allow, so that a body a little too large is
 /// still read to its end and refused by the rule that it breaks.
@@ -25,16 +26,25 @@ const MAX_BODY: usize = 16 * 1024 * 1024;
 pub(crate) struct Front {
     pub(crate) service: Arc<Service>,
     pub(crate) faults: Faults,
-    pub(crate) latency: Duration,
+    pub(crate) security: Security,
 }
 
-/// Accepts connections until it is aborted, which ends the connections too.
-pub(crate) async fn serve(listener: TcpListener, front: Arc<Front>) {
+/// Accepts connections until it is told to stop, and then lets every request that has begun be answered. Aborting it
+/// ends the connections too.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    front: Arc<Front>,
+    mut stop: watch::Receiver<bool>,
+) {
     let mut connections = JoinSet::new();
     loop {
-        match listener.accept().await {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = stopped(&mut stop) => break,
+        };
+        match accepted {
             Ok((stream, _)) => {
-                connections.spawn(connection(stream, front.clone()));
+                connections.spawn(connection(stream, front.clone(), stop.clone()));
             }
             Err(error) => {
                 tracing::warn!(%error, "connection was not accepted");
@@ -43,18 +53,36 @@ pub(crate) async fn serve(listener: TcpListener, front: Arc<Front>) {
         }
         while connections.try_join_next().is_some() {}
     }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
 }
 
-async fn connection(stream: TcpStream, front: Arc<Front>) {
+/// Ends when the server is to stop, and also when nobody is left to tell.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // An error says that the sender is gone, which is as good a reason.
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+async fn connection(stream: TcpStream, front: Arc<Front>, mut stop: watch::Receiver<bool>) {
     // Without it, small answers wait for acknowledgements of earlier ones.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY cannot be set");
     }
+    let stream = match front.security.accept(stream).await {
+        Ok(stream) => stream,
+        Err(error) => return tracing::debug!(%error, "no TLS"),
+    };
     let service = service_fn(|request| answer(front.clone(), request));
-    let served = http1::Builder::new()
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
-    if let Err(error) = served {
+    let served = http1::Builder::new().serve_connection(stream, service);
+    tokio::pin!(served);
+    let ended = tokio::select! {
+        ended = served.as_mut() => ended,
+        () = stopped(&mut stop) => {
+            served.as_mut().graceful_shutdown();
+            served.await
+        }
+    };
+    if let Err(error) = ended {
         // Also what a fault that breaks the connection looks like.
         tracing::debug!(%error, "connection ended");
     }
@@ -69,9 +97,6 @@ async fn answer(
     front: Arc<Front>,
     request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Broken> {
-    if !front.latency.is_zero() {
-        tokio::time::sleep(front.latency).await;
-    }
     let (parts, body) = request.into_parts();
     let mut asked = Asked {
         method: parts.method,
@@ -86,18 +111,16 @@ async fn answer(
         }
         Err(_) => return Err(Broken),
     }
-    let effect = front.faults.strike(asked.kind());
+    let Strike { delay, effect } = front.faults.strike(asked.kind());
+    if !delay.is_zero() {
+        tokio::time::sleep(delay).await;
+    }
     let asked = Arc::new(asked);
     match effect {
-        None => Ok(to_http(front.service.answer(&asked).await)),
         Some(Effect::DropRequest) => Err(Broken),
         Some(Effect::DropAnswer) => {
             front.service.answer(&asked).await;
             Err(Broken)
-        }
-        Some(Effect::Delay(delay)) => {
-            tokio::time::sleep(delay).await;
-            Ok(to_http(front.service.answer(&asked).await))
         }
         Some(Effect::Status {
             status,
@@ -112,6 +135,10 @@ async fn answer(
         Some(Effect::StatusAfterEffect { status }) => {
             front.service.answer(&asked).await;
             Ok(to_http(front.service.refuse(&asked, status, 0, None)))
+        }
+        // The delay has been waited for already.
+        None | Some(Effect::Pass | Effect::Delay(_)) => {
+            Ok(to_http(front.service.answer(&asked).await))
         }
     }
 }

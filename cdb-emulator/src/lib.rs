@@ -12,6 +12,7 @@
 //! ```
 
 mod auth;
+mod builder;
 mod charge;
 mod emulator;
 mod epk;
@@ -26,9 +27,11 @@ mod rules;
 mod service;
 mod sql;
 mod store;
+mod tls;
 
-pub use emulator::{Emulator, EmulatorBuilder, EmulatorError};
-pub use fault::{Effect, Fault};
+pub use builder::{EmulatorBuilder, EmulatorError};
+pub use emulator::Emulator;
+pub use fault::{Effect, Fault, Latency};
 pub use observe::{OperationKind, RequestLog};
 
 /// The key that every emulator of Cosmos DB uses. It is published and protects nothing.

@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The kind of an operation, as it is billed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+use serde::{Deserialize, Serialize};
+
+/// The kind of an operation, as it is billed. In JSON its name in lower case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum OperationKind {
     /// Read of one document by its id.
@@ -50,7 +53,8 @@ impl fmt::Display for OperationKind {
 }
 
 /// Requests since the start, or since the last reset.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct RequestLog {
     /// How many requests of each kind were answered.
     pub counts: BTreeMap<OperationKind, u64>,

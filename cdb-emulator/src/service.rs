@@ -1,6 +1,5 @@
 //! Requests to answers, without sockets.
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -76,24 +75,29 @@ impl Answer {
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) store: Store,
-    key: Vec<u8>,
-    pub(crate) physical_partitions: u32,
-    pub(crate) address: SocketAddr,
+    pub(crate) settings: Settings,
     pub(crate) log: Mutex<RequestLog>,
 }
 
+/// What the account is like.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Settings {
+    /// The decoded account key.
+    pub(crate) key: Vec<u8>,
+    /// How many physical partitions a new container gets.
+    pub(crate) physical_partitions: u32,
+    /// Request units per second of a container whose creator says nothing; unlimited when `None`.
+    #[expect(dead_code, reason = "read by the rules of throughput")]
+    pub(crate) throughput: Option<u32>,
+    /// Where clients reach the account.
+    pub(crate) endpoint: String,
+}
+
 impl Service {
-    pub(crate) fn new(
-        store: Store,
-        key: Vec<u8>,
-        physical_partitions: u32,
-        address: SocketAddr,
-    ) -> Self {
+    pub(crate) fn new(store: Store, settings: Settings) -> Self {
         Self {
             store,
-            key,
-            physical_partitions,
-            address,
+            settings,
             log: Mutex::default(),
         }
     }
@@ -125,7 +129,8 @@ impl Service {
 
     async fn carry_out(self: &Arc<Self>, asked: &Arc<Asked>) -> Result<Answer, ServiceError> {
         let resource = Resource::parse(&asked.path)?;
-        auth::verify(&self.key, &asked.method, &resource, &asked.headers, now())?;
+        let key = &self.settings.key;
+        auth::verify(key, &asked.method, &resource, &asked.headers, now())?;
         let lane = match route::kind(&asked.method, &resource, &asked.headers) {
             OperationKind::Read => Lane::Glance,
             OperationKind::Query | OperationKind::Feed => Lane::Scan,

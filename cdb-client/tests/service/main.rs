@@ -10,3 +10,4 @@ mod faults;
 mod feed;
 mod queries;
 mod shop;
+mod tls;

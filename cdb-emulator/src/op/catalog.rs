@@ -76,7 +76,7 @@ fn containers(
         }
         Method::POST => {
             let definition = serde_json::from_slice(&asked.body)?;
-            let ranges = service.physical_partitions;
+            let ranges = service.settings.physical_partitions;
             let created = Container::create(connection, database, definition, ranges, now_secs())?;
             Ok(Answer::json(201, &created.to_json()).with("etag", created.etag))
         }
@@ -124,7 +124,7 @@ fn container(
 
 fn account(service: &Service) -> Value {
     let location = json!([{
-        "name": "Local", "databaseAccountEndpoint": format!("http://{}/", service.address),
+        "name": "Local", "databaseAccountEndpoint": service.settings.endpoint,
     }]);
     json!({
         "_self": "", "id": "emulator", "_rid": "emulator", "media": "//media/", "addresses": "//addresses/",

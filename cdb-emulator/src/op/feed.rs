@@ -119,6 +119,7 @@ mod tests {
     use super::*;
     use crate::op::dispatch;
     use crate::route::Resource;
+    use crate::service::Settings;
     use crate::store::Store;
 
     fn ask(service: &Service, method: Method, body: &Value, headers: &[(&str, &str)]) -> Answer {
@@ -144,7 +145,7 @@ mod tests {
     /// Ten writes of partition `q`, then one of partition `p`.
     fn filled() -> Service {
         let store = Store::open(None).unwrap();
-        let service = Service::new(store, Vec::new(), 1, ([127, 0, 0, 1], 0).into());
+        let service = Service::new(store, Settings::default());
         ask(&service, Method::POST, &json!({ "id": "d" }), &[]);
         let container = json!({ "id": "c", "partitionKey": { "paths": ["/pk"] } });
         ask(&service, Method::POST, &container, &[]);

@@ -24,7 +24,10 @@ impl Home {
     /// Makes the directory and keeps other processes out of it.
     pub(super) fn claim(directory: &Path) -> Result<Self, EmulatorError> {
         let failed = |path: &Path, error| {
-            EmulatorError::storage(format_args!("{}: {error}", path.display()))
+            EmulatorError::storage(format_args!(
+                "{}: {error}; choose a directory that this user may write",
+                path.display()
+            ))
         };
         std::fs::create_dir_all(directory).map_err(|error| failed(directory, error))?;
         let path = directory.join("cosmos.lock");

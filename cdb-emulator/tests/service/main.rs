@@ -5,3 +5,6 @@ mod catalog;
 mod documents;
 mod faults;
 mod queries;
+mod start;
+#[cfg(feature = "tls")]
+mod tls;

@@ -1,0 +1,302 @@
+//! How an emulator is started: its settings, what is wrong with them, and the steps to a listening server.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::emulator::Emulator;
+use crate::fault::{Fault, Faults, Latency};
+use crate::http_front::{self, Front};
+use crate::service::{Service, Settings};
+use crate::store::Store;
+use crate::tls::Security;
+
+/// Most physical partitions of a new container.
+const MOST_PARTITIONS: u32 = 1000;
+
+/// Why the emulator did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EmulatorError {
+    /// Another program listens on the port.
+    #[error(
+        "port {port} is in use; stop the program that listens there, or choose port 0 for any free one"
+    )]
+    PortInUse {
+        /// The port.
+        port: u16,
+    },
+    /// The port cannot be listened on.
+    #[error("cannot listen on 127.0.0.1:{port}")]
+    Listen {
+        /// The port; 0 stands for any.
+        port: u16,
+        /// What the system says.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The key is no base64.
+    #[error("the emulator's key is no base64, or empty")]
+    Key,
+    /// A setting has a value that makes no sense.
+    #[error("{setting} cannot be {value}: {reason}")]
+    Setting {
+        /// The setting's name.
+        setting: &'static str,
+        /// What was given.
+        value: String,
+        /// What it may be.
+        reason: String,
+    },
+    /// Another process, or another emulator of this one, has the directory.
+    #[error(
+        "the data directory {} is in use; stop the emulator that runs on it, or choose another directory",
+        .directory.display()
+    )]
+    InUse {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// The directory was written by a newer version. It was not touched.
+    #[error(
+        "the data directory {} has form {found} and this emulator knows forms up to {known}; start the newer \
+         emulator that wrote it, or choose another directory",
+        .directory.display()
+    )]
+    Newer {
+        /// The directory.
+        directory: PathBuf,
+        /// The form of its data.
+        found: i64,
+        /// The newest form that this version knows.
+        known: i64,
+    },
+    /// The directory cannot hold the data.
+    #[error("cannot keep data: {reason}")]
+    Storage {
+        /// What went wrong, and what to do about it.
+        reason: String,
+    },
+    /// No certificate can be made.
+    #[cfg(feature = "tls")]
+    #[error("cannot make a certificate")]
+    Certificate(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl EmulatorError {
+    pub(crate) fn storage(reason: impl std::fmt::Display) -> Self {
+        Self::Storage {
+            reason: reason.to_string(),
+        }
+    }
+}
+
+impl From<rusqlite::Error> for EmulatorError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::storage(error)
+    }
+}
+
+/// How the emulator is to be started.
+#[derive(Clone, Debug)]
+pub struct EmulatorBuilder {
+    directory: Option<PathBuf>,
+    port: u16,
+    key: String,
+    physical_partitions: u32,
+    throughput: Option<u32>,
+    latency: Latency,
+    faults: Vec<Fault>,
+    seed: u64,
+    #[cfg(feature = "tls")]
+    tls: bool,
+}
+
+impl EmulatorBuilder {
+    pub(crate) fn new() -> Self {
+        Self {
+            directory: None,
+            port: 0,
+            key: crate::WELL_KNOWN_KEY.to_owned(),
+            physical_partitions: 1,
+            throughput: None,
+            latency: Latency::NONE,
+            faults: Vec::new(),
+            seed: 0,
+            #[cfg(feature = "tls")]
+            tls: false,
+        }
+    }
+
+    /// Keeps the data in this directory instead of in memory. It is made if it is not there.
+    #[must_use]
+    pub fn data_dir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.directory = Some(directory.into());
+        self
+    }
+
+    /// Listens on this port instead of any free one.
+    #[must_use]
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = port;
+        self
+    }
+
+    /// Accepts this account key (base64) instead of the well-known one.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = key.into();
+        self
+    }
+
+    /// Gives new containers this many physical partitions instead of one; at most 1000.
+    #[must_use]
+    pub fn physical_partitions(mut self, count: u32) -> Self {
+        self.physical_partitions = count;
+        self
+    }
+
+    /// Gives containers this many request units per second when their creator names none; without it they have
+    /// no limit.
+    #[must_use]
+    pub fn throughput(mut self, request_units_per_second: u32) -> Self {
+        self.throughput = Some(request_units_per_second);
+        self
+    }
+
+    /// Answers every request this much later: a round trip to a real account. A [`Duration`](std::time::Duration)
+    /// or a distribution; for a latency of some kinds of operation only, see [`Effect::Delay`](crate::Effect).
+    #[must_use]
+    pub fn latency(mut self, latency: impl Into<Latency>) -> Self {
+        self.latency = latency.into();
+        self
+    }
+
+    /// Starts with this fault; may be called for several.
+    #[must_use]
+    pub fn fault(mut self, fault: Fault) -> Self {
+        self.faults.push(fault);
+        self
+    }
+
+    /// Draws what faults and latencies leave to chance from this seed instead of 0. The same seed and the same
+    /// requests meet the same faults.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Speaks HTTPS, with a certificate for `localhost` and the loopback addresses that is made at the start;
+    /// [`Emulator::certificate_pem`] is what clients have to trust.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self) -> Self {
+        self.tls = true;
+        self
+    }
+
+    /// Starts the server. It listens on the loopback address only.
+    ///
+    /// # Errors
+    /// When the port is taken, a setting makes no sense, or the directory cannot be used.
+    pub async fn start(self) -> Result<Emulator, EmulatorError> {
+        let key = self.check()?;
+        let security = self.security()?;
+        // Before the data is opened: whoever finds the port taken has changed nothing.
+        let (listener, address) = self.listen().await?;
+        let endpoint = format!("{}://{address}/", security.scheme());
+        let settings = Settings {
+            key,
+            physical_partitions: self.physical_partitions,
+            throughput: self.throughput,
+            endpoint: endpoint.clone(),
+        };
+        let store = Store::open(self.directory.as_deref())?;
+        let front = Arc::new(Front {
+            service: Arc::new(Service::new(store, settings)),
+            faults: Faults::new(self.seed, self.latency, self.faults),
+            security,
+        });
+        let (stopping, stop) = watch::channel(false);
+        let server = tokio::spawn(http_front::serve(listener, front.clone(), stop));
+        Ok(Emulator {
+            endpoint,
+            key: self.key,
+            directory: self.directory,
+            front,
+            stopping,
+            server,
+        })
+    }
+
+    /// The decoded key, when all settings make sense.
+    fn check(&self) -> Result<Vec<u8>, EmulatorError> {
+        let refuse = |setting, value: &dyn ToString, reason: &str| EmulatorError::Setting {
+            setting,
+            value: value.to_string(),
+            reason: reason.to_owned(),
+        };
+        if !(1..=MOST_PARTITIONS).contains(&self.physical_partitions) {
+            let reason = "a container has 1 to 1000 physical partitions";
+            return Err(refuse(
+                "physical_partitions",
+                &self.physical_partitions,
+                reason,
+            ));
+        }
+        if self.throughput == Some(0) {
+            let reason = "leave it out for no limit";
+            return Err(refuse("throughput", &0, reason));
+        }
+        let bad = |setting, value| {
+            move |reason| EmulatorError::Setting {
+                setting,
+                value,
+                reason,
+            }
+        };
+        let latency = format!("{:?}", self.latency);
+        self.latency.check().map_err(bad("latency", latency))?;
+        for fault in &self.faults {
+            let value = format!("{fault:?}");
+            fault.check().map_err(bad("fault", value))?;
+        }
+        let key = STANDARD.decode(&self.key).ok();
+        key.filter(|key| !key.is_empty()).ok_or(EmulatorError::Key)
+    }
+
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(
+            clippy::unused_self,
+            clippy::unnecessary_wraps,
+            reason = "with TLS it is used and can fail"
+        )
+    )]
+    fn security(&self) -> Result<Security, EmulatorError> {
+        #[cfg(feature = "tls")]
+        if self.tls {
+            let tls = crate::tls::Tls::generate().map_err(EmulatorError::Certificate)?;
+            return Ok(Security::Tls(tls));
+        }
+        Ok(Security::Plain)
+    }
+
+    async fn listen(&self) -> Result<(TcpListener, SocketAddr), EmulatorError> {
+        let port = self.port;
+        let refuse = |source: std::io::Error| match source.kind() {
+            std::io::ErrorKind::AddrInUse => EmulatorError::PortInUse { port },
+            _ => EmulatorError::Listen { port, source },
+        };
+        let address = (Ipv4Addr::LOCALHOST, port);
+        let listener = TcpListener::bind(address).await.map_err(refuse)?;
+        let address = listener.local_addr().map_err(refuse)?;
+        Ok((listener, address))
+    }
+}

@@ -1,0 +1,172 @@
+//! How late an answer comes: a fixed time, or one drawn from a distribution.
+
+use std::f64::consts::TAU;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::strike::Random;
+
+/// The longest delay of one request; no client waits longer, and nothing here should.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// The 99th percentile of the standard normal distribution.
+const Z_99: f64 = 2.326_347_874_040_841;
+
+/// The time by which an answer is late. In JSON, times are milliseconds, with fractions.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub enum Latency {
+    /// Always the same.
+    #[serde(rename = "fixedMs", with = "millis")]
+    Fixed(Duration),
+    /// Anything between two times, all equally likely.
+    Uniform {
+        /// The shortest.
+        #[serde(rename = "minMs", with = "millis")]
+        min: Duration,
+        /// The longest.
+        #[serde(rename = "maxMs", with = "millis")]
+        max: Duration,
+    },
+    /// Short mostly, long at times: as waits for something that happens at random.
+    Exponential {
+        /// The mean.
+        #[serde(rename = "meanMs", with = "millis")]
+        mean: Duration,
+    },
+    /// Log-normal, as the times of real services are: half of them below the median, one in a hundred above `p99`.
+    LogNormal {
+        /// The median.
+        #[serde(rename = "medianMs", with = "millis")]
+        median: Duration,
+        /// The 99th percentile.
+        #[serde(rename = "p99Ms", with = "millis")]
+        p99: Duration,
+    },
+}
+
+impl From<Duration> for Latency {
+    fn from(time: Duration) -> Self {
+        Self::Fixed(time)
+    }
+}
+
+impl Latency {
+    /// No delay.
+    pub(crate) const NONE: Self = Self::Fixed(Duration::ZERO);
+
+    /// One time of the distribution.
+    pub(super) fn sample(&self, random: &mut Random) -> Duration {
+        let seconds = match *self {
+            Self::Fixed(time) => return time.min(LONGEST),
+            Self::Uniform { min, max } => {
+                let width = max.saturating_sub(min).as_secs_f64();
+                min.as_secs_f64() + width * random.next()
+            }
+            Self::Exponential { mean } => mean.as_secs_f64() * -(1.0 - random.next()).ln(),
+            Self::LogNormal { median, p99 } => {
+                let sigma = (p99.as_secs_f64() / median.as_secs_f64()).ln() / Z_99;
+                median.as_secs_f64() * (sigma * normal(random)).exp()
+            }
+        };
+        Duration::try_from_secs_f64(seconds)
+            .unwrap_or(LONGEST)
+            .min(LONGEST)
+    }
+
+    /// Says what is wrong with times that are no distribution.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let (low, high) = match *self {
+            Self::Fixed(time) | Self::Exponential { mean: time } => (time, time),
+            Self::Uniform { min, max } => (min, max),
+            Self::LogNormal { median, p99 } => {
+                if median.is_zero() {
+                    return Err("the median of a log-normal latency is above 0".to_owned());
+                }
+                (median, p99)
+            }
+        };
+        if high < low {
+            return Err(format!("a latency of at most {high:?} lies below {low:?}"));
+        }
+        if high > LONGEST {
+            return Err("a latency is at most 10 minutes".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// A draw from the standard normal distribution (Box and Muller).
+fn normal(random: &mut Random) -> f64 {
+    let radius = (-2.0 * (1.0 - random.next()).ln()).sqrt();
+    radius * (TAU * random.next()).cos()
+}
+
+mod millis {
+    //! Durations as milliseconds with fractions.
+
+    use std::time::Duration;
+
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        time: &Duration,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(time.as_secs_f64() * 1000.0)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Duration, D::Error> {
+        let millis = f64::deserialize(deserializer)?;
+        Duration::try_from_secs_f64(millis / 1000.0)
+            .map_err(|_| D::Error::custom(format!("{millis} ms is no time to wait")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sorted times in milliseconds, and their mean.
+    fn times(latency: Latency) -> (Vec<f64>, f64) {
+        let mut random = Random::new(7, 0);
+        let mut times: Vec<f64> = (0..20_000)
+            .map(|_| latency.sample(&mut random).as_secs_f64() * 1000.0)
+            .collect();
+        times.sort_by(f64::total_cmp);
+        let mean = times.iter().sum::<f64>() / 20_000.0;
+        (times, mean)
+    }
+
+    fn near(value: f64, wanted: f64) {
+        assert!(
+            (value / wanted - 1.0).abs() < 0.1,
+            "{value} is not {wanted}"
+        );
+    }
+
+    #[test]
+    fn drawn_times_have_the_shape_that_was_asked_for() {
+        let ms = Duration::from_millis;
+        let (uniform, mean) = times(Latency::Uniform {
+            min: ms(10),
+            max: ms(20),
+        });
+        near(mean, 15.0);
+        assert!(uniform[0] >= 10.0 && uniform[19_999] <= 20.0);
+        let (exponential, mean) = times(Latency::Exponential { mean: ms(8) });
+        near(mean, 8.0);
+        near(exponential[10_000], 8.0 * std::f64::consts::LN_2);
+        let (log_normal, _) = times(Latency::LogNormal {
+            median: ms(4),
+            p99: ms(50),
+        });
+        near(log_normal[10_000], 4.0);
+        near(log_normal[19_800], 50.0);
+        assert_eq!(Latency::from(ms(3)).sample(&mut Random::new(7, 0)), ms(3));
+    }
+}

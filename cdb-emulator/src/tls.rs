@@ -1,0 +1,122 @@
+//! HTTPS, for clients that refuse anything else: a certificate for the loopback names, made at the start and trusted
+//! by whoever is given its authority. Without the feature `tls` there is plain HTTP only.
+
+use hyper::rt::{Read, Write};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+/// How connections are secured.
+#[derive(Debug)]
+pub(crate) enum Security {
+    Plain,
+    #[cfg(feature = "tls")]
+    Tls(Tls),
+}
+
+/// A connection as hyper reads it.
+pub(crate) trait Connection: Read + Write + Send + Unpin {}
+
+impl<C: Read + Write + Send + Unpin> Connection for C {}
+
+impl Security {
+    /// `http` or `https`.
+    pub(crate) fn scheme(&self) -> &'static str {
+        match self {
+            Self::Plain => "http",
+            #[cfg(feature = "tls")]
+            Self::Tls(_) => "https",
+        }
+    }
+
+    /// Shakes hands; on a plain connection there is nothing to agree on.
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(clippy::unused_async, reason = "TLS shakes hands")
+    )]
+    pub(crate) async fn accept(&self, stream: TcpStream) -> std::io::Result<Box<dyn Connection>> {
+        match self {
+            Self::Plain => Ok(Box::new(TokioIo::new(stream))),
+            #[cfg(feature = "tls")]
+            Self::Tls(tls) => {
+                let hands = tokio::time::timeout(HANDSHAKE, tls.acceptor.accept(stream));
+                Ok(Box::new(TokioIo::new(hands.await??)))
+            }
+        }
+    }
+}
+
+/// Longest handshake: whoever connects and stays silent is hung up on.
+#[cfg(feature = "tls")]
+const HANDSHAKE: std::time::Duration = std::time::Duration::from_secs(10);
+
+#[cfg(feature = "tls")]
+pub(crate) use certificate::Tls;
+
+#[cfg(feature = "tls")]
+mod certificate {
+    //! An authority that signs one certificate, and whose key is then forgotten.
+
+    use std::fmt;
+    use std::sync::Arc;
+
+    use rcgen::{
+        BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+        KeyPair, KeyUsagePurpose,
+    };
+    use tokio_rustls::TlsAcceptor;
+    use tokio_rustls::rustls::ServerConfig;
+    use tokio_rustls::rustls::crypto::ring;
+    use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+    /// A certificate in use.
+    pub(crate) struct Tls {
+        pub(super) acceptor: TlsAcceptor,
+        /// The authority, for clients to trust.
+        pub(crate) authority_pem: String,
+    }
+
+    impl fmt::Debug for Tls {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.debug_struct("Tls").finish_non_exhaustive()
+        }
+    }
+
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+
+    impl Tls {
+        /// Makes an authority and a certificate for `localhost` and the loopback addresses.
+        pub(crate) fn generate() -> Result<Self, Error> {
+            // An authority of its own, because some clients take no certificate that signs itself for a server's.
+            let mut authority = CertificateParams::new(Vec::new())?;
+            authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+            authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+            let name = &mut authority.distinguished_name;
+            name.push(DnType::CommonName, "cdb-emulator, made at its start");
+            let authority_key = KeyPair::generate()?;
+            let authority_pem = authority.self_signed(&authority_key)?.pem();
+
+            let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+            let mut server = CertificateParams::new(names)?;
+            let name = &mut server.distinguished_name;
+            name.push(DnType::CommonName, "localhost");
+            server.use_authority_key_identifier_extension = true;
+            server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+            server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+            let server_key = KeyPair::generate()?;
+            let issuer = Issuer::new(authority, authority_key);
+            let certificate = server.signed_by(&server_key, &issuer)?;
+
+            let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+                .with_safe_default_protocol_versions()?
+                .with_no_client_auth()
+                .with_single_cert(
+                    vec![certificate.der().clone()],
+                    PrivateKeyDer::try_from(server_key.serialize_der())?,
+                )?;
+            Ok(Self {
+                acceptor: TlsAcceptor::from(Arc::new(config)),
+                authority_pem,
+            })
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Starting and stopping: what is refused, and what is said about it.
+
+use std::time::Duration;
+
+use cdb_emulator::{Effect, Emulator, EmulatorBuilder, Fault};
+use reqwest::Method;
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::account::Account;
+
+/// Why an emulator with these settings does not start.
+async fn refusal(builder: EmulatorBuilder) -> String {
+    let started = builder.start().await;
+    started.expect_err("it is refused").to_string()
+}
+
+#[tokio::test]
+async fn a_port_in_use_is_named() {
+    let first = Emulator::start().await.unwrap();
+    let address = address(&first);
+    let port = address.rsplit(':').next().unwrap();
+    let said = refusal(Emulator::builder().port(port.parse().unwrap())).await;
+    assert!(said.contains(&format!("port {port} is in use")), "{said}");
+}
+
+#[tokio::test]
+async fn a_directory_that_cannot_be_written_is_named() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let below = file.path().join("data");
+    let said = refusal(Emulator::builder().data_dir(&below)).await;
+    let named = said.contains(&below.display().to_string());
+    assert!(named && said.contains("may write"), "{said}");
+}
+
+#[tokio::test]
+async fn settings_that_make_no_sense_are_refused_with_the_reason() {
+    let of = Emulator::builder;
+    let probability = Fault::with_probability(Effect::DropAnswer, 7.0);
+    for (builder, reason) in [
+        (of().physical_partitions(0), "1 to 1000 physical partitions"),
+        (of().physical_partitions(1001), "1 to 1000"),
+        (of().throughput(0), "no limit"),
+        (of().latency(Duration::from_secs(601)), "at most 10 minutes"),
+        (of().fault(probability), "between 0 and 1"),
+        (of().key("no base64!"), "no base64"),
+        (of().key(""), "or empty"),
+    ] {
+        let said = refusal(builder).await;
+        assert!(said.contains(reason), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn faults_of_the_builder_strike_from_the_first_request() {
+    let refused = Fault::once(Effect::StatusAfterEffect { status: 503 });
+    let emulator = Emulator::builder().fault(refused).start().await.unwrap();
+    let account = Account::with(emulator, json!({})).await;
+    let document = json!({ "id": "a", "pk": "p" });
+    assert_eq!(account.create(&document).await.status, 503);
+    assert_eq!(account.create(&document).await.status, 409);
+}
+
+/// The host and port behind an endpoint.
+fn address(emulator: &Emulator) -> String {
+    emulator.endpoint().replace("http://", "").replace('/', "")
+}
+
+#[tokio::test]
+async fn stopping_answers_what_was_asked_and_nothing_more() {
+    let late = Duration::from_millis(300);
+    let emulator = Emulator::builder().latency(late).start().await.unwrap();
+    let address = address(&emulator);
+    let mut stream = TcpStream::connect(&address).await.unwrap();
+    let request = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    tokio::time::sleep(late / 3).await;
+    emulator.stop().await;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+    assert!(TcpStream::connect(address).await.is_err(), "it is gone");
+}
+
+#[tokio::test]
+async fn what_was_stopped_starts_again_with_its_data() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || Emulator::builder().data_dir(directory.path()).start();
+    let account = Account::with(open().await.unwrap(), json!({})).await;
+    let created = account.create(&json!({ "id": "a", "pk": "p" })).await;
+    assert_eq!(created.status, 201);
+    account.emulator.stop().await;
+    let account = Account::with(open().await.unwrap(), json!({})).await;
+    let found = account.item(Method::GET, "a", &[], None).await;
+    assert_eq!(found.status, 200);
+}
