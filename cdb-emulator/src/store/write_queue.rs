@@ -75,7 +75,10 @@ impl WriteQueue {
                 let _ = teller.send(committed.and(result));
             })
         });
-        let closed = || ServiceError::internal("the emulator is being stopped");
+        let closed = || {
+            let message = "The emulator is being stopped.";
+            ServiceError::new(503, 0, "ServiceUnavailable", message)
+        };
         let sent = match &*held(&self.jobs) {
             Some(jobs) => jobs.send(job).is_ok(),
             None => false,

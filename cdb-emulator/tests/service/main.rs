@@ -3,8 +3,11 @@
 mod account;
 mod catalog;
 mod documents;
+mod durability;
 mod faults;
 mod queries;
 mod start;
 #[cfg(feature = "tls")]
 mod tls;
+#[path = "../../examples/speed/wire.rs"]
+mod wire;
