@@ -22,6 +22,7 @@ mod http_front;
 mod observe;
 mod op;
 mod plan;
+mod query_plan;
 mod route;
 mod rules;
 mod service;

@@ -30,7 +30,7 @@ pub enum OperationKind {
     Query,
     /// One page of the change feed or of a listing.
     Feed,
-    /// Databases, containers, physical partitions, the account.
+    /// Databases, containers, physical partitions, the account, plans of queries.
     Metadata,
 }
 

@@ -80,17 +80,27 @@ pub(crate) fn flag(headers: &HeaderMap, name: &str) -> bool {
     header(headers, name).is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
+/// Whether a query's plan is asked for, not its results.
+pub(crate) fn is_plan_request(headers: &HeaderMap) -> bool {
+    flag(headers, "x-ms-cosmos-is-query-plan-request")
+}
+
+/// Whether a body is a query and not a resource.
+pub(crate) fn is_query(headers: &HeaderMap) -> bool {
+    flag(headers, "x-ms-documentdb-isquery")
+        || header(headers, "content-type")
+            .is_some_and(|value| value.starts_with("application/query+json"))
+}
+
 /// What kind of operation a request is.
 pub(crate) fn kind(method: &Method, resource: &Resource, headers: &HeaderMap) -> OperationKind {
     match (resource, method) {
+        (Resource::Items(..), &Method::POST) if is_plan_request(headers) => OperationKind::Metadata,
         (Resource::Items(..), &Method::POST) => {
             let batch = flag(headers, "x-ms-cosmos-is-batch-request");
             let bulk = header(headers, "x-ms-cosmos-batch-atomic")
                 .is_some_and(|value| value.eq_ignore_ascii_case("false"));
-            let query = flag(headers, "x-ms-documentdb-isquery")
-                || header(headers, "content-type")
-                    .is_some_and(|value| value.starts_with("application/query+json"));
-            match (batch, bulk, query) {
+            match (batch, bulk, is_query(headers)) {
                 (true, true, _) => OperationKind::Bulk,
                 (true, false, _) => OperationKind::Batch,
                 (_, _, true) => OperationKind::Query,

@@ -79,7 +79,7 @@ pub(crate) fn partition_key(document: &Map<String, Value>, paths: &[String]) -> 
 }
 
 /// A component in one form, so that `1` and `1.0` are one partition.
-fn component(value: &Value) -> Value {
+pub(crate) fn component(value: &Value) -> Value {
     value.as_f64().map_or_else(|| value.clone(), value::number)
 }
 

@@ -4,10 +4,10 @@ use http::Method;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use super::not_allowed;
+use super::{listing, not_allowed};
 use crate::charge;
 use crate::error::ServiceError;
-use crate::route::{Resource, flag, header};
+use crate::route::{self, Resource, flag, header};
 use crate::service::{Answer, Asked, Service, now_secs};
 use crate::store::{Container, Database};
 
@@ -42,12 +42,10 @@ pub(super) fn dispatch(
 
 fn databases(connection: &Connection, asked: &Asked) -> Result<Answer, ServiceError> {
     match asked.method {
-        Method::GET => {
-            let all = Database::all(connection)?;
-            Ok(list(
-                "Databases",
-                all.iter().map(Database::to_json).collect(),
-            ))
+        Method::GET => Ok(list("Databases", all_databases(connection)?)),
+        Method::POST if route::is_query(&asked.headers) => {
+            let found = listing::query(asked, all_databases(connection)?)?;
+            Ok(list("Databases", found))
         }
         Method::POST => {
             let body: Value = serde_json::from_slice(&asked.body)?;
@@ -62,6 +60,16 @@ fn databases(connection: &Connection, asked: &Asked) -> Result<Answer, ServiceEr
     }
 }
 
+fn all_databases(connection: &Connection) -> Result<Vec<Value>, ServiceError> {
+    let all = Database::all(connection)?;
+    Ok(all.iter().map(Database::to_json).collect())
+}
+
+fn all_containers(connection: &Connection, database: &str) -> Result<Vec<Value>, ServiceError> {
+    let all = Container::all(connection, database)?;
+    Ok(all.iter().map(Container::to_json).collect())
+}
+
 fn containers(
     service: &Service,
     connection: &Connection,
@@ -69,10 +77,13 @@ fn containers(
     database: &str,
 ) -> Result<Answer, ServiceError> {
     match asked.method {
-        Method::GET => {
-            let all = Container::all(connection, database)?;
-            let all = all.iter().map(Container::to_json).collect();
-            Ok(list("DocumentCollections", all))
+        Method::GET => Ok(list(
+            "DocumentCollections",
+            all_containers(connection, database)?,
+        )),
+        Method::POST if route::is_query(&asked.headers) => {
+            let found = listing::query(asked, all_containers(connection, database)?)?;
+            Ok(list("DocumentCollections", found))
         }
         Method::POST => {
             let definition = serde_json::from_slice(&asked.body)?;

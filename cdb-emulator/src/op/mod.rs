@@ -4,8 +4,10 @@ mod batch;
 mod catalog;
 mod feed;
 mod item;
+mod listing;
 mod patch;
 mod query;
+mod query_plan;
 mod scope;
 mod write;
 
@@ -23,6 +25,9 @@ pub(crate) fn dispatch(
     resource: &Resource,
 ) -> Result<Answer, ServiceError> {
     match resource {
+        Resource::Items(db, coll) if route::is_plan_request(&asked.headers) => {
+            query_plan::plan(service, asked, (db, coll))
+        }
         Resource::Items(db, coll) => match route::kind(&asked.method, resource, &asked.headers) {
             OperationKind::Query => query::query(service, asked, (db, coll)),
             OperationKind::Batch => batch::transactional(service, asked, (db, coll)),

@@ -26,10 +26,20 @@ const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// A query as it is sent.
 #[derive(Debug, Deserialize)]
-struct Sent {
-    query: String,
+pub(super) struct Sent {
+    pub(super) query: String,
     #[serde(default)]
     parameters: Vec<Parameter>,
+}
+
+impl Sent {
+    /// The parameters by their names.
+    pub(super) fn parameters(&self) -> HashMap<String, Value> {
+        let parameters = self.parameters.iter();
+        parameters
+            .map(|parameter| (parameter.name.clone(), parameter.value.clone()))
+            .collect()
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -53,20 +63,10 @@ pub(super) fn query(
     asked: &Asked,
     (db, coll): (&str, &str),
 ) -> Result<Answer, ServiceError> {
-    if flag(&asked.headers, "x-ms-cosmos-is-query-plan-request") {
-        // Documents in place of a plan would be taken for one.
-        return Err(ServiceError::bad_request(
-            "Query plan requests are not supported by this emulator; ask each physical partition.",
-        ));
-    }
     let sent: Sent = serde_json::from_slice(&asked.body)?;
     service.note_query(&sent.query);
     let select = sql::parse(&sent.query)?;
-    let parameters: HashMap<String, Value> = sent
-        .parameters
-        .into_iter()
-        .map(|parameter| (parameter.name, parameter.value))
-        .collect();
+    let parameters = sent.parameters();
     let connection = service.store.read()?;
     let container = Container::find(&connection, db, coll)?;
     plan::sort_is_indexed(&select, container.policy())?;

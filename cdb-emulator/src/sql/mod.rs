@@ -1,6 +1,7 @@
 //! The query language: text to tree, tree over a document to value.
 
 pub(crate) mod ast;
+pub(crate) mod clauses;
 pub(crate) mod eval;
 mod function;
 mod lexer;

@@ -15,7 +15,7 @@ const MAX_LINKS: usize = 2000;
 const COMPARISON: usize = 3;
 
 /// Words that cannot be an alias without `AS`.
-const RESERVED: [&str; 20] = [
+pub(super) const RESERVED: [&str; 20] = [
     "SELECT", "FROM", "WHERE", "GROUP", "ORDER", "BY", "OFFSET", "LIMIT", "JOIN", "IN", "AS",
     "AND", "OR", "NOT", "BETWEEN", "LIKE", "TOP", "VALUE", "DISTINCT", "EXISTS",
 ];

@@ -5,6 +5,7 @@ mod catalog;
 mod documents;
 mod durability;
 mod faults;
+mod plans;
 mod queries;
 mod start;
 #[cfg(feature = "tls")]

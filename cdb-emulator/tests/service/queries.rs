@@ -122,16 +122,6 @@ async fn the_gateway_refuses_what_needs_a_merge() {
 }
 
 #[tokio::test]
-async fn documents_are_not_passed_off_as_a_query_plan() {
-    let account = filled(1).await;
-    let mut headers = EVERYWHERE.to_vec();
-    headers.push(("x-ms-cosmos-is-query-plan-request", "True"));
-    let refused = account.query(&headers, "SELECT * FROM c", json!([])).await;
-    assert_eq!(refused.status, 400);
-    assert_eq!(refused.documents(), [] as [Value; 0]);
-}
-
-#[tokio::test]
 async fn a_sort_needs_its_index() {
     let policy = json!({ "indexingPolicy": { "indexingMode": "consistent",
         "includedPaths": [{ "path": "/a/?" }], "excludedPaths": [{ "path": "/*" }],
