@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::builder::{EmulatorBuilder, EmulatorError};
-use crate::fault::Fault;
+use crate::fault::{Fault, Latency};
 use crate::http_front::Front;
 use crate::observe::RequestLog;
 use crate::tls::Security;
@@ -90,6 +90,11 @@ impl Emulator {
     /// Starts the draws of all faults anew from a seed, to repeat a run; it is 0 at the start.
     pub fn seed_faults(&self, seed: u64) {
         self.front.faults.seed(seed);
+    }
+
+    /// Answers every request this much later from now on; see [`EmulatorBuilder::latency`].
+    pub fn set_latency(&self, latency: impl Into<Latency>) {
+        self.front.faults.set_latency(latency.into());
     }
 
     /// Stops: no new connections, answers to what is being asked (for at most 5 seconds), then the end.

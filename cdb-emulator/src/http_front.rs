@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::fault::{Effect, Faults, Strike};
+use crate::local;
 use crate::service::{Answer, Asked, Service};
 use crate::tls::Security;
 
@@ -68,11 +69,14 @@ async fn connection(stream: TcpStream, front: Arc<Front>, mut stop: watch::Recei
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY cannot be set");
     }
+    let on_loopback = [stream.peer_addr(), stream.local_addr()]
+        .into_iter()
+        .all(|end| end.is_ok_and(|end| end.ip().is_loopback()));
     let stream = match front.security.accept(stream).await {
         Ok(stream) => stream,
         Err(error) => return tracing::debug!(%error, "no TLS"),
     };
-    let service = service_fn(|request| answer(front.clone(), request));
+    let service = service_fn(|request| answer(front.clone(), request, on_loopback));
     let served = http1::Builder::new().serve_connection(stream, service);
     tokio::pin!(served);
     let ended = tokio::select! {
@@ -96,6 +100,7 @@ struct Broken;
 async fn answer(
     front: Arc<Front>,
     request: Request<Incoming>,
+    on_loopback: bool,
 ) -> Result<Response<Full<Bytes>>, Broken> {
     let (parts, body) = request.into_parts();
     let mut asked = Asked {
@@ -110,6 +115,13 @@ async fn answer(
             return Ok(to_http(front.service.too_large(&asked)));
         }
         Err(_) => return Err(Broken),
+    }
+    if local::concerns(&asked.path) {
+        return Ok(to_http(local::answer(
+            &front,
+            &Arc::new(asked),
+            on_loopback,
+        )));
     }
     let Strike { delay, effect } = front.faults.strike(asked.kind());
     if !delay.is_zero() {

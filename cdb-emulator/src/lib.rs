@@ -11,6 +11,7 @@
 //! # }
 //! ```
 
+mod admin;
 mod auth;
 mod builder;
 mod charge;
@@ -19,6 +20,7 @@ mod epk;
 mod error;
 mod fault;
 mod http_front;
+mod local;
 mod observe;
 mod op;
 mod plan;

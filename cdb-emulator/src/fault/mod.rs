@@ -9,4 +9,4 @@ mod strike;
 
 pub use definition::{Effect, Fault};
 pub use latency::Latency;
-pub(crate) use strike::{Faults, Strike};
+pub(crate) use strike::{FaultState, Faults, Strike};

@@ -3,7 +3,10 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::{Effect, Fault, Latency};
+use crate::admin::{FaultsChange, FaultsState};
 use crate::observe::OperationKind;
 
 /// All faults of a server.
@@ -24,13 +27,21 @@ struct State {
 }
 
 /// A fault and what it did so far.
-#[derive(Clone, Debug)]
-pub(crate) struct ActiveFault {
-    pub(crate) fault: Fault,
+#[derive(Debug)]
+struct ActiveFault {
+    fault: Fault,
     /// How many requests it struck.
-    pub(crate) struck: u64,
+    struck: u64,
     passed: u32,
     random: Random,
+}
+
+/// A fault and what it did so far, for those who ask.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct FaultState {
+    #[serde(flatten)]
+    fault: Fault,
+    struck: u64,
 }
 
 /// What happens to a request.
@@ -67,12 +78,35 @@ impl Faults {
 
     /// Starts all draws anew: those of the faults that are there, and of those to come.
     pub(crate) fn seed(&self, seed: u64) {
+        self.state().seed(seed);
+    }
+
+    pub(crate) fn set_latency(&self, latency: Latency) {
+        self.state().latency = latency;
+    }
+
+    /// Makes a change at once, as far as requests can see.
+    pub(crate) fn change(&self, change: FaultsChange) {
         let mut state = self.state();
-        state.seed = seed;
-        state.random = Random::new(seed, u64::MAX);
-        state.added = 0;
-        for fault in std::mem::take(&mut state.active) {
-            state.add(fault.fault);
+        state.latency = change.latency.unwrap_or(state.latency);
+        if let Some(seed) = change.seed {
+            state.seed(seed);
+        }
+        for fault in change.faults {
+            state.add(fault);
+        }
+    }
+
+    pub(crate) fn all(&self) -> FaultsState {
+        let state = self.state();
+        let faults = state.active.iter().map(|active| FaultState {
+            fault: active.fault.clone(),
+            struck: active.struck,
+        });
+        FaultsState {
+            seed: state.seed,
+            latency: state.latency,
+            faults: faults.collect(),
         }
     }
 
@@ -117,6 +151,15 @@ impl State {
             passed: 0,
         });
         self.added += 1;
+    }
+
+    fn seed(&mut self, seed: u64) {
+        self.seed = seed;
+        self.random = Random::new(seed, u64::MAX);
+        self.added = 0;
+        for active in std::mem::take(&mut self.active) {
+            self.add(active.fault);
+        }
     }
 }
 

@@ -79,12 +79,9 @@ impl Account {
 
     /// With this definition beside id and partition key.
     pub(crate) async fn with(emulator: Emulator, definition: Value) -> Self {
-        // The client wants a provider of cryptography even for plain HTTP; another test may have
-        // set it already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let account = Self {
             emulator,
-            http: reqwest::ClientBuilder::new().build().expect("a client"),
+            http: http_client(),
         };
         let database = json!({ "id": "db" });
         let created = account.define(("dbs", ""), "dbs", &database).await;
@@ -239,6 +236,13 @@ impl Account {
         self.post(&all, &json!({ "query": sql, "parameters": parameters }))
             .await
     }
+}
+
+/// A client that knows nothing of Cosmos DB.
+pub(crate) fn http_client() -> reqwest::Client {
+    // It wants a provider of cryptography even for plain HTTP; another test may have set it already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::ClientBuilder::new().build().expect("a client")
 }
 
 /// The clock that requests are signed with.

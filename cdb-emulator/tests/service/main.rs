@@ -1,6 +1,7 @@
 //! The emulator's promises, over raw HTTP.
 
 mod account;
+mod admin;
 mod catalog;
 mod documents;
 mod durability;
