@@ -76,6 +76,14 @@ pub enum EmulatorError {
         /// The newest form that this version knows.
         known: i64,
     },
+    /// A physical partition cannot be split.
+    #[error("cannot split physical partition {range_id}: {reason}")]
+    Split {
+        /// Its id.
+        range_id: String,
+        /// What is missing.
+        reason: String,
+    },
     /// The directory cannot hold the data.
     #[error("cannot keep data: {reason}")]
     Storage {
@@ -161,8 +169,8 @@ impl EmulatorBuilder {
         self
     }
 
-    /// Gives containers this many request units per second when their creator names none; without it they have
-    /// no limit.
+    /// Enforces request units per second: those that a container or its database was created with, and this many for a
+    /// container without any. Left out, only offers that were replaced are enforced.
     #[must_use]
     pub fn throughput(mut self, request_units_per_second: u32) -> Self {
         self.throughput = Some(request_units_per_second);

@@ -28,6 +28,17 @@ pub(crate) fn query(loaded: usize, returned_bytes: usize) -> f64 {
     2.5 + count(loaded) * 0.04 + kilobytes(returned_bytes) * 0.3
 }
 
+/// What a page of the change feed without changes costs.
+pub(crate) const EMPTY_FEED: f64 = 1.0;
+
+/// What a page of a feed costs: the look, and a read per document ("about 2 RU, then each read a point read").
+pub(crate) fn feed(documents: usize, bytes: usize) -> f64 {
+    2.0 + count(documents) * 0.9 + kilobytes(bytes) * 0.1
+}
+
+/// What a request about databases, containers or offers costs.
+pub(crate) const METADATA: f64 = 1.0;
+
 /// What a write that failed a condition costs: the look at the document.
 pub(crate) const REFUSED: f64 = 1.0;
 

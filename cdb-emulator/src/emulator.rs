@@ -11,6 +11,7 @@ use crate::builder::{EmulatorBuilder, EmulatorError};
 use crate::fault::{Fault, Latency};
 use crate::http_front::Front;
 use crate::observe::RequestLog;
+use crate::op;
 use crate::tls::Security;
 
 /// How long requests that are being answered may take when the server stops.
@@ -75,6 +76,24 @@ impl Emulator {
     pub fn reset_requests(&self) {
         let log = &self.front.service.log;
         *log.lock().unwrap_or_else(PoisonError::into_inner) = RequestLog::default();
+    }
+
+    /// Splits a physical partition of a container in the middle of its hash space, as the service does when one has
+    /// grown too large, and returns the ids of its two children. From here on its own id is gone (410/1002).
+    ///
+    /// # Errors
+    /// When there is no such container, or no such physical partition in it.
+    pub fn split(
+        &self,
+        (database, container): (&str, &str),
+        range_id: &str,
+    ) -> Result<[String; 2], EmulatorError> {
+        op::ranges::split(&self.front.service, (database, container), range_id).map_err(|error| {
+            EmulatorError::Split {
+                range_id: range_id.to_owned(),
+                reason: error.to_string(),
+            }
+        })
     }
 
     /// Adds a fault; several may be active, and the first that strikes wins.

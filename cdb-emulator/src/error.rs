@@ -90,6 +90,16 @@ impl ServiceError {
         Self::new(500, 0, "InternalServerError", cause.to_string())
     }
 
+    /// The request units of this second are used up.
+    pub(crate) fn rate_too_large(retry_after_ms: u64) -> Self {
+        let message = "Request rate is large. More Request Units may be needed, so no changes were made. Please \
+                       retry this request later. Learn more: http://aka.ms/cosmosdb-error-429";
+        Self {
+            retry_after_ms: Some(retry_after_ms),
+            ..Self::new(429, 3200, "429", message)
+        }
+    }
+
     pub(crate) fn body(&self) -> Vec<u8> {
         json!({ "code": self.code, "message": self.message })
             .to_string()

@@ -20,6 +20,7 @@ mod epk;
 mod error;
 mod fault;
 mod http_front;
+mod index_terms;
 mod local;
 mod observe;
 mod op;
@@ -28,8 +29,10 @@ mod query_plan;
 mod route;
 mod rules;
 mod service;
+mod session;
 mod sql;
 mod store;
+mod throughput;
 mod tls;
 
 pub use builder::{EmulatorBuilder, EmulatorError};

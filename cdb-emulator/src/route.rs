@@ -18,6 +18,7 @@ pub(crate) enum Resource {
     Items(String, String),
     Item(String, String, String),
     Offers,
+    Offer(String),
 }
 
 impl Resource {
@@ -46,6 +47,7 @@ impl Resource {
             ["dbs", db, "colls", coll, "docs"] => Self::Items(own(db), own(coll)),
             ["dbs", db, "colls", coll, "docs", id] => Self::Item(own(db), own(coll), own(id)),
             ["offers"] => Self::Offers,
+            ["offers", rid] => Self::Offer(own(rid)),
             _ => {
                 return Err(ServiceError::bad_request(format!(
                     "The path '{path}' names nothing that this emulator has."
@@ -66,6 +68,7 @@ impl Resource {
             Self::Items(db, coll) => ("docs", format!("dbs/{db}/colls/{coll}")),
             Self::Item(db, coll, id) => ("docs", format!("dbs/{db}/colls/{coll}/docs/{id}")),
             Self::Offers => ("offers", String::new()),
+            Self::Offer(rid) => ("offers", rid.to_ascii_lowercase()),
         }
     }
 }

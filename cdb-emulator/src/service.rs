@@ -9,7 +9,9 @@ use http::{HeaderMap, Method};
 use crate::error::ServiceError;
 use crate::observe::{Answered, OperationKind, RequestLog};
 use crate::route::{self, Resource, header};
+use crate::store::offers::Offer;
 use crate::store::{Lane, Store};
+use crate::throughput::Throughput;
 use crate::{auth, op};
 
 /// A request as it came in.
@@ -77,6 +79,7 @@ pub(crate) struct Service {
     pub(crate) store: Store,
     pub(crate) settings: Settings,
     pub(crate) log: Mutex<RequestLog>,
+    pub(crate) throughput: Throughput,
 }
 
 /// What the account is like.
@@ -87,7 +90,6 @@ pub(crate) struct Settings {
     /// How many physical partitions a new container gets.
     pub(crate) physical_partitions: u32,
     /// Request units per second of a container whose creator says nothing; unlimited when `None`.
-    #[expect(dead_code, reason = "read by the rules of throughput")]
     pub(crate) throughput: Option<u32>,
     /// Where clients reach the account.
     pub(crate) endpoint: String,
@@ -95,10 +97,16 @@ pub(crate) struct Settings {
 
 impl Service {
     pub(crate) fn new(store: Store, settings: Settings) -> Self {
+        let throughput = Throughput::new(settings.throughput);
+        // When the offers cannot be read, every request finds out for itself.
+        if Offer::any_enforced(&store.lock()).unwrap_or(true) {
+            throughput.limit_by_offers();
+        }
         Self {
             store,
             settings,
             log: Mutex::default(),
+            throughput,
         }
     }
 
@@ -169,11 +177,17 @@ impl Service {
     }
 }
 
-fn refusal(error: &ServiceError) -> Answer {
+/// The answer that says why not.
+pub(crate) fn refusal(error: &ServiceError) -> Answer {
     let mut answer = Answer {
         status: error.status,
         body: error.body(),
-        charge: crate::charge::REFUSED,
+        // A request that the budget refuses takes nothing from it.
+        charge: if error.status == 429 {
+            0.0
+        } else {
+            crate::charge::REFUSED
+        },
         ..Answer::default()
     };
     if error.substatus != 0 {

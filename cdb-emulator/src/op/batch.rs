@@ -4,17 +4,23 @@ use rusqlite::Connection;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::item::{partition_key, session_token};
+use super::container;
+use super::item::{key_of, partition_key};
 use super::patch::Patch;
+use super::visit::Visit;
 use super::write::{Condition, Operation, Outcome, Place};
 use crate::error::ServiceError;
 use crate::route::header;
-use crate::service::{Answer, Asked, Service, now_secs};
+use crate::service::{Answer, Asked, Service, now_secs, refusal};
+use crate::store::ranges::PhysicalRange;
 use crate::store::{Container, catalog};
-use crate::{charge, epk, rules};
+use crate::{charge, epk, rules, session};
 
 /// Most operations of one request.
 const MAX_OPERATIONS: usize = 100;
+
+/// Most bytes that a batch answers.
+const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 
 /// An operation as it is sent.
 #[derive(Debug, Deserialize)]
@@ -82,56 +88,93 @@ pub(super) fn transactional(
     let operations = read(asked)?;
     let mut connection = service.store.lock();
     let transaction = connection.savepoint()?;
-    let container = Container::find(&transaction, db, coll)?;
+    let container = container(&transaction, asked, (db, coll))?;
+    let partition_key = partition_key(&asked.headers, &container)?;
+    let epk = epk::effective_partition_key(&partition_key);
+    let ranges = container.range_of(&epk).into_iter().collect();
+    let visit = Visit::write(service, &transaction, asked, &container, ranges)?;
     let place = Place {
         connection: &transaction,
         container: &container,
-        partition_key: partition_key(&asked.headers, &container)?,
+        partition_key,
         lsn: catalog::next_lsn(&transaction)?,
+        at: 0,
         now: now_secs(),
     };
+    let lsn = place.lsn;
+    match all_or_nothing(asked, place, operations) {
+        Ok(answer) => {
+            transaction.commit()?;
+            Ok(visit.end(answer, lsn))
+        }
+        Err(aborted) => {
+            drop(transaction);
+            Ok(visit.end(aborted, catalog::last_lsn(&connection)?))
+        }
+    }
+}
+
+/// Carries out operations one after the other; the first that fails makes the answer of them all.
+fn all_or_nothing(
+    asked: &Asked,
+    mut place: Place<'_>,
+    operations: Vec<Sent>,
+) -> Result<Answer, Answer> {
     let count = operations.len();
     let mut results = Vec::with_capacity(count);
-    let mut total = 0.0;
+    let (mut total, mut bytes) = (0.0, 0);
     for (at, sent) in operations.into_iter().enumerate() {
-        match sent
+        let applied = sent
             .operation()
-            .and_then(|operation| place.apply(operation))
-        {
+            .and_then(|operation| place.apply(operation));
+        place.at += 1;
+        match applied {
             Ok(outcome) if outcome.status < 300 => {
                 total += outcome.charge;
+                bytes += outcome.body.as_ref().map_or(0, String::len);
                 results.push(result(asked, &outcome));
             }
             Ok(outcome) => {
-                return Ok(aborted(
-                    count,
-                    at,
-                    json!({ "statusCode": outcome.status, "requestCharge": outcome.charge }),
-                ));
+                let reason =
+                    json!({ "statusCode": outcome.status, "requestCharge": outcome.charge });
+                return Err(aborted(count, at, reason, total + outcome.charge));
             }
-            Err(error) => return Ok(aborted(count, at, failure(&error))),
+            Err(error) => {
+                let charge = total + charge::REFUSED;
+                return Err(aborted(count, at, failure(&error), charge));
+            }
         }
     }
-    let token = session_token(&container, &place);
-    transaction.commit()?;
-    Ok(Answer::json(200, &Value::Array(results))
-        .charged(total)
-        .with("x-ms-session-token", token))
+    if bytes > MAX_ANSWER_BYTES {
+        let message = "The response of the batch is too large.";
+        return Err(refusal(&ServiceError::new(
+            413,
+            3402,
+            "RequestEntityTooLarge",
+            message,
+        )));
+    }
+    Ok(Answer::json(200, &Value::Array(results)).charged(total))
 }
 
-/// One operation has its reason, all others depended on it. The transaction is rolled back when it is dropped.
-fn aborted(count: usize, culprit: usize, reason: Value) -> Answer {
+/// One operation has its reason, all others depended on it. What was done before it is undone, and paid for.
+fn aborted(count: usize, culprit: usize, reason: Value, charge: f64) -> Answer {
     let dependent = json!({ "statusCode": 424, "subStatusCode": 0, "requestCharge": 0.0 });
     let mut results = vec![dependent; count];
     results[culprit] = reason;
-    Answer::json(207, &Value::Array(results)).charged(charge::REFUSED)
+    Answer::json(207, &Value::Array(results)).charged(charge)
 }
 
 fn failure(error: &ServiceError) -> Value {
-    json!({
+    let mut result = json!({
         "statusCode": error.status, "subStatusCode": error.substatus,
         "requestCharge": charge::REFUSED, "message": error.message,
-    })
+    });
+    if let Some(after) = error.retry_after_ms {
+        result["requestCharge"] = 0.0.into();
+        result["retryAfterMilliseconds"] = after.into();
+    }
+    result
 }
 
 fn result(asked: &Asked, outcome: &Outcome) -> Value {
@@ -161,31 +204,36 @@ pub(super) fn bulk(
 ) -> Result<Answer, ServiceError> {
     let operations = read(asked)?;
     let mut connection = service.store.lock();
-    let container = Container::find(&connection, db, coll)?;
+    let container = container(&connection, asked, (db, coll))?;
     let range = header(&asked.headers, "x-ms-documentdb-partitionkeyrangeid").ok_or_else(|| {
         ServiceError::bad_request("A bulk request needs x-ms-documentdb-partitionkeyrangeid.")
     })?;
-    let range = container.range(range)?.clone();
+    let range = container.range(range)?;
     let mut results = Vec::with_capacity(operations.len());
     let mut total = 0.0;
     for sent in operations {
         let transaction = connection.savepoint()?;
-        match one(&transaction, &container, &range.id, sent) {
-            Ok(outcome) => {
-                transaction.commit()?;
-                total += outcome.charge;
-                results.push(result(asked, &outcome));
+        // Each has the budget asked anew: those after the last affordable one are refused, not the whole request.
+        match Visit::write(service, &transaction, asked, &container, vec![range]) {
+            Ok(visit) => {
+                let (result, charge) = match one(&transaction, &container, range, sent) {
+                    Ok(outcome) => {
+                        transaction.commit()?;
+                        (result(asked, &outcome), outcome.charge)
+                    }
+                    Err(error) => (failure(&error), charge::REFUSED),
+                };
+                visit.charge(charge);
+                total += charge;
+                results.push(result);
             }
-            Err(error) => {
-                total += charge::REFUSED;
-                results.push(failure(&error));
-            }
+            Err(error) => results.push(failure(&error)),
         }
     }
     let failed = results
         .iter()
         .any(|result| result["statusCode"].as_u64() >= Some(400));
-    let token = format!("{}:-1#{}", range.id, catalog::last_lsn(&connection)?);
+    let token = session::token([range], catalog::last_lsn(&connection)?);
     Ok(
         Answer::json(if failed { 207 } else { 200 }, &Value::Array(results))
             .charged(total)
@@ -196,16 +244,13 @@ pub(super) fn bulk(
 fn one(
     connection: &Connection,
     container: &Container,
-    range: &str,
+    range: &PhysicalRange,
     sent: Sent,
 ) -> Result<Outcome, ServiceError> {
     let key = sent.partition_key.as_deref().unwrap_or("[]");
-    let key = rules::partition_key_header(key)?;
+    let key = key_of(key, container)?;
     let epk = epk::effective_partition_key(&key);
-    if container
-        .range_of(&epk)
-        .is_none_or(|found| found.id != range)
-    {
+    if !range.holds(&epk) {
         return Err(ServiceError::range_gone());
     }
     let place = Place {
@@ -213,6 +258,7 @@ fn one(
         container,
         partition_key: key,
         lsn: catalog::next_lsn(connection)?,
+        at: 0,
         now: now_secs(),
     };
     place.apply(sent.operation()?)

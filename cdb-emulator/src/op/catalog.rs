@@ -1,14 +1,15 @@
-//! Account, databases, containers, physical partitions.
+//! Account, databases, containers.
 
 use http::Method;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use super::{listing, not_allowed};
+use super::{list, listing, not_allowed, offers};
 use crate::charge;
 use crate::error::ServiceError;
 use crate::route::{self, Resource, flag, header};
 use crate::service::{Answer, Asked, Service, now_secs};
+use crate::store::offers::Offer;
 use crate::store::{Container, Database};
 
 pub(super) fn dispatch(
@@ -31,21 +32,18 @@ pub(super) fn dispatch(
         }
         (Resource::Containers(db), _) => containers(service, &connection, asked, db)?,
         (Resource::Container(db, id), _) => container(&connection, asked, (db, id))?,
-        (Resource::Ranges(db, id), &Method::GET) => {
-            ranges(asked, &Container::find(&connection, db, id)?)
-        }
         _ => return Err(not_allowed(asked)),
     };
     connection.commit()?;
-    Ok(answer.charged(charge::read(1024)))
+    Ok(answer.charged(charge::METADATA))
 }
 
 fn databases(connection: &Connection, asked: &Asked) -> Result<Answer, ServiceError> {
     match asked.method {
-        Method::GET => Ok(list("Databases", all_databases(connection)?)),
+        Method::GET => Ok(list("Databases", "", all_databases(connection)?)),
         Method::POST if route::is_query(&asked.headers) => {
             let found = listing::query(asked, all_databases(connection)?)?;
-            Ok(list("Databases", found))
+            Ok(list("Databases", "", found))
         }
         Method::POST => {
             let body: Value = serde_json::from_slice(&asked.body)?;
@@ -53,7 +51,12 @@ fn databases(connection: &Connection, asked: &Asked) -> Result<Answer, ServiceEr
             if id.is_empty() {
                 return Err(ServiceError::bad_request("A database needs an id."));
             }
+            let throughput = offers::asked_for(&asked.headers)?;
             let database = Database::create(connection, id, now_secs())?;
+            if let Some(content) = throughput {
+                let resource = (&*database.self_link(), &*database.rid());
+                Offer::create(connection, resource, &content, now_secs())?;
+            }
             Ok(Answer::json(201, &database.to_json()))
         }
         _ => Err(not_allowed(asked)),
@@ -77,18 +80,27 @@ fn containers(
     database: &str,
 ) -> Result<Answer, ServiceError> {
     match asked.method {
-        Method::GET => Ok(list(
-            "DocumentCollections",
-            all_containers(connection, database)?,
-        )),
+        Method::GET => {
+            let rid = Database::find(connection, database)?.rid();
+            let all = all_containers(connection, database)?;
+            Ok(list("DocumentCollections", &rid, all))
+        }
         Method::POST if route::is_query(&asked.headers) => {
+            let rid = Database::find(connection, database)?.rid();
             let found = listing::query(asked, all_containers(connection, database)?)?;
-            Ok(list("DocumentCollections", found))
+            Ok(list("DocumentCollections", &rid, found))
         }
         Method::POST => {
             let definition = serde_json::from_slice(&asked.body)?;
             let ranges = service.settings.physical_partitions;
+            let throughput = offers::asked_for(&asked.headers)?;
+            let parent = Database::find(connection, database)?;
+            let shared = Offer::of(connection, &parent.self_link())?.is_some();
             let created = Container::create(connection, database, definition, ranges, now_secs())?;
+            if let Some(content) = throughput.or_else(|| (!shared).then(offers::default_content)) {
+                let resource = (&*created.self_link(), &*created.rid());
+                Offer::create(connection, resource, &content, now_secs())?;
+            }
             Ok(Answer::json(201, &created.to_json()).with("etag", created.etag))
         }
         _ => Err(not_allowed(asked)),
@@ -147,31 +159,4 @@ fn account(service: &Service) -> Value {
         "readPolicy": { "primaryReadCoefficient": 1, "secondaryReadCoefficient": 1 },
         "queryEngineConfiguration": "{}",
     })
-}
-
-fn list(name: &str, items: Vec<Value>) -> Answer {
-    let count = items.len();
-    let items = Value::Array(items);
-    Answer::json(200, &json!({ "_rid": "", name: items, "_count": count }))
-}
-
-/// The physical partitions, plainly or as a change feed that has one change.
-fn ranges(asked: &Asked, container: &Container) -> Answer {
-    let etag = format!("\"{}\"", container.ranges.len());
-    if flag_incremental(asked) && header(&asked.headers, "if-none-match") == Some(&*etag) {
-        return Answer::empty(304).with("etag", etag);
-    }
-    let ranges = container.ranges.iter().map(|range| {
-        json!({
-            "id": range.id, "_rid": range.id, "_etag": etag, "minInclusive": range.min,
-            "maxExclusive": range.max, "ridPrefix": 0, "throughputFraction": 1.0, "status": "online",
-            "parents": [], "_ts": container.created,
-        })
-    });
-    list("PartitionKeyRanges", ranges.collect()).with("etag", etag)
-}
-
-fn flag_incremental(asked: &Asked) -> bool {
-    header(&asked.headers, "a-im")
-        .is_some_and(|value| value.eq_ignore_ascii_case("incremental feed"))
 }

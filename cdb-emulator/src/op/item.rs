@@ -1,16 +1,17 @@
 //! Point operations: one document, named by its partition key and id.
 
 use http::{HeaderMap, Method};
-use rusqlite::Connection;
 use serde_json::Value;
 
-use super::not_allowed;
+use super::visit::Visit;
 use super::write::{Condition, Operation, Outcome, Place};
+use super::{container, not_allowed};
 use crate::error::ServiceError;
 use crate::route::{flag, header};
-use crate::rules;
 use crate::service::{Answer, Asked, Service, now_secs};
+use crate::store::ranges::PhysicalRange;
 use crate::store::{Container, catalog};
+use crate::{epk, rules};
 
 /// Create and upsert.
 pub(super) fn create(
@@ -55,37 +56,76 @@ fn carry_out(
     operation: Operation,
 ) -> Result<Answer, ServiceError> {
     if matches!(operation, Operation::Read(..)) {
-        let connection = service.store.read()?;
-        let lsn = catalog::last_lsn(&connection)?;
-        return apply(&connection, asked, (db, coll), operation, lsn);
+        return read(service, asked, (db, coll), operation);
     }
     let mut connection = service.store.lock();
     let savepoint = connection.savepoint()?;
+    let container = container(&savepoint, asked, (db, coll))?;
+    let partition_key = partition_key(&asked.headers, &container)?;
+    let visit = Visit::write(
+        service,
+        &savepoint,
+        asked,
+        &container,
+        home(&container, &partition_key),
+    )?;
     let lsn = catalog::next_lsn(&savepoint)?;
-    let answer = apply(&savepoint, asked, (db, coll), operation, lsn)?;
-    savepoint.commit()?;
-    Ok(answer)
+    let place = Place {
+        connection: &savepoint,
+        container: &container,
+        partition_key,
+        lsn,
+        at: 0,
+        now: now_secs(),
+    };
+    match place.apply(operation) {
+        Ok(outcome) => {
+            savepoint.commit()?;
+            Ok(visit.end(answer(asked, outcome, false), lsn))
+        }
+        Err(error) => {
+            drop(savepoint);
+            Ok(visit.refused(&error, catalog::last_lsn(&connection)?))
+        }
+    }
 }
 
-fn apply(
-    connection: &Connection,
+/// A read, which needs no turn among the writers.
+fn read(
+    service: &Service,
     asked: &Asked,
     (db, coll): (&str, &str),
     operation: Operation,
-    lsn: i64,
 ) -> Result<Answer, ServiceError> {
-    let container = Container::find(connection, db, coll)?;
+    let connection = service.store.read()?;
+    let container = container(&connection, asked, (db, coll))?;
+    let partition_key = partition_key(&asked.headers, &container)?;
+    let visit = Visit::read(
+        service,
+        &connection,
+        asked,
+        &container,
+        home(&container, &partition_key),
+    )?;
+    let lsn = catalog::last_lsn(&connection)?;
     let place = Place {
-        connection,
+        connection: &connection,
         container: &container,
-        partition_key: partition_key(&asked.headers, &container)?,
+        partition_key,
         lsn,
+        at: 0,
         now: now_secs(),
     };
-    let reads = matches!(operation, Operation::Read(..));
-    let outcome = place.apply(operation)?;
-    let token = session_token(&container, &place);
-    Ok(answer(asked, outcome, reads).with("x-ms-session-token", token))
+    match place.apply(operation) {
+        Ok(outcome) => Ok(visit.end(answer(asked, outcome, true), lsn)),
+        Err(error) => Ok(visit.refused(&error, lsn)),
+    }
+}
+
+/// The physical partition that holds a partition key.
+fn home<'a>(container: &'a Container, key: &[Option<Value>]) -> Vec<&'a PhysicalRange> {
+    let epk = epk::effective_partition_key(key);
+    container.range_of(&epk).into_iter().collect()
 }
 
 fn answer(asked: &Asked, outcome: Outcome, reads: bool) -> Answer {
@@ -101,34 +141,35 @@ fn answer(asked: &Asked, outcome: Outcome, reads: bool) -> Answer {
     }
 }
 
-pub(super) fn condition(headers: &HeaderMap) -> Condition {
+fn condition(headers: &HeaderMap) -> Condition {
     Condition {
         if_match: header(headers, "if-match").map(str::to_owned),
         if_none_match: header(headers, "if-none-match").map(str::to_owned),
     }
 }
 
-/// The partition key of the header; it must have every level.
+/// The partition key of the header.
 pub(super) fn partition_key(
     headers: &HeaderMap,
     container: &Container,
 ) -> Result<Vec<Option<Value>>, ServiceError> {
-    let levels = container.partition_key_paths().len();
     let text = header(headers, "x-ms-documentdb-partitionkey").unwrap_or("[]");
+    key_of(text, container)
+}
+
+/// A partition key as it is sent; it must have every level.
+pub(super) fn key_of(
+    text: &str,
+    container: &Container,
+) -> Result<Vec<Option<Value>>, ServiceError> {
+    let levels = container.partition_key_paths().len();
     let key = rules::partition_key_header(text)?;
     if key.len() != levels {
+        let fewer = if key.len() < levels { "fewer" } else { "more" };
         return Err(ServiceError::bad_request(format!(
-            "The partition key supplied in x-ms-partitionkey header has {} components, the collection \
-             defines {levels}.",
-            key.len()
+            "The partition key supplied in x-ms-partitionkey header has {fewer} components than defined in the the \
+             collection."
         )));
     }
     Ok(key)
-}
-
-/// How far the physical partition of this place has come.
-pub(super) fn session_token(container: &Container, place: &Place<'_>) -> String {
-    let epk = crate::epk::effective_partition_key(&place.partition_key);
-    let range = container.range_of(&epk).map_or("0", |range| &range.id);
-    format!("{range}:-1#{}", place.lsn)
 }

@@ -2,22 +2,23 @@
 
 use std::collections::{HashMap, HashSet};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use rusqlite::types::Value as Sql;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::scope::RowScope;
+use super::continuation::{Binding, Position};
+use super::scope::{Reach, RowScope};
+use super::visit::Visit;
+use super::{container, page_size};
+use crate::charge;
 use crate::error::ServiceError;
 use crate::plan::{self, Pushdown};
-use crate::route::{flag, header};
+use crate::route::flag;
 use crate::service::{Answer, Asked, Service, now_secs};
 use crate::sql;
 use crate::sql::ast::{Expr, Select};
 use crate::sql::eval::{Scope, aggregate, by_keys};
 use crate::store::{Container, catalog};
-use crate::{charge, rules};
 
 /// Rows per page when the caller leaves it to the service.
 const PAGE: usize = 1000;
@@ -48,15 +49,6 @@ struct Parameter {
     value: Value,
 }
 
-/// Where the next page begins.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Continuation {
-    /// Rows handed out so far.
-    skip: usize,
-    /// The last document of the page before, for queries that stream.
-    after: Option<(String, String)>,
-}
-
 /// `POST …/docs` with a query.
 pub(super) fn query(
     service: &Service,
@@ -68,99 +60,56 @@ pub(super) fn query(
     let select = sql::parse(&sent.query)?;
     let parameters = sent.parameters();
     let connection = service.store.read()?;
-    let container = Container::find(&connection, db, coll)?;
+    let container = container(&connection, asked, (db, coll))?;
     plan::sort_is_indexed(&select, container.policy())?;
     let mut pushdown = plan::pushdown(&select, &parameters);
-    let range = restrict(asked, &container, &select, &mut pushdown)?;
-    let continuation = continuation(asked)?;
+    let reach = Reach::of(&asked.headers, &container)?;
+    across(asked, &select, &reach)?;
+    let binding = Binding::of(asked, &reach);
+    let position = binding.position(asked)?;
+    pushdown.restrict(reach.rows);
+    let visit = Visit::read(service, &connection, asked, &container, reach.ranges)?;
     let run = Run {
         connection: &connection,
         container: &container,
         select: &select,
         parameters: &parameters,
-        limit: page_size(asked),
+        limit: page_size(asked)?.unwrap_or(PAGE),
     };
     let page = if plan::streams(&select) {
-        run.stream(pushdown, continuation)?
+        run.stream(pushdown, position)?
     } else {
-        run.whole(&pushdown, &continuation)?
+        run.whole(&pushdown, &position)?
     };
-    let token = format!("{range}:-1#{}", catalog::last_lsn(&connection)?);
-    answer(page, &token)
+    let last = catalog::last_lsn(&connection)?;
+    Ok(visit.end(answer(page, &binding)?, last))
 }
 
-fn answer(page: Page, token: &str) -> Result<Answer, ServiceError> {
+fn answer(page: Page, binding: &Binding) -> Result<Answer, ServiceError> {
     let count = page.rows.len();
     let body = json!({ "_rid": "", "Documents": page.rows, "_count": count });
     let mut answer = Answer::json(200, &body);
     answer.charge = charge::query(page.loaded, answer.body.len());
-    answer = answer
-        .with("x-ms-item-count", count.to_string())
-        .with("x-ms-session-token", token);
+    answer = answer.with("x-ms-item-count", count.to_string());
     if let Some(next) = page.next {
-        let text = serde_json::to_vec(&next)?;
-        answer = answer.with("x-ms-continuation", STANDARD.encode(text));
+        answer = answer.with("x-ms-continuation", binding.token(next)?);
     }
     Ok(answer)
 }
 
-fn page_size(asked: &Asked) -> usize {
-    header(&asked.headers, "x-ms-max-item-count")
-        .and_then(|count| count.parse().ok())
-        .filter(|count| *count > 0)
-        .unwrap_or(PAGE)
-}
-
-fn continuation(asked: &Asked) -> Result<Continuation, ServiceError> {
-    let Some(text) = header(&asked.headers, "x-ms-continuation") else {
-        return Ok(Continuation::default());
-    };
-    let invalid = || ServiceError::bad_request("The continuation token is not one of this query.");
-    let bytes = STANDARD.decode(text).map_err(|_| invalid())?;
-    serde_json::from_slice(&bytes).map_err(|_| invalid())
-}
-
-/// Restricts the rows to what the headers name, and returns the physical partition for the session token.
-fn restrict(
-    asked: &Asked,
-    container: &Container,
-    select: &Select,
-    pushdown: &mut Pushdown,
-) -> Result<String, ServiceError> {
-    let headers = &asked.headers;
-    let key = header(headers, "x-ms-documentdb-partitionkey");
-    let range = header(headers, "x-ms-documentdb-partitionkeyrangeid");
-    match (key, range) {
-        (Some(_), Some(_)) => Err(ServiceError::bad_request(
-            "A query names a partition key or a partition key range, not both.",
-        )),
-        (Some(key), None) => {
-            let key = rules::partition_key_header(key)?;
-            let epk = crate::epk::effective_partition_key(&key);
-            pushdown.restrict(RowScope::key(container, key));
-            Ok(container
-                .range_of(&epk)
-                .map_or_else(|| "0".to_owned(), |range| range.id.clone()))
-        }
-        (None, Some(id)) => {
-            let range = container.range(id)?;
-            if container.ranges.len() > 1 {
-                pushdown.restrict(RowScope::range(range));
-            }
-            Ok(range.id.clone())
-        }
-        (None, None) => {
-            if !flag(headers, "x-ms-documentdb-query-enablecrosspartition") {
-                return Err(ServiceError::bad_request(
-                    "Cross partition query is required but disabled. Please set \
-                     x-ms-documentdb-query-enablecrosspartition to true, specify \
-                     x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
-                ));
-            }
-            plan::gateway(select)?;
-            Ok("0".to_owned())
-        }
+/// A query of everything has to say so, and has to be one that the gateway can answer without a merge.
+fn across(asked: &Asked, select: &Select, reach: &Reach<'_>) -> Result<(), ServiceError> {
+    if !reach.everything {
+        return Ok(());
     }
+    if !flag(&asked.headers, "x-ms-documentdb-query-enablecrosspartition") {
+        return Err(ServiceError::bad_request(
+            "Cross partition query is required but disabled. Please set \
+             x-ms-documentdb-query-enablecrosspartition to true, specify \
+             x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
+        ));
+    }
+    plan::gateway(select)
 }
 
 impl Pushdown {
@@ -176,7 +125,7 @@ impl Pushdown {
 #[derive(Debug, Default)]
 struct Page {
     rows: Vec<Value>,
-    next: Option<Continuation>,
+    next: Option<Position>,
     /// Documents that were looked at.
     loaded: usize,
 }
@@ -226,20 +175,16 @@ impl Run<'_> {
     }
 
     /// Rows in the order of their keys, page by page from where the last one ended.
-    fn stream(
-        &self,
-        mut pushdown: Pushdown,
-        continuation: Continuation,
-    ) -> Result<Page, ServiceError> {
+    fn stream(&self, mut pushdown: Pushdown, position: Position) -> Result<Page, ServiceError> {
         let top = self.number(self.select.top.as_ref())?;
-        if let Some((pk, id)) = continuation.after {
+        if let Some((pk, id)) = position.after {
             pushdown.condition.push_str(" AND (pk, id) > (?, ?)");
             pushdown.parameters.extend([Sql::Text(pk), Sql::Text(id)]);
         }
         let (condition, parameters) = condition(&pushdown);
         let mut page = Page::default();
         let mut bytes = 0;
-        let left = top.map_or(usize::MAX, |top| top.saturating_sub(continuation.skip));
+        let left = top.map_or(usize::MAX, |top| top.saturating_sub(position.skip));
         let mut last = None;
         self.container
             .scan(self.connection, &condition, "pk, id", &parameters, |row| {
@@ -247,8 +192,8 @@ impl Run<'_> {
                     return Ok(false);
                 }
                 if page.rows.len() >= self.limit || bytes >= PAGE_BYTES {
-                    page.next = Some(Continuation {
-                        skip: continuation.skip.saturating_add(page.rows.len()),
+                    page.next = Some(Position {
+                        skip: position.skip.saturating_add(page.rows.len()),
                         after: last.take(),
                     });
                     return Ok(false);
@@ -268,11 +213,7 @@ impl Run<'_> {
     }
 
     /// Rows that need all of them: sorted, folded, distinct. The page is cut from the whole.
-    fn whole(
-        &self,
-        pushdown: &Pushdown,
-        continuation: &Continuation,
-    ) -> Result<Page, ServiceError> {
+    fn whole(&self, pushdown: &Pushdown, position: &Position) -> Result<Page, ServiceError> {
         let select = self.select;
         let offset = self.number(select.offset.as_ref())?.unwrap_or(0);
         let most = self
@@ -284,7 +225,7 @@ impl Run<'_> {
         // The store sorts, and then only as many rows are read as the page needs.
         let simple = !select.aggregates() && select.group_by.is_empty() && !select.distinct;
         let enough = if simple && pushdown.order.is_some() {
-            let end = continuation.skip.saturating_add(self.limit);
+            let end = position.skip.saturating_add(self.limit);
             let end = end.saturating_add(1).min(most);
             offset.saturating_add(end)
         } else {
@@ -296,11 +237,7 @@ impl Run<'_> {
             let mut seen = HashSet::new();
             rows.retain(|row| seen.insert(row.to_string()));
         }
-        let mut rest = rows
-            .into_iter()
-            .skip(offset)
-            .take(most)
-            .skip(continuation.skip);
+        let mut rest = rows.into_iter().skip(offset).take(most).skip(position.skip);
         let mut page = Page {
             loaded,
             ..Page::default()
@@ -312,8 +249,8 @@ impl Run<'_> {
             page.rows.push(row);
         }
         if rest.next().is_some() {
-            page.next = Some(Continuation {
-                skip: continuation.skip.saturating_add(page.rows.len()),
+            page.next = Some(Position {
+                skip: position.skip.saturating_add(page.rows.len()),
                 after: None,
             });
         }

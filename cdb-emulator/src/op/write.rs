@@ -1,12 +1,14 @@
 //! Operations on one document, as they take place in point requests, batches and bulks alike.
 
 use rusqlite::Connection;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::patch;
 use crate::error::ServiceError;
-use crate::store::{Container, StoredDocument, catalog, indexes};
-use crate::{charge, epk, rules};
+use crate::store::rid::Inside;
+use crate::store::{Container, StoredDocument, catalog};
+use crate::{charge, epk, index_terms, rules};
 
 /// An operation.
 #[derive(Clone, Debug)]
@@ -52,6 +54,9 @@ pub(super) struct Outcome {
     pub(super) charge: f64,
 }
 
+/// Numbers for new documents per write of the log: more than a batch can have.
+const ORDINALS: u64 = 128;
+
 /// Where an operation takes place.
 #[derive(Debug)]
 pub(super) struct Place<'a> {
@@ -59,8 +64,10 @@ pub(super) struct Place<'a> {
     pub(super) container: &'a Container,
     /// One value per level of the partition key.
     pub(super) partition_key: Vec<Option<Value>>,
-    /// The number of this write in the log.
+    /// The number of this write in the log; all of a batch have the same.
     pub(super) lsn: i64,
+    /// Which one of its batch it is.
+    pub(super) at: u64,
     pub(super) now: i64,
 }
 
@@ -90,15 +97,14 @@ impl Place<'_> {
                 if self.find(rules::id(&document)?)?.is_some() {
                     return Err(ServiceError::conflict());
                 }
-                self.store(document, 201)
+                self.store(document, None)
             }
             Operation::Upsert(document, condition) => {
                 let found = self.find(rules::id(&document)?)?;
                 if found.is_some() || condition.if_match.is_some() {
                     condition.check(found.as_ref())?;
                 }
-                let status = if found.is_some() { 200 } else { 201 };
-                self.store(document, status)
+                self.store(document, found.as_ref())
             }
             Operation::Replace(id, document, condition) => {
                 let found = self.existing(&id)?;
@@ -109,7 +115,7 @@ impl Place<'_> {
                         "The id in the body is not the id of the document.",
                     ));
                 }
-                self.store(document, 200)
+                self.store(document, Some(&found))
             }
             Operation::Patch(id, patch, condition) => {
                 let found = self.existing(&id)?;
@@ -119,13 +125,14 @@ impl Place<'_> {
                 if document.get("id").and_then(Value::as_str) != Some(&*id) {
                     return Err(ServiceError::bad_request("A patch cannot change the id."));
                 }
-                self.store(document, 200)
+                self.store(document, Some(&found))
             }
             Operation::Delete(id, condition) => {
                 let found = self.existing(&id)?;
                 condition.check(Some(&found))?;
                 self.container.remove(self.connection, &found.pk, &id)?;
-                let terms = self.indexed_terms(&serde_json::from_str(&found.body)?);
+                let document = serde_json::from_str(&found.body)?;
+                let terms = index_terms::count(self.container.policy(), &document);
                 Ok(Outcome {
                     status: 204,
                     etag: None,
@@ -147,10 +154,26 @@ impl Place<'_> {
         }
     }
 
+    /// The resource id of a document: for as long as it lives, however often it is replaced.
+    fn rid(&self, former: Option<&StoredDocument>) -> Result<String, ServiceError> {
+        #[derive(Deserialize)]
+        struct Rid {
+            #[serde(rename = "_rid")]
+            rid: String,
+        }
+        if let Some(former) = former {
+            let former: Rid = serde_json::from_str(&former.body)?;
+            return Ok(former.rid);
+        }
+        let ordinal = u64::try_from(self.lsn).unwrap_or_default() * ORDINALS + self.at;
+        Ok(self.container.rid_inside(Inside::Document(ordinal)))
+    }
+
+    /// Stores a document, in the place of a former one if there is one.
     fn store(
         &self,
         mut document: Map<String, Value>,
-        status: u16,
+        former: Option<&StoredDocument>,
     ) -> Result<Outcome, ServiceError> {
         let paths = self.container.partition_key_paths();
         if rules::partition_key(&document, &paths) != self.partition_key {
@@ -168,16 +191,14 @@ impl Place<'_> {
             (seconds > 0).then_some(self.now + seconds)
         });
         let etag = catalog::new_etag();
-        let rid = format!("{:012x}", self.lsn);
-        document.insert("_rid".to_owned(), rid.clone().into());
-        document.insert(
-            "_self".to_owned(),
-            format!("dbs/x/colls/x/docs/{rid}/").into(),
-        );
+        let rid = self.rid(former)?;
+        let link = format!("{}docs/{rid}/", self.container.self_link());
+        document.insert("_rid".to_owned(), rid.into());
+        document.insert("_self".to_owned(), link.into());
         document.insert("_etag".to_owned(), etag.clone().into());
         document.insert("_attachments".to_owned(), "attachments/".into());
         document.insert("_ts".to_owned(), self.now.into());
-        let terms = self.indexed_terms(&document);
+        let terms = index_terms::count(self.container.policy(), &document);
         let body = Value::Object(document).to_string();
         rules::size(body.len())?;
         let stored = StoredDocument {
@@ -192,10 +213,9 @@ impl Place<'_> {
         };
         self.container.check_unique(self.connection, &stored)?;
         self.container.write(self.connection, &stored)?;
-        let charge = if status == 201 {
-            charge::insert(stored.body.len(), terms)
-        } else {
-            charge::replace(stored.body.len(), terms)
+        let (status, charge) = match former {
+            None => (201, charge::insert(stored.body.len(), terms)),
+            Some(_) => (200, charge::replace(stored.body.len(), terms)),
         };
         Ok(Outcome {
             status,
@@ -203,26 +223,5 @@ impl Place<'_> {
             body: Some(stored.body),
             charge,
         })
-    }
-
-    /// How many index entries a document makes: one per included path and composite, and one per value under a
-    /// subtree.
-    fn indexed_terms(&self, document: &Map<String, Value>) -> usize {
-        let policy = self.container.policy();
-        if policy["indexingMode"] == "none" {
-            return 0;
-        }
-        let included = policy["includedPaths"]
-            .as_array()
-            .map_or(&[][..], Vec::as_slice);
-        let explicit = included.iter().filter(|path| path["path"] != "/*").count();
-        let everything = explicit < included.len();
-        let composites = policy["compositeIndexes"].as_array().map_or(0, Vec::len);
-        let wildcard = document
-            .keys()
-            .filter(|name| !name.starts_with('_'))
-            .filter(|name| everything && indexes::is_included(policy, &format!("/{name}")))
-            .count();
-        explicit + composites + wildcard
     }
 }

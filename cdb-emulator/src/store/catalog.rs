@@ -4,12 +4,15 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Value, json};
 
 use super::indexes;
-use crate::epk;
+use super::offers::{self, Offer};
+use super::ranges::{self, PhysicalRange};
+use super::rid::{self, Inside};
 use crate::error::ServiceError;
 
 /// A database.
 #[derive(Clone, Debug)]
 pub(crate) struct Database {
+    number: i64,
     pub(crate) id: String,
     pub(crate) created: i64,
 }
@@ -18,22 +21,13 @@ pub(crate) struct Database {
 #[derive(Clone, Debug)]
 pub(crate) struct Container {
     pub(crate) number: i64,
-    pub(crate) id: String,
+    /// The number of its database.
+    pub(crate) database: i64,
     /// The definition as it was sent.
     pub(crate) definition: Value,
     pub(crate) etag: String,
     pub(crate) created: i64,
     pub(crate) ranges: Vec<PhysicalRange>,
-}
-
-/// A physical partition: a range of the hash space.
-#[derive(Clone, Debug)]
-pub(crate) struct PhysicalRange {
-    pub(crate) id: String,
-    /// Inclusive.
-    pub(crate) min: String,
-    /// Exclusive.
-    pub(crate) max: String,
 }
 
 impl Container {
@@ -58,21 +52,6 @@ impl Container {
     pub(crate) fn policy(&self) -> &Value {
         &self.definition["indexingPolicy"]
     }
-
-    /// The physical partition that holds an effective partition key.
-    pub(crate) fn range_of(&self, epk: &str) -> Option<&PhysicalRange> {
-        self.ranges
-            .iter()
-            .find(|range| *range.min <= *epk && *epk < *range.max)
-    }
-
-    /// A physical partition by its id.
-    pub(crate) fn range(&self, id: &str) -> Result<&PhysicalRange, ServiceError> {
-        self.ranges
-            .iter()
-            .find(|range| range.id == id)
-            .ok_or_else(ServiceError::range_gone)
-    }
 }
 
 fn strings(value: &Value) -> Vec<String> {
@@ -85,12 +64,12 @@ pub(super) fn create(connection: &Connection) -> Result<(), ServiceError> {
         "CREATE TABLE IF NOT EXISTS database (id TEXT PRIMARY KEY, created INTEGER NOT NULL);
          CREATE TABLE IF NOT EXISTS container (
             number INTEGER PRIMARY KEY AUTOINCREMENT, database TEXT NOT NULL, id TEXT NOT NULL,
-            definition TEXT NOT NULL, etag TEXT NOT NULL, created INTEGER NOT NULL, ranges INTEGER NOT NULL,
+            definition TEXT NOT NULL, etag TEXT NOT NULL, created INTEGER NOT NULL, ranges TEXT NOT NULL,
             UNIQUE (database, id));
          CREATE TABLE IF NOT EXISTS sequence (lsn INTEGER NOT NULL);
          INSERT INTO sequence SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM sequence);",
     )?;
-    Ok(())
+    offers::create_table(connection)
 }
 
 /// The next number of the log: every write gets one, all writes of a batch the same.
@@ -125,11 +104,12 @@ impl Database {
 
     pub(crate) fn find(connection: &Connection, id: &str) -> Result<Self, ServiceError> {
         connection
-            .prepare_cached("SELECT id, created FROM database WHERE id = ?")?
+            .prepare_cached("SELECT rowid, id, created FROM database WHERE id = ?")?
             .query_row([id], |row| {
                 Ok(Self {
-                    id: row.get(0)?,
-                    created: row.get(1)?,
+                    number: row.get(0)?,
+                    id: row.get(1)?,
+                    created: row.get(2)?,
                 })
             })
             .optional()?
@@ -138,18 +118,20 @@ impl Database {
 
     pub(crate) fn all(connection: &Connection) -> Result<Vec<Self>, ServiceError> {
         let mut statement =
-            connection.prepare_cached("SELECT id, created FROM database ORDER BY id")?;
+            connection.prepare_cached("SELECT rowid, id, created FROM database ORDER BY id")?;
         let rows = statement.query_map([], |row| {
             Ok(Self {
-                id: row.get(0)?,
-                created: row.get(1)?,
+                number: row.get(0)?,
+                id: row.get(1)?,
+                created: row.get(2)?,
             })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
     pub(crate) fn delete(connection: &Connection, id: &str) -> Result<(), ServiceError> {
-        Self::find(connection, id)?;
+        let database = Self::find(connection, id)?;
+        Offer::delete_of(connection, &database.self_link())?;
         for container in Container::all(connection, id)? {
             container.delete(connection)?;
         }
@@ -157,19 +139,27 @@ impl Database {
         Ok(())
     }
 
+    /// Its resource id.
+    pub(crate) fn rid(&self) -> String {
+        rid::of_database(self.number)
+    }
+
+    /// Its `_self`.
+    pub(crate) fn self_link(&self) -> String {
+        format!("dbs/{}/", self.rid())
+    }
+
     pub(crate) fn to_json(&self) -> Value {
         json!({
-            "id": self.id, "_rid": rid(&self.id), "_self": format!("dbs/{}/", rid(&self.id)),
+            "id": self.id, "_rid": self.rid(), "_self": self.self_link(),
             "_etag": "\"0000\"", "_colls": "colls/", "_users": "users/", "_ts": self.created,
         })
     }
 }
 
-/// Something that looks like a resource id, and is none for any name that people use.
-fn rid(name: &str) -> String {
-    use base64::Engine as _;
-    base64::engine::general_purpose::STANDARD.encode(name.as_bytes())
-}
+/// The columns of a container, in the order in which [`Container::from_row`] reads them.
+const COLUMNS: &str = "number, definition, etag, created, ranges,
+    (SELECT rowid FROM database WHERE database.id = container.database)";
 
 impl Container {
     pub(crate) fn create(
@@ -199,7 +189,7 @@ impl Container {
                 definition.to_string(),
                 new_etag(),
                 now,
-                ranges.max(1)
+                serde_json::to_string(&ranges::evenly(ranges.max(1)))?
             ],
         )?;
         if added == 0 {
@@ -216,35 +206,30 @@ impl Container {
         database: &str,
         id: &str,
     ) -> Result<Self, ServiceError> {
+        let sql = format!("SELECT {COLUMNS} FROM container WHERE database = ? AND id = ?");
         connection
-            .prepare_cached(
-                "SELECT number, id, definition, etag, created, ranges FROM container
-                 WHERE database = ? AND id = ?",
-            )?
+            .prepare_cached(&sql)?
             .query_row([database, id], Self::from_row)
             .optional()?
             .ok_or_else(ServiceError::owner_not_found)
     }
 
     pub(crate) fn all(connection: &Connection, database: &str) -> Result<Vec<Self>, ServiceError> {
-        let mut statement = connection.prepare_cached(
-            "SELECT number, id, definition, etag, created, ranges FROM container
-             WHERE database = ? ORDER BY id",
-        )?;
+        let sql = format!("SELECT {COLUMNS} FROM container WHERE database = ? ORDER BY id");
+        let mut statement = connection.prepare_cached(&sql)?;
         let rows = statement.query_map([database], Self::from_row)?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
     fn from_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
-        let definition: String = row.get(2)?;
-        let ranges: u32 = row.get(5)?;
+        let definition: String = row.get(1)?;
         Ok(Self {
             number: row.get(0)?,
-            id: row.get(1)?,
             definition: serde_json::from_str(&definition).unwrap_or_default(),
-            etag: row.get(3)?,
-            created: row.get(4)?,
-            ranges: split_evenly(ranges),
+            etag: row.get(2)?,
+            created: row.get(3)?,
+            ranges: ranges::from_column(row.get_ref(4)?),
+            database: row.get(5)?,
         })
     }
 
@@ -274,7 +259,7 @@ impl Container {
     pub(crate) fn delete(&self, connection: &Connection) -> Result<(), ServiceError> {
         connection.execute_batch(&format!("DROP TABLE IF EXISTS document_{}", self.number))?;
         connection.execute("DELETE FROM container WHERE number = ?", [self.number])?;
-        Ok(())
+        Offer::delete_of(connection, &self.self_link())
     }
 
     fn create_table(&self, connection: &Connection) -> Result<(), ServiceError> {
@@ -289,13 +274,40 @@ impl Container {
         Ok(())
     }
 
+    /// Its resource id.
+    pub(crate) fn rid(&self) -> String {
+        rid::of_container(self.numbers())
+    }
+
+    /// The resource id of something in it.
+    pub(crate) fn rid_inside(&self, what: Inside) -> String {
+        rid::inside(self.numbers(), what)
+    }
+
+    fn numbers(&self) -> (i64, i64) {
+        (self.database, self.number)
+    }
+
+    /// Its `_self`.
+    pub(crate) fn self_link(&self) -> String {
+        format!(
+            "dbs/{}/colls/{}/",
+            rid::of_database(self.database),
+            self.rid()
+        )
+    }
+
     pub(crate) fn to_json(&self) -> Value {
         let mut body = self.definition.clone();
-        body["_rid"] = rid(&self.id).into();
-        body["_self"] = format!("dbs/x/colls/{}/", rid(&self.id)).into();
+        body["_rid"] = self.rid().into();
+        body["_self"] = self.self_link().into();
         body["_etag"] = self.etag.clone().into();
         body["_ts"] = self.created.into();
         body["_docs"] = "docs/".into();
+        body["_sprocs"] = "sprocs/".into();
+        body["_triggers"] = "triggers/".into();
+        body["_udfs"] = "udfs/".into();
+        body["_conflicts"] = "conflicts/".into();
         body
     }
 }
@@ -310,20 +322,4 @@ fn default_policy() -> Value {
 /// A version that was never given before.
 pub(crate) fn new_etag() -> String {
     format!("\"{}\"", uuid::Uuid::new_v4())
-}
-
-/// Cuts the hash space into equal ranges. Real values lie below `40…`.
-fn split_evenly(count: u32) -> Vec<PhysicalRange> {
-    let boundary = |at: u32| match at {
-        0 => String::new(),
-        at if at == count => epk::MAX.to_owned(),
-        at => format!("{:08X}", 0x4000_0000_u64 * u64::from(at) / u64::from(count)),
-    };
-    (0..count)
-        .map(|at| PhysicalRange {
-            id: at.to_string(),
-            min: boundary(at),
-            max: boundary(at + 1),
-        })
-        .collect()
 }

@@ -8,7 +8,10 @@ pub(crate) mod catalog;
 mod documents;
 mod home;
 pub(crate) mod indexes;
+pub(crate) mod offers;
+pub(crate) mod ranges;
 mod readers;
+pub(crate) mod rid;
 mod write_queue;
 
 use std::path::Path;

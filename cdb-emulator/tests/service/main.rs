@@ -8,7 +8,9 @@ mod durability;
 mod faults;
 mod plans;
 mod queries;
+mod ranges;
 mod start;
+mod throughput;
 #[cfg(feature = "tls")]
 mod tls;
 #[path = "../../examples/speed/wire.rs"]

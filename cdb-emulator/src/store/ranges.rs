@@ -1,0 +1,195 @@
+//! Physical partitions: ranges of the hash space, even shares at first, halved by splits.
+//!
+//! A split range is gone and named as a parent by its children, as the service does it, so a listing needs no ranges
+//! but those that are there. Ids are never used twice, which makes the next free id the version of the whole listing.
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, params};
+use serde::{Deserialize, Serialize};
+
+use super::Container;
+use crate::epk;
+use crate::error::ServiceError;
+
+/// The first position behind every hash: the two highest bits of a hash are never set.
+const END: u64 = 0x4000_0000_0000_0000;
+
+/// A physical partition: a range of the hash space.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PhysicalRange {
+    pub(crate) id: String,
+    /// Inclusive.
+    pub(crate) min: String,
+    /// Exclusive.
+    pub(crate) max: String,
+    /// The ranges that it was cut from, the oldest first.
+    #[serde(default)]
+    pub(crate) parents: Vec<String>,
+}
+
+impl PhysicalRange {
+    /// Whether an effective partition key lies in it.
+    pub(crate) fn holds(&self, epk: &str) -> bool {
+        *self.min <= *epk && *epk < *self.max
+    }
+
+    /// The number in the id, by which ranges are told apart from older ones.
+    pub(crate) fn number(&self) -> u64 {
+        self.id.parse().unwrap_or_default()
+    }
+
+    /// Whether this is the id of the range or of one that it was cut from.
+    pub(crate) fn descends_from(&self, id: &str) -> bool {
+        self.id == id || self.parents.iter().any(|parent| parent == id)
+    }
+}
+
+/// Cuts the hash space into equal ranges.
+pub(super) fn evenly(count: u32) -> Vec<PhysicalRange> {
+    let boundary = |at: u32| match at {
+        0 => String::new(),
+        at if at == count => epk::MAX.to_owned(),
+        at => format!("{:08X}", 0x4000_0000_u64 * u64::from(at) / u64::from(count)),
+    };
+    (0..count)
+        .map(|at| PhysicalRange {
+            id: at.to_string(),
+            min: boundary(at),
+            max: boundary(at + 1),
+            parents: Vec::new(),
+        })
+        .collect()
+}
+
+/// Reads the ranges of a container as they are kept. A mere number is how they were kept before there were splits.
+pub(super) fn from_column(kept: ValueRef<'_>) -> Vec<PhysicalRange> {
+    match kept {
+        ValueRef::Integer(count) => evenly(u32::try_from(count).unwrap_or(1)),
+        ValueRef::Text(json) => serde_json::from_slice(json).unwrap_or_default(),
+        _ => Vec::new(),
+    }
+}
+
+/// The next free id.
+pub(crate) fn next_number(ranges: &[PhysicalRange]) -> u64 {
+    let numbers = ranges.iter().map(PhysicalRange::number);
+    numbers.max().map_or(0, |highest| highest + 1)
+}
+
+/// Cuts a range in the middle. Says no when it is not there, or has become too narrow to be cut.
+fn split(ranges: &[PhysicalRange], id: &str) -> Result<Vec<PhysicalRange>, ServiceError> {
+    let parent = ranges
+        .iter()
+        .find(|range| range.id == id)
+        .ok_or_else(ServiceError::range_gone)?;
+    let (low, high) = (position(&parent.min), position(&parent.max));
+    if high.saturating_sub(low) < 2 {
+        return Err(ServiceError::bad_request(
+            "The physical partition is too narrow to be split.",
+        ));
+    }
+    let middle = format!("{:016X}", low + (high - low) / 2);
+    let number = next_number(ranges);
+    let mut parents = parent.parents.clone();
+    parents.push(parent.id.clone());
+    let child = |number: u64, min: &str, max: &str| PhysicalRange {
+        id: number.to_string(),
+        min: min.to_owned(),
+        max: max.to_owned(),
+        parents: parents.clone(),
+    };
+    let mut after: Vec<PhysicalRange> = Vec::with_capacity(ranges.len() + 1);
+    for range in ranges {
+        if range.id == id {
+            after.push(child(number, &range.min, &middle));
+            after.push(child(number + 1, &middle, &range.max));
+        } else {
+            after.push(range.clone());
+        }
+    }
+    Ok(after)
+}
+
+/// A boundary as a number: its first sixteen digits, filled up with zeros.
+fn position(boundary: &str) -> u64 {
+    if boundary == epk::MAX {
+        return END;
+    }
+    let digits: String = boundary.chars().take(16).collect();
+    u64::from_str_radix(&format!("{digits:0<16}"), 16).unwrap_or_default()
+}
+
+impl Container {
+    /// The physical partition that holds an effective partition key.
+    pub(crate) fn range_of(&self, epk: &str) -> Option<&PhysicalRange> {
+        self.ranges.iter().find(|range| range.holds(epk))
+    }
+
+    /// A physical partition by its id.
+    pub(crate) fn range(&self, id: &str) -> Result<&PhysicalRange, ServiceError> {
+        self.ranges
+            .iter()
+            .find(|range| range.id == id)
+            .ok_or_else(ServiceError::range_gone)
+    }
+
+    /// Replaces a physical partition by two halves and returns their ids. Documents stay where they are: a range is a
+    /// view of the hash space, not a place.
+    pub(crate) fn split(
+        &self,
+        connection: &Connection,
+        id: &str,
+    ) -> Result<[String; 2], ServiceError> {
+        let number = next_number(&self.ranges);
+        let ranges = split(&self.ranges, id)?;
+        connection.execute(
+            "UPDATE container SET ranges = ? WHERE number = ?",
+            params![serde_json::to_string(&ranges)?, self.number],
+        )?;
+        Ok([number.to_string(), (number + 1).to_string()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_split_leaves_no_gap_and_names_all_ancestors() {
+        let once = split(&evenly(1), "0").unwrap();
+        let twice = split(&once, "2").unwrap();
+        let shown: Vec<(&str, &str, &str, String)> = twice
+            .iter()
+            .map(|range| {
+                (
+                    &*range.id,
+                    &*range.min,
+                    &*range.max,
+                    range.parents.join(","),
+                )
+            })
+            .collect();
+        let middle = "2000000000000000";
+        let upper = "3000000000000000";
+        assert_eq!(
+            shown,
+            [
+                ("1", "", middle, "0".to_owned()),
+                ("3", middle, upper, "0,2".to_owned()),
+                ("4", upper, "FF", "0,2".to_owned()),
+            ]
+        );
+        assert_eq!(split(&twice, "2").unwrap_err().status, 410);
+    }
+
+    #[test]
+    fn a_range_that_is_one_hash_wide_is_not_split() {
+        let mut ranges = evenly(1);
+        for _ in 0..62 {
+            let id = ranges[0].id.clone();
+            ranges = split(&ranges, &id).unwrap();
+        }
+        let id = ranges[0].id.clone();
+        assert_eq!(split(&ranges, &id).unwrap_err().status, 400);
+    }
+}

@@ -1,0 +1,190 @@
+//! Provisioned throughput: every physical partition has its even share of request units per second and answers 429 when
+//! it is used up.
+//!
+//! A request is let in while there is something left and charged afterwards, as the service does it, so a large one
+//! leaves a debt that the next seconds pay. Off unless somebody asks for it: `throughput` of the builder, or the
+//! replacement of an offer. The number that a client sends when it creates a container is kept and shown but does not
+//! limit by itself, because clients send one by habit and their tests would be throttled by it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+
+use crate::error::ServiceError;
+use crate::store::Container;
+use crate::store::offers::Offer;
+use crate::store::ranges::PhysicalRange;
+use crate::store::rid;
+
+/// Whose request units they are: a physical partition's, or all of a database's when its containers share them.
+type Account = (i64, Option<(i64, String)>);
+
+/// The budgets of all physical partitions.
+#[derive(Debug, Default)]
+pub(crate) struct Throughput {
+    /// Request units per second of a container without an offer; also makes all offers limit.
+    default: Option<u32>,
+    /// Whether an offer was replaced, so that some limit.
+    some_limit: AtomicBool,
+    budgets: Mutex<HashMap<Account, Budget>>,
+}
+
+/// What is left of a second's request units.
+#[derive(Debug)]
+struct Budget {
+    left: f64,
+    at: Instant,
+}
+
+/// A request that was let in, to be charged.
+#[derive(Debug, Default)]
+#[must_use = "a request that was let in is to be charged"]
+pub(crate) struct Ticket {
+    accounts: Vec<Account>,
+}
+
+impl Throughput {
+    /// With this many request units per second for every container that has no offer of its own.
+    pub(crate) fn new(default: Option<u32>) -> Self {
+        Self {
+            default,
+            ..Self::default()
+        }
+    }
+
+    /// Notes that there are offers that limit.
+    pub(crate) fn limit_by_offers(&self) {
+        self.some_limit.store(true, Ordering::Relaxed);
+    }
+
+    /// Lets a request to these physical partitions in, or says for how long to stay away.
+    pub(crate) fn admit<'a>(
+        &self,
+        connection: &Connection,
+        container: &Container,
+        ranges: impl IntoIterator<Item = &'a PhysicalRange>,
+    ) -> Result<Ticket, ServiceError> {
+        if self.default.is_none() && !self.some_limit.load(Ordering::Relaxed) {
+            return Ok(Ticket::default());
+        }
+        let Some((shared, per_second)) = self.limit(connection, container)? else {
+            return Ok(Ticket::default());
+        };
+        let accounts: Vec<Account> = if shared {
+            vec![(container.database, None)]
+        } else {
+            let of = |range: &PhysicalRange| (container.number, range.id.clone());
+            let ranges = ranges.into_iter();
+            ranges
+                .map(|range| (container.database, Some(of(range))))
+                .collect()
+        };
+        let share = if shared {
+            1
+        } else {
+            container.ranges.len().max(1)
+        };
+        let rate = per_second / u32::try_from(share).map_or(1.0, f64::from);
+        self.take(accounts, rate, Instant::now())
+    }
+
+    /// Whether the database shares its request units, and how many there are per second.
+    fn limit(
+        &self,
+        connection: &Connection,
+        container: &Container,
+    ) -> Result<Option<(bool, f64)>, ServiceError> {
+        let own = Offer::of(connection, &container.self_link())?;
+        let database = format!("dbs/{}/", rid::of_database(container.database));
+        let (shared, offer) = match own {
+            Some(offer) => (false, Some(offer)),
+            None => (true, Offer::of(connection, &database)?),
+        };
+        let limits = |offer: &Offer| offer.enforced || self.default.is_some();
+        Ok(match offer {
+            Some(offer) if limits(&offer) => Some((shared, f64::from(offer.per_second()))),
+            Some(_) => None,
+            None => self.default.map(|units| (false, f64::from(units))),
+        })
+    }
+
+    fn take(
+        &self,
+        accounts: Vec<Account>,
+        rate: f64,
+        now: Instant,
+    ) -> Result<Ticket, ServiceError> {
+        let mut budgets = self.budgets();
+        for account in &accounts {
+            let budget = budgets.entry(account.clone()).or_insert(Budget {
+                left: rate,
+                at: now,
+            });
+            let gained = now.saturating_duration_since(budget.at).as_secs_f64() * rate;
+            budget.left = (budget.left + gained).min(rate);
+            budget.at = now;
+            if budget.left <= 0.0 {
+                let wait = Duration::from_secs_f64((-budget.left / rate).clamp(0.0, 3600.0));
+                let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+                return Err(ServiceError::rate_too_large(wait.saturating_add(1)));
+            }
+        }
+        Ok(Ticket { accounts })
+    }
+
+    /// Charges a request that was let in. Physical partitions asked together bear it in equal parts.
+    pub(crate) fn charge(&self, ticket: &Ticket, units: f64) {
+        if ticket.accounts.is_empty() {
+            return;
+        }
+        let parts = u32::try_from(ticket.accounts.len()).map_or(1.0, f64::from);
+        let mut budgets = self.budgets();
+        for account in &ticket.accounts {
+            if let Some(budget) = budgets.get_mut(account) {
+                budget.left -= units / parts;
+            }
+        }
+    }
+
+    fn budgets(&self) -> std::sync::MutexGuard<'_, HashMap<Account, Budget>> {
+        // The map is valid between any two statements.
+        self.budgets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_debt_is_paid_before_the_next_request_is_let_in() {
+        let throughput = Throughput::new(Some(100));
+        let account = || vec![(1, Some((1, "0".to_owned())))];
+        let start = Instant::now();
+        let ticket = throughput.take(account(), 100.0, start).unwrap();
+        throughput.charge(&ticket, 350.0);
+        let refused = throughput.take(account(), 100.0, start).unwrap_err();
+        assert_eq!((refused.status, refused.substatus), (429, 3200));
+        assert_eq!(refused.retry_after_ms, Some(2501));
+        let early = start + Duration::from_millis(2400);
+        assert!(throughput.take(account(), 100.0, early).is_err());
+        let paid = start + Duration::from_millis(2501);
+        assert!(throughput.take(account(), 100.0, paid).is_ok());
+    }
+
+    #[test]
+    fn a_budget_does_not_grow_beyond_one_second() {
+        let throughput = Throughput::new(Some(100));
+        let account = || vec![(1, None)];
+        let start = Instant::now();
+        let ticket = throughput.take(account(), 100.0, start).unwrap();
+        throughput.charge(&ticket, 1.0);
+        let later = start + Duration::from_secs(60);
+        let ticket = throughput.take(account(), 100.0, later).unwrap();
+        throughput.charge(&ticket, 100.0);
+        assert!(throughput.take(account(), 100.0, later).is_err());
+    }
+}

@@ -1,0 +1,240 @@
+//! Offers and the budgets that they set.
+
+use cdb_emulator::Emulator;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::account::{Account, Answer, Headers, Request};
+
+async fn send(
+    account: &Account,
+    method: Method,
+    (kind, link, path): (&str, &str, &str),
+    headers: Headers<'_>,
+    body: Option<&Value>,
+) -> Answer {
+    account
+        .send(&Request {
+            method,
+            resource: (kind, link),
+            path,
+            headers,
+            body,
+        })
+        .await
+}
+
+/// The offer of `db/c`, found as clients find it.
+async fn offer(account: &Account) -> Value {
+    let place = ("colls", "dbs/db/colls/c", "dbs/db/colls/c");
+    let container = send(account, Method::GET, place, &[], None).await;
+    let body = json!({
+        "query": "SELECT * FROM root r WHERE r.resource=@link",
+        "parameters": [{ "name": "@link", "value": container.body["_self"] }],
+    });
+    let headers = [("x-ms-documentdb-isquery", "True")];
+    let found = send(
+        account,
+        Method::POST,
+        ("offers", "", "offers"),
+        &headers,
+        Some(&body),
+    )
+    .await;
+    assert_eq!(found.status, 200, "{}", found.body);
+    let offer = found.body["Offers"][0].clone();
+    assert_eq!(offer["offerResourceId"], container.body["_rid"]);
+    offer
+}
+
+/// Puts the throughput of `db/c`.
+async fn replace(account: &Account, content: Value) -> Answer {
+    let mut offer = offer(account).await;
+    offer["content"] = content;
+    let rid = offer["_rid"].as_str().unwrap_or_default().to_owned();
+    let path = format!("offers/{rid}");
+    let place = ("offers", &*rid.to_lowercase(), &*path);
+    send(account, Method::PUT, place, &[], Some(&offer)).await
+}
+
+#[tokio::test]
+async fn an_offer_is_found_read_and_replaced() {
+    let account = Account::start().await;
+    let found = offer(&account).await;
+    assert_eq!(found["content"]["offerThroughput"], 400);
+    let replaced = replace(&account, json!({ "offerThroughput": 1200 })).await;
+    assert_eq!(replaced.status, 200, "{}", replaced.body);
+    assert_eq!(offer(&account).await["content"]["offerThroughput"], 1200);
+    for wrong in [
+        json!({ "offerThroughput": 450 }),
+        json!({ "offerThroughput": 300 }),
+        json!({ "offerThroughput": "many" }),
+        json!({ "offerAutopilotSettings": { "maxThroughput": 1500 } }),
+        json!(null),
+    ] {
+        assert_eq!(
+            replace(&account, wrong.clone()).await.status,
+            400,
+            "{wrong}"
+        );
+    }
+    let scaling = json!({ "offerAutopilotSettings": { "maxThroughput": 4000 } });
+    assert_eq!(replace(&account, scaling.clone()).await.status, 200);
+    let content = &offer(&account).await["content"];
+    assert_eq!(content, &scaling);
+    let missing = ("offers", "zzzz", "offers/zzzz");
+    assert_eq!(
+        send(&account, Method::GET, missing, &[], None).await.status,
+        404
+    );
+}
+
+#[tokio::test]
+async fn the_throughput_of_a_creation_is_kept_or_refused() {
+    let account = Account::start().await;
+    let settings = "x-ms-cosmos-offer-autopilot-settings";
+    for (at, (headers, status)) in [
+        (vec![("x-ms-offer-throughput", "500")], 201),
+        (vec![(settings, r#"{"maxThroughput":1000}"#)], 201),
+        (vec![("x-ms-offer-throughput", "350")], 400),
+        (vec![("x-ms-offer-throughput", "x")], 400),
+        (vec![(settings, "{")], 400),
+        (
+            vec![
+                ("x-ms-offer-throughput", "500"),
+                (settings, r#"{"maxThroughput":1000}"#),
+            ],
+            400,
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let body =
+            json!({ "id": format!("c{at}"), "partitionKey": { "paths": ["/pk"], "kind": "Hash" } });
+        let place = ("colls", "dbs/db", "dbs/db/colls");
+        let created = send(&account, Method::POST, place, &headers, Some(&body)).await;
+        assert_eq!(created.status, status, "{headers:?}: {}", created.body);
+    }
+    let all = send(&account, Method::GET, ("offers", "", "offers"), &[], None).await;
+    assert_eq!(all.body["_count"], 3);
+    let place = ("colls", "dbs/db/colls/c1", "dbs/db/colls/c1");
+    assert_eq!(
+        send(&account, Method::DELETE, place, &[], None)
+            .await
+            .status,
+        204
+    );
+    let all = send(&account, Method::GET, ("offers", "", "offers"), &[], None).await;
+    assert_eq!(all.body["_count"], 2);
+}
+
+/// Writes until a budget is used up.
+async fn exhaust(account: &Account, partition: &str, most: u32) -> Option<Answer> {
+    let key = format!("[\"{partition}\"]");
+    let headers = [("x-ms-documentdb-partitionkey", &*key)];
+    for n in 0..most {
+        let text = "x".repeat(20_000);
+        let body = json!({ "id": n.to_string(), "pk": partition, "text": text });
+        let answer = account.post(&headers, &body).await;
+        if answer.status != 201 {
+            return Some(answer);
+        }
+    }
+    None
+}
+
+#[tokio::test]
+async fn a_budget_that_is_used_up_says_how_long_to_wait() {
+    let emulator = Emulator::builder()
+        .throughput(400)
+        .start()
+        .await
+        .expect("it starts");
+    let account = Account::with(emulator, json!({})).await;
+    let refused = exhaust(&account, "p", 200).await.expect("it is used up");
+    let substatus = refused.header("x-ms-substatus");
+    assert_eq!(
+        (refused.status, substatus),
+        (429, "3200"),
+        "{}",
+        refused.body
+    );
+    assert!(
+        refused.charge().abs() < f64::EPSILON,
+        "{}",
+        refused.charge()
+    );
+    let wait: u64 = refused
+        .header("x-ms-retry-after-ms")
+        .parse()
+        .expect("a time");
+    assert!((1..=1000).contains(&wait), "{wait}");
+    tokio::time::sleep(std::time::Duration::from_millis(wait + 5)).await;
+    let read = account.item(Method::GET, "0", &[], None).await;
+    assert_eq!(read.status, 200);
+}
+
+#[tokio::test]
+async fn a_physical_partition_has_only_its_share() {
+    let emulator = Emulator::builder().throughput(1000).physical_partitions(2);
+    let emulator = emulator.start().await.expect("it starts");
+    let account = Account::with(emulator, json!({})).await;
+    // 22E3… and 3A… are above and below the middle, 2000….
+    exhaust(&account, "redmond", 200)
+        .await
+        .expect("it is used up");
+    let headers = [("x-ms-documentdb-partitionkey", r#"["\u00e9"]"#)];
+    let elsewhere = account
+        .post(&headers, &json!({ "id": "1", "pk": "é" }))
+        .await;
+    assert_eq!(elsewhere.status, 201, "{}", elsewhere.body);
+}
+
+#[tokio::test]
+async fn nothing_is_refused_before_an_offer_is_replaced() {
+    let account = Account::start().await;
+    assert!(exhaust(&account, "p", 60).await.is_none());
+    let replaced = replace(&account, json!({ "offerThroughput": 400 })).await;
+    assert_eq!(replaced.status, 200);
+    let refused = exhaust(&account, "q", 200).await.expect("it is used up");
+    assert_eq!(refused.status, 429);
+}
+
+#[tokio::test]
+async fn a_bulk_has_those_operations_refused_that_the_budget_does_not_pay() {
+    let emulator = Emulator::builder()
+        .throughput(400)
+        .start()
+        .await
+        .expect("it starts");
+    let account = Account::with(emulator, json!({})).await;
+    let text = "x".repeat(15_000);
+    let operations: Vec<Value> = (0..100)
+        .map(|n| {
+            json!({ "operationType": "Create", "partitionKey": "[\"p\"]",
+                "resourceBody": { "id": n.to_string(), "pk": "p", "text": text } })
+        })
+        .collect();
+    let headers = [
+        ("x-ms-cosmos-is-batch-request", "True"),
+        ("x-ms-cosmos-batch-atomic", "False"),
+        ("x-ms-documentdb-partitionkeyrangeid", "0"),
+    ];
+    let answer = account.post(&headers, &json!(operations)).await;
+    assert_eq!(answer.status, 207);
+    let statuses = answer.statuses();
+    let done = statuses.iter().filter(|status| **status == 201).count();
+    assert!(done > 10 && done < 100, "{statuses:?}");
+    let results = answer.body.as_array().cloned().unwrap_or_default();
+    for refused in results.iter().filter(|result| result["statusCode"] != 201) {
+        assert_eq!(
+            (&refused["statusCode"], &refused["subStatusCode"]),
+            (&json!(429), &json!(3200))
+        );
+        assert!(
+            refused["retryAfterMilliseconds"].as_u64() > Some(0),
+            "{refused}"
+        );
+    }
+}
