@@ -3,26 +3,14 @@
 use std::sync::PoisonError;
 
 use http::Method;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::error::ServiceError;
-use crate::fault::{Fault, FaultState, Latency};
+use crate::fault::{FaultPlan, FaultState, Latency};
 use crate::http_front::Front;
 use crate::local::{json, not_allowed};
 use crate::observe::RequestLog;
 use crate::service::{Answer, Asked};
-
-/// `POST /_admin/faults`: what is named is changed, the faults are added to those that are there.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct FaultsChange {
-    /// Starts the draws of all faults anew from this seed.
-    pub(crate) seed: Option<u64>,
-    /// The latency of every request.
-    pub(crate) latency: Option<Latency>,
-    #[serde(default)]
-    pub(crate) faults: Vec<Fault>,
-}
 
 /// The answer of `/_admin/faults`.
 #[derive(Debug, Serialize)]
@@ -49,25 +37,18 @@ pub(crate) fn answer(front: &Front, asked: &Asked) -> Result<Answer, ServiceErro
 fn faults(front: &Front, asked: &Asked) -> Result<Answer, ServiceError> {
     match asked.method {
         Method::GET => {}
-        Method::POST => front.faults.change(checked(&asked.body)?),
+        Method::POST => front.faults.carry_out(checked(&asked.body)?),
         Method::DELETE => front.faults.clear(),
         _ => return Err(not_allowed(&asked.method, "GET, POST and DELETE")),
     }
     json(&front.faults.all())
 }
 
-/// A change that can be made as a whole.
-fn checked(body: &[u8]) -> Result<FaultsChange, ServiceError> {
-    let change: FaultsChange = serde_json::from_slice(body)?;
-    if let Some(latency) = &change.latency {
-        latency.check().map_err(ServiceError::bad_request)?;
-    }
-    for (at, fault) in change.faults.iter().enumerate() {
-        fault
-            .check()
-            .map_err(|reason| ServiceError::bad_request(format!("faults[{at}]: {reason}")))?;
-    }
-    Ok(change)
+/// A plan that can be carried out as a whole.
+fn checked(body: &[u8]) -> Result<FaultPlan, ServiceError> {
+    let plan: FaultPlan = serde_json::from_slice(body)?;
+    plan.check().map_err(ServiceError::bad_request)?;
+    Ok(plan)
 }
 
 fn requests(front: &Front, method: &Method) -> Result<Answer, ServiceError> {

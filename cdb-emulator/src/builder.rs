@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::emulator::Emulator;
-use crate::fault::{Fault, Faults, Latency};
+use crate::fault::{Fault, FaultPlan, Faults, Latency};
 use crate::http_front::{self, Front};
 use crate::service::{Service, Settings};
 use crate::store::Store;
@@ -51,6 +51,12 @@ pub enum EmulatorError {
         /// What was given.
         value: String,
         /// What it may be.
+        reason: String,
+    },
+    /// A latency or a fault makes no sense.
+    #[error("the faults cannot be injected: {reason}")]
+    Faults {
+        /// Which one, and what it may be.
         reason: String,
     },
     /// Another process, or another emulator of this one, has the directory.
@@ -118,9 +124,7 @@ pub struct EmulatorBuilder {
     key: String,
     physical_partitions: u32,
     throughput: Option<u32>,
-    latency: Latency,
-    faults: Vec<Fault>,
-    seed: u64,
+    faults: FaultPlan,
     #[cfg(feature = "tls")]
     tls: bool,
 }
@@ -133,9 +137,7 @@ impl EmulatorBuilder {
             key: crate::WELL_KNOWN_KEY.to_owned(),
             physical_partitions: 1,
             throughput: None,
-            latency: Latency::NONE,
-            faults: Vec::new(),
-            seed: 0,
+            faults: FaultPlan::default(),
             #[cfg(feature = "tls")]
             tls: false,
         }
@@ -181,14 +183,21 @@ impl EmulatorBuilder {
     /// or a distribution; for a latency of some kinds of operation only, see [`Effect::Delay`](crate::Effect).
     #[must_use]
     pub fn latency(mut self, latency: impl Into<Latency>) -> Self {
-        self.latency = latency.into();
+        self.faults.latency = Some(latency.into());
         self
     }
 
     /// Starts with this fault; may be called for several.
     #[must_use]
     pub fn fault(mut self, fault: Fault) -> Self {
-        self.faults.push(fault);
+        self.faults.faults.push(fault);
+        self
+    }
+
+    /// Starts with these faults, in place of those that were named before.
+    #[must_use]
+    pub fn faults(mut self, plan: FaultPlan) -> Self {
+        self.faults = plan;
         self
     }
 
@@ -196,7 +205,7 @@ impl EmulatorBuilder {
     /// requests meet the same faults.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
+        self.faults.seed = Some(seed);
         self
     }
 
@@ -228,7 +237,7 @@ impl EmulatorBuilder {
         let store = Store::open(self.directory.as_deref())?;
         let front = Arc::new(Front {
             service: Arc::new(Service::new(store, settings)),
-            faults: Faults::new(self.seed, self.latency, self.faults),
+            faults: Faults::new(self.faults),
             security,
         });
         let (stopping, stop) = watch::channel(false);
@@ -262,19 +271,9 @@ impl EmulatorBuilder {
             let reason = "leave it out for no limit";
             return Err(refuse("throughput", &0, reason));
         }
-        let bad = |setting, value| {
-            move |reason| EmulatorError::Setting {
-                setting,
-                value,
-                reason,
-            }
-        };
-        let latency = format!("{:?}", self.latency);
-        self.latency.check().map_err(bad("latency", latency))?;
-        for fault in &self.faults {
-            let value = format!("{fault:?}");
-            fault.check().map_err(bad("fault", value))?;
-        }
+        self.faults
+            .check()
+            .map_err(|reason| EmulatorError::Faults { reason })?;
         let key = STANDARD.decode(&self.key).ok();
         key.filter(|key| !key.is_empty()).ok_or(EmulatorError::Key)
     }

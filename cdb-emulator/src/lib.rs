@@ -37,7 +37,7 @@ mod tls;
 
 pub use builder::{EmulatorBuilder, EmulatorError};
 pub use emulator::Emulator;
-pub use fault::{Effect, Fault, Latency};
+pub use fault::{Effect, Fault, FaultPlan, Latency};
 pub use observe::{OperationKind, RequestLog};
 
 /// The key that every emulator of Cosmos DB uses. It is published and protects nothing.

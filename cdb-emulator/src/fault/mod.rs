@@ -5,8 +5,10 @@
 
 mod definition;
 mod latency;
+mod plan;
 mod strike;
 
 pub use definition::{Effect, Fault};
 pub use latency::Latency;
+pub use plan::FaultPlan;
 pub(crate) use strike::{FaultState, Faults, Strike};

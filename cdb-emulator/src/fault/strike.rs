@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{Effect, Fault, Latency};
-use crate::admin::{FaultsChange, FaultsState};
+use super::{Effect, Fault, FaultPlan, Latency};
+use crate::admin::FaultsState;
 use crate::observe::OperationKind;
 
 /// All faults of a server.
@@ -52,20 +52,18 @@ pub(crate) struct Strike {
 }
 
 impl Faults {
-    pub(crate) fn new(seed: u64, latency: Latency, faults: Vec<Fault>) -> Self {
-        let mut state = State {
-            seed,
-            latency,
-            random: Random::new(seed, u64::MAX),
-            active: Vec::new(),
-            added: 0,
+    pub(crate) fn new(plan: FaultPlan) -> Self {
+        let faults = Self {
+            state: Mutex::new(State {
+                seed: 0,
+                latency: Latency::NONE,
+                random: Random::new(0, u64::MAX),
+                active: Vec::new(),
+                added: 0,
+            }),
         };
-        for fault in faults {
-            state.add(fault);
-        }
-        Self {
-            state: Mutex::new(state),
-        }
+        faults.carry_out(plan);
+        faults
     }
 
     pub(crate) fn add(&self, fault: Fault) {
@@ -85,14 +83,14 @@ impl Faults {
         self.state().latency = latency;
     }
 
-    /// Makes a change at once, as far as requests can see.
-    pub(crate) fn change(&self, change: FaultsChange) {
+    /// Makes all changes at once, as far as requests can see.
+    pub(crate) fn carry_out(&self, plan: FaultPlan) {
         let mut state = self.state();
-        state.latency = change.latency.unwrap_or(state.latency);
-        if let Some(seed) = change.seed {
+        state.latency = plan.latency.unwrap_or(state.latency);
+        if let Some(seed) = plan.seed {
             state.seed(seed);
         }
-        for fault in change.faults {
+        for fault in plan.faults {
             state.add(fault);
         }
     }
@@ -225,7 +223,10 @@ mod tests {
     use OperationKind::{Batch, Metadata, Query, Read};
 
     fn faults(list: impl IntoIterator<Item = Fault>) -> Faults {
-        Faults::new(0, Latency::NONE, list.into_iter().collect())
+        Faults::new(FaultPlan {
+            faults: list.into_iter().collect(),
+            ..FaultPlan::default()
+        })
     }
 
     /// Which of many reads a fault of three in ten strikes.

@@ -3,6 +3,8 @@
 mod account;
 mod admin;
 mod catalog;
+#[cfg(feature = "bin")]
+mod command;
 mod documents;
 mod durability;
 mod faults;

@@ -1,0 +1,177 @@
+//! The command: its help, its first line, its end, and what it refuses.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use expect_test::expect_file;
+
+use crate::account::http_client;
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cdb-emulator"));
+    command.args(arguments);
+    command
+}
+
+/// What a run says that ends by itself.
+fn ended(arguments: &[&str]) -> Output {
+    command(arguments).output().expect("it runs")
+}
+
+/// A run that goes on, its first line, and what it says later. It is killed when this is dropped.
+struct Running {
+    child: Child,
+    first_line: String,
+    output: BufReader<ChildStdout>,
+}
+
+impl Running {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = command(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it runs");
+        let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut first_line = String::new();
+        output.read_line(&mut first_line).expect("a line");
+        Self {
+            child,
+            first_line,
+            output,
+        }
+    }
+
+    fn endpoint(&self) -> &str {
+        let mut words = self.first_line.split_whitespace();
+        words.find(|word| word.starts_with("http")).expect("a URL")
+    }
+
+    /// Sends a signal, and returns the exit code and what else was said.
+    fn end_by(mut self, signal: &str) -> (Option<i32>, String) {
+        let id = self.child.id().to_string();
+        let sent = Command::new("kill").args([signal, &id]).status();
+        assert!(sent.expect("kill runs").success());
+        let mut rest = String::new();
+        self.output.read_to_string(&mut rest).expect("text");
+        (self.child.wait().expect("it ended").code(), rest)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended, as it was told to.
+        let _ = self.child.kill();
+        // No zombie is left; how it ended was checked before.
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_help_names_every_option() {
+    let output = ended(&["--help"]);
+    assert!(output.status.success());
+    let help = String::from_utf8(output.stdout).expect("UTF-8");
+    expect_file!["command_help.txt"].assert_eq(&help);
+}
+
+#[test]
+fn mistakes_are_named_and_end_with_an_error() {
+    let missing = "/nowhere/faults.json";
+    let malformed = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&malformed, r#"{ "faults": [{ "effects": ["drop"] }] }"#).unwrap();
+    let malformed = malformed.path().display().to_string();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let no_directory = file.path().join("data").display().to_string();
+    for (arguments, code, says) in [
+        (&["--prot", "1"][..], 2, "--port"),
+        (&["--port", "66000"], 2, "66000"),
+        (&["--certificate", "ca.pem"], 2, "--tls"),
+        (
+            &["--port", "0", "--partitions", "0"],
+            1,
+            "1 to 1000 physical partitions",
+        ),
+        (&["--port", "0", "--throughput", "0"], 1, "no limit"),
+        (&["--port", "0", "--key", "no base64!"], 1, "base64"),
+        (
+            &["--faults", missing],
+            1,
+            "cannot read /nowhere/faults.json",
+        ),
+        (
+            &["--port", "0", "--faults", &malformed],
+            1,
+            "unknown variant `drop`",
+        ),
+        (&["--port", "0", "--data", &no_directory], 1, "may write"),
+    ] {
+        let output = ended(arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        assert!(said.contains(says), "{arguments:?}: {said}");
+        assert!(output.stdout.is_empty(), "it is not ready");
+    }
+}
+
+#[test]
+fn a_port_in_use_ends_it_with_the_cure() {
+    let running = Running::start(&["--port", "0"]);
+    let endpoint = running.endpoint().trim_end_matches('/');
+    let port = endpoint.rsplit(':').next().expect("a port");
+    let output = ended(&["--port", port]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(&format!("port {port} is in use")), "{said}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn it_says_that_it_is_ready_answers_and_ends_when_it_is_told_to() {
+    for (signal, partitions) in [("-TERM", "3"), ("-INT", "1")] {
+        let directory = tempfile::tempdir().unwrap();
+        let data = directory.path().display().to_string();
+        let arguments = ["--port", "0", "--data", &data, "--partitions", partitions];
+        let running = Running::start(&arguments);
+        let line = running.first_line.clone();
+        let partitions = format!("{partitions} physical partition(s)");
+        for part in [
+            "ready after ",
+            " ms at http://127.0.0.1:",
+            &data,
+            &partitions,
+        ] {
+            assert!(line.contains(part), "{line}");
+        }
+        let answer = http_client().get(running.endpoint()).send().await;
+        assert_eq!(answer.expect("an answer").status(), 401);
+        let (code, rest) = running.end_by(signal);
+        assert_eq!(code, Some(0), "{rest}");
+        assert!(rest.starts_with("stopped after 1 requests"), "{rest}");
+    }
+}
+
+#[tokio::test]
+async fn faults_and_a_certificate_come_from_and_go_into_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name).display().to_string();
+    let (faults, certificate) = (file("faults.json"), file("ca.pem"));
+    let status = r#"{ "kinds": ["metadata"], "effects": [{ "status": { "status": 503 } }] }"#;
+    std::fs::write(&faults, format!(r#"{{ "faults": [{status}] }}"#)).unwrap();
+    let arguments = [
+        "--port",
+        "0",
+        "--faults",
+        &faults,
+        "--tls",
+        "--certificate",
+        &certificate,
+    ];
+    let running = Running::start(&arguments);
+    let pem = std::fs::read(&certificate).unwrap();
+    let trusted = vec![reqwest::Certificate::from_pem(&pem).unwrap()];
+    // Sets the process's provider of cryptography.
+    drop(http_client());
+    let client = reqwest::ClientBuilder::new().tls_certs_only(trusted);
+    let answer = client.build().unwrap().get(running.endpoint()).send().await;
+    assert_eq!(answer.expect("an answer").status(), 503);
+}
