@@ -21,6 +21,7 @@ mod error;
 mod fault;
 mod http_front;
 mod index_terms;
+mod index_use;
 mod local;
 mod observe;
 mod op;

@@ -6,6 +6,7 @@ use rusqlite::types::Value as Sql;
 use serde_json::Value;
 
 use crate::error::ServiceError;
+use crate::index_use::is_served;
 use crate::sql::ast::{Binary, Expr, Projection, Select};
 use crate::store::indexes::{has_composite, is_included};
 use crate::store::json_path;
@@ -15,6 +16,8 @@ use crate::store::json_path;
 pub(crate) struct Pushdown {
     pub(crate) condition: String,
     pub(crate) parameters: Vec<Sql>,
+    /// Conditions that an index answers on the service but the store does not: what fails them was never loaded.
+    pub(crate) judged: Vec<Expr>,
     /// The sort, when the store can do it, with the key as the last resort.
     pub(crate) order: Option<String>,
 }
@@ -80,30 +83,42 @@ pub(crate) fn sort_is_indexed(select: &Select, policy: &Value) -> Result<(), Ser
 }
 
 /// Finds what the store can answer. Conditions here may let too much through, never too little: SQLite compares across
-/// types where the service says undefined, so every row is judged again.
-pub(crate) fn pushdown(select: &Select, parameters: &HashMap<String, Value>) -> Pushdown {
+/// types where the service says undefined, so every row is judged again. A condition that no index of the policy answers
+/// is not passed on at all, so that what the store hands out is what the service would have to load.
+pub(crate) fn pushdown(
+    select: &Select,
+    parameters: &HashMap<String, Value>,
+    policy: &Value,
+) -> Pushdown {
     let mut found = Pushdown {
         condition: "1".to_owned(),
         parameters: Vec::new(),
+        judged: Vec::new(),
         order: None,
     };
-    if !select.joins.is_empty() {
-        return found;
-    }
+    let plain = select.joins.is_empty();
     let mut fixed = Vec::new();
     if let Some(filter) = &select.filter {
         conjuncts(filter, &mut |expr| {
-            if let Some((condition, values, path)) = comparison(expr, &select.alias, parameters) {
-                found.condition.push_str(" AND ");
-                found.condition.push_str(&condition);
-                found.parameters.extend(values);
-                if matches!(expr, Expr::Binary(_, Binary::Equal, _)) {
-                    fixed.push(path);
+            if !is_served(expr, &select.alias, policy) {
+                return;
+            }
+            match comparison(expr, &select.alias, parameters).filter(|_| plain) {
+                Some((condition, values, path)) => {
+                    found.condition.push_str(" AND ");
+                    found.condition.push_str(&condition);
+                    found.parameters.extend(values);
+                    if matches!(expr, Expr::Binary(_, Binary::Equal, _)) {
+                        fixed.push(path);
+                    }
                 }
+                None => found.judged.push(expr.clone()),
             }
         });
     }
-    found.order = order(select, &fixed);
+    if plain {
+        found.order = order(select, &fixed);
+    }
     found
 }
 
@@ -237,7 +252,7 @@ mod tests {
         let parameters =
             HashMap::from([("@t".to_owned(), json!("q")), ("@n".to_owned(), json!(10))]);
         let select = sql::parse(sql).unwrap();
-        let plan = pushdown(&select, &parameters);
+        let plan = pushdown(&select, &parameters, container.policy());
         let text = format!(
             "EXPLAIN QUERY PLAN SELECT pk, id, body FROM document_{} WHERE {} ORDER BY {}",
             container.number,

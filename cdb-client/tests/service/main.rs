@@ -10,4 +10,5 @@ mod faults;
 mod feed;
 mod queries;
 mod shop;
+mod splits;
 mod tls;

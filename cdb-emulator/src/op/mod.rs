@@ -12,6 +12,7 @@ mod query;
 mod query_plan;
 pub(crate) mod ranges;
 mod scope;
+mod touched;
 mod visit;
 mod write;
 

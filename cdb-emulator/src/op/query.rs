@@ -1,6 +1,7 @@
 //! Queries: scope, plan, rows, page.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Instant;
 
 use rusqlite::types::Value as Sql;
 use serde::Deserialize;
@@ -8,10 +9,11 @@ use serde_json::{Value, json};
 
 use super::continuation::{Binding, Position};
 use super::scope::{Reach, RowScope};
+use super::touched::{Times, Touched, account};
 use super::visit::Visit;
 use super::{container, page_size};
-use crate::charge;
 use crate::error::ServiceError;
+use crate::index_use::IndexUse;
 use crate::plan::{self, Pushdown};
 use crate::route::flag;
 use crate::service::{Answer, Asked, Service, now_secs};
@@ -57,23 +59,30 @@ pub(super) fn query(
 ) -> Result<Answer, ServiceError> {
     let sent: Sent = serde_json::from_slice(&asked.body)?;
     service.note_query(&sent.query);
+    let begun = Instant::now();
     let select = sql::parse(&sent.query)?;
+    let times = Times {
+        begun,
+        compiled: begun.elapsed(),
+    };
     let parameters = sent.parameters();
     let connection = service.store.read()?;
     let container = container(&connection, asked, (db, coll))?;
     plan::sort_is_indexed(&select, container.policy())?;
-    let mut pushdown = plan::pushdown(&select, &parameters);
+    let mut pushdown = plan::pushdown(&select, &parameters, container.policy());
     let reach = Reach::of(&asked.headers, &container)?;
     across(asked, &select, &reach)?;
     let binding = Binding::of(asked, &reach);
     let position = binding.position(asked)?;
     pushdown.restrict(reach.rows);
+    let ranges = reach.ranges.len();
     let visit = Visit::read(service, &connection, asked, &container, reach.ranges)?;
     let run = Run {
         connection: &connection,
         container: &container,
         select: &select,
         parameters: &parameters,
+        judged: std::mem::take(&mut pushdown.judged),
         limit: page_size(asked)?.unwrap_or(PAGE),
     };
     let page = if plan::streams(&select) {
@@ -82,15 +91,22 @@ pub(super) fn query(
         run.whole(&pushdown, &position)?
     };
     let last = catalog::last_lsn(&connection)?;
-    Ok(visit.end(answer(page, &binding)?, last))
+    let index = IndexUse::of(&select, container.policy());
+    let (touched, rows) = (page.touched, page.rows.len());
+    let answer = account(
+        asked,
+        answer(page, &binding)?,
+        (touched, &index),
+        (ranges, rows),
+        times,
+    );
+    Ok(visit.end(answer, last))
 }
 
 fn answer(page: Page, binding: &Binding) -> Result<Answer, ServiceError> {
     let count = page.rows.len();
     let body = json!({ "_rid": "", "Documents": page.rows, "_count": count });
-    let mut answer = Answer::json(200, &body);
-    answer.charge = charge::query(page.loaded, answer.body.len());
-    answer = answer.with("x-ms-item-count", count.to_string());
+    let mut answer = Answer::json(200, &body).with("x-ms-item-count", count.to_string());
     if let Some(next) = page.next {
         answer = answer.with("x-ms-continuation", binding.token(next)?);
     }
@@ -126,8 +142,7 @@ impl Pushdown {
 struct Page {
     rows: Vec<Value>,
     next: Option<Position>,
-    /// Documents that were looked at.
-    loaded: usize,
+    touched: Touched,
 }
 
 /// The condition for the store, which also leaves out what has expired.
@@ -146,6 +161,8 @@ struct Run<'a> {
     container: &'a Container,
     select: &'a Select,
     parameters: &'a HashMap<String, Value>,
+    /// What an index would have sorted out before a document is loaded.
+    judged: Vec<Expr>,
     limit: usize,
 }
 
@@ -162,9 +179,15 @@ impl Run<'_> {
     }
 
     /// The bindings of a row that meet the condition.
-    fn matching(&self, body: &str) -> Result<Vec<Scope<'_>>, ServiceError> {
+    fn matching(&self, body: &str, touched: &mut Touched) -> Result<Vec<Scope<'_>>, ServiceError> {
         let document: Value = serde_json::from_str(body)?;
         let scope = Scope::new(&self.select.alias, document, self.parameters);
+        for judged in &self.judged {
+            if !scope.holds(Some(judged))? {
+                return Ok(Vec::new());
+            }
+        }
+        touched.document(body);
         let mut found = Vec::new();
         for scope in scope.joined(self.select)? {
             if scope.holds(self.select.filter.as_ref())? {
@@ -198,8 +221,7 @@ impl Run<'_> {
                     });
                     return Ok(false);
                 }
-                page.loaded += 1;
-                for scope in self.matching(&row.body)? {
+                for scope in self.matching(&row.body, &mut page.touched)? {
                     if let Some(value) = scope.project(&self.select.projection)? {
                         bytes += row.body.len();
                         page.rows.push(value);
@@ -231,7 +253,7 @@ impl Run<'_> {
         } else {
             usize::MAX
         };
-        let (scopes, loaded) = self.collect(pushdown, enough)?;
+        let (scopes, touched) = self.collect(pushdown, enough)?;
         let mut rows = self.project(scopes)?;
         if select.distinct {
             let mut seen = HashSet::new();
@@ -239,7 +261,7 @@ impl Run<'_> {
         }
         let mut rest = rows.into_iter().skip(offset).take(most).skip(position.skip);
         let mut page = Page {
-            loaded,
+            touched,
             ..Page::default()
         };
         let mut bytes = 0;
@@ -261,19 +283,18 @@ impl Run<'_> {
         &self,
         pushdown: &Pushdown,
         enough: usize,
-    ) -> Result<(Vec<Scope<'_>>, usize), ServiceError> {
+    ) -> Result<(Vec<Scope<'_>>, Touched), ServiceError> {
         let (condition, parameters) = condition(pushdown);
         let order = pushdown.order.as_deref().unwrap_or("pk, id");
         let mut scopes = Vec::new();
-        let mut loaded = 0;
+        let mut touched = Touched::default();
         self.container
             .scan(self.connection, &condition, order, &parameters, |row| {
-                loaded += 1;
-                scopes.extend(self.matching(&row.body)?);
+                scopes.extend(self.matching(&row.body, &mut touched)?);
                 Ok(scopes.len() < enough)
             })?;
         if self.select.order_by.is_empty() {
-            return Ok((scopes, loaded));
+            return Ok((scopes, touched));
         }
         // SQLite knows fewer types than the service, so its order is checked and where they differ mended.
         let descending: Vec<bool> = self
@@ -291,7 +312,7 @@ impl Run<'_> {
             keyed.push((keys, scope));
         }
         keyed.sort_by(|(a, _), (b, _)| by_keys(a, b, &descending));
-        Ok((keyed.into_iter().map(|(_, scope)| scope).collect(), loaded))
+        Ok((keyed.into_iter().map(|(_, scope)| scope).collect(), touched))
     }
 
     fn project(&self, scopes: Vec<Scope<'_>>) -> Result<Vec<Value>, ServiceError> {

@@ -126,21 +126,33 @@ pub(crate) fn is_included(policy: &Value, path: &str) -> bool {
 
 /// Whether the policy has a composite index that serves this sort: exactly these paths, all directions or all inverted.
 pub(crate) fn has_composite(policy: &Value, sort: &[(String, bool)]) -> bool {
+    composite_of(policy, sort, true).is_some()
+}
+
+/// The composite index with exactly these paths, each with whether it descends. For a sort all directions are equal or
+/// all are inverted; for a filter they do not matter.
+pub(crate) fn composite_of(
+    policy: &Value,
+    wanted: &[(String, bool)],
+    sorts: bool,
+) -> Option<Vec<(String, bool)>> {
     let composites = policy["compositeIndexes"].as_array().into_iter().flatten();
-    composites.filter_map(Value::as_array).any(|composite| {
-        let paths: Vec<(String, bool)> = composite
-            .iter()
-            .map(|path| {
-                (
-                    unquote(path["path"].as_str().unwrap_or_default()),
-                    path["order"] == "descending",
-                )
-            })
-            .collect();
-        let inverted: Vec<(String, bool)> = paths
-            .iter()
-            .map(|(path, down)| (path.clone(), !down))
-            .collect();
-        paths == sort || inverted == sort
-    })
+    let composites = composites.filter_map(Value::as_array).map(|composite| {
+        let paths = composite.iter().map(|path| {
+            let name = unquote(path["path"].as_str().unwrap_or_default());
+            (name, path["order"] == "descending")
+        });
+        paths.collect::<Vec<(String, bool)>>()
+    });
+    let mut serving = composites.filter(|paths| {
+        let same = |flip: bool| {
+            let pairs = paths.iter().zip(wanted);
+            let mut pairs = pairs.map(|((path, down), (wanted, wanted_down))| {
+                path == wanted && (!sorts || *down == (*wanted_down != flip))
+            });
+            pairs.all(|same| same)
+        };
+        paths.len() == wanted.len() && (same(false) || same(true))
+    });
+    serving.next()
 }

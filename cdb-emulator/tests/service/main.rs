@@ -5,6 +5,7 @@ mod admin;
 mod catalog;
 #[cfg(feature = "bin")]
 mod command;
+mod cost;
 mod documents;
 mod durability;
 mod faults;

@@ -1,0 +1,142 @@
+//! Physical partitions that split while a client works: it notices, and nothing is lost or comes twice.
+
+use std::collections::BTreeSet;
+
+use cdb_client::{ChangeFeed, ContainerClient, FeedStart};
+use cdb_emulator::Emulator;
+use cdb_model::{BulkBatch, Query};
+
+use crate::account::Account;
+use crate::shop::{Order, Shop, order};
+
+const SHOP: &str = "shop";
+
+/// One order for each of these customers, in one bulk.
+async fn place(shop: &ContainerClient<Shop>, numbers: std::ops::Range<u64>) {
+    let mut bulk = BulkBatch::<Shop>::new();
+    for number in numbers {
+        let customer = format!("customer-{number}");
+        bulk.create(&order(&customer, number)).unwrap();
+    }
+    for result in shop.execute_bulk(&bulk).await {
+        result.unwrap();
+    }
+}
+
+/// The orders of all customers, as a sorted query across physical partitions finds them.
+async fn found(shop: &ContainerClient<Shop>) -> Vec<u64> {
+    let all = Query::<Order>::across_partitions().order_by(Order::PLACED_AT.asc());
+    let rows = shop.query(all).page_size(7).all().await.unwrap();
+    let times: Vec<u64> = rows.iter().map(|row| row.document.placed_at).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    let mut numbers: Vec<u64> = rows.iter().map(|row| row.document.number).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+async fn drain(feed: &mut ChangeFeed<Shop>) -> Vec<u64> {
+    let mut numbers = Vec::new();
+    loop {
+        let changes = feed.next_changes().await.unwrap();
+        if changes.is_empty() {
+            numbers.sort_unstable();
+            return numbers;
+        }
+        for change in changes {
+            if let Shop::Order(order) = change.document {
+                numbers.push(order.number);
+            }
+        }
+    }
+}
+
+/// Splits the physical partition with this id.
+fn split(emulator: &Emulator, account: &Account, id: &str) -> [String; 2] {
+    emulator.split((account.database.name(), SHOP), id).unwrap()
+}
+
+#[tokio::test]
+async fn queries_bulks_and_the_change_feed_go_on_over_splits() {
+    let account = Account::new().await;
+    let Some(emulator) = account.emulator() else {
+        return account.end().await; // An account cannot be told to split.
+    };
+    let shop = account.shop().await;
+    place(&shop, 0..40).await;
+    let mut feed = shop.change_feed(FeedStart::Beginning).page_size(5);
+    assert_eq!(drain(&mut feed).await, (0..40).collect::<Vec<u64>>());
+    assert_eq!(shop.ranges().await.unwrap().len(), 4);
+
+    let [low, _] = split(emulator, &account, "0");
+    split(emulator, &account, "3");
+    assert_eq!(found(&shop).await, (0..40).collect::<Vec<u64>>());
+    let known: BTreeSet<String> = shop
+        .ranges()
+        .await
+        .unwrap()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(known.len(), 6, "{known:?}");
+    assert!(known.contains(&low), "{known:?}");
+
+    split(emulator, &account, "1");
+    place(&shop, 40..80).await;
+    split(emulator, &account, "2");
+    assert_eq!(drain(&mut feed).await, (40..80).collect::<Vec<u64>>());
+    split(emulator, &account, &low);
+    let mut resumed = shop.resume_change_feed(feed.cursor().clone());
+    assert!(drain(&mut resumed).await.is_empty());
+    assert_eq!(found(&shop).await, (0..80).collect::<Vec<u64>>());
+    account.end().await;
+}
+
+#[tokio::test]
+async fn a_query_in_the_middle_of_its_pages_starts_over_or_says_so() {
+    let account = Account::new().await;
+    let Some(emulator) = account.emulator() else {
+        return account.end().await; // An account cannot be told to split.
+    };
+    let shop = account.shop().await;
+    place(&shop, 0..60).await;
+    let all = Query::<Order>::across_partitions().order_by(Order::PLACED_AT.asc());
+    let mut pages = shop.query(all).page_size(3).pages();
+    assert!(pages.next_page().await.unwrap().is_some());
+    for range in ["0", "1", "2", "3"] {
+        split(emulator, &account, range);
+    }
+    let error = loop {
+        match pages.next_page().await {
+            Ok(page) => assert!(
+                page.is_some(),
+                "the pages ended without a word about the split"
+            ),
+            Err(error) => break error,
+        }
+    };
+    assert!(error.is_partition_split(), "{error}");
+    assert_eq!(found(&shop).await, (0..60).collect::<Vec<u64>>());
+    account.end().await;
+}
+
+#[tokio::test]
+async fn a_process_reads_its_own_writes_over_a_split() {
+    let account = Account::new().await;
+    let Some(emulator) = account.emulator() else {
+        return account.end().await; // An account cannot be told to split.
+    };
+    let shop = account.shop().await;
+    for number in 0..12 {
+        let customer = format!("customer-{number}");
+        let placed = order(&customer, number);
+        shop.create(&placed).await.unwrap();
+        if number % 4 == 3 {
+            split(emulator, &account, &(number / 4).to_string());
+        }
+        let mine = Query::<Order>::in_partition(customer.as_str());
+        let rows = shop.query(mine).all().await.unwrap();
+        assert_eq!(rows.len(), 1);
+        assert_eq!(rows[0].document, placed);
+    }
+    account.end().await;
+}

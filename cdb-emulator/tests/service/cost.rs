@@ -1,0 +1,186 @@
+//! Request units: they follow the policy and what a request touched.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use cdb_emulator::Emulator;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::account::{Account, Answer};
+
+const IN_P: (&str, &str) = ("x-ms-documentdb-partitionkey", r#"["p"]"#);
+
+/// A container that indexes these paths and composites, and nothing else.
+async fn indexing(paths: &[&str], composites: Value) -> Account {
+    let included: Vec<Value> = paths.iter().map(|path| json!({ "path": path })).collect();
+    let policy = json!({ "indexingPolicy": { "indexingMode": "consistent", "includedPaths": included,
+        "excludedPaths": [{ "path": "/*" }], "compositeIndexes": composites } });
+    Account::with(Emulator::start().await.expect("it starts"), policy).await
+}
+
+/// Twenty documents: `n` counts, `kind` is one of two, `tags` has three.
+async fn filled(paths: &[&str], composites: Value) -> (Account, f64) {
+    let account = indexing(paths, composites).await;
+    let mut charge = 0.0;
+    for n in 0..20 {
+        let body = json!({ "id": n.to_string(), "pk": "p", "n": n, "kind": n % 2,
+            "tags": ["a", "b", "c"], "text": "x".repeat(500) });
+        let created = account.create(&body).await;
+        assert_eq!(created.status, 201, "{}", created.body);
+        charge += created.charge();
+    }
+    (account, charge)
+}
+
+async fn ask(account: &Account, sql: &str) -> Answer {
+    let headers = [
+        IN_P,
+        ("x-ms-documentdb-populatequerymetrics", "True"),
+        ("x-ms-cosmos-populateindexmetrics", "True"),
+    ];
+    let answer = account.query(&headers, sql, json!([])).await;
+    assert_eq!(answer.status, 200, "{sql}: {}", answer.body);
+    answer
+}
+
+/// A figure of the metrics.
+fn metric(answer: &Answer, name: &str) -> f64 {
+    let metrics = answer.header("x-ms-documentdb-query-metrics");
+    let found = metrics
+        .split(';')
+        .find_map(|metric| metric.strip_prefix(name)?.strip_prefix('='));
+    found.and_then(|value| value.parse().ok()).unwrap_or(-1.0)
+}
+
+/// A number of documents among the metrics.
+fn documents(answer: &Answer, name: &str) -> String {
+    format!("{:.0}", metric(answer, name))
+}
+
+fn utilization(answer: &Answer) -> Value {
+    let header = STANDARD.decode(answer.header("x-ms-cosmos-index-utilization"));
+    serde_json::from_slice(&header.expect("base64")).expect("JSON")
+}
+
+fn specs(utilization: &Value, list: &str) -> Vec<String> {
+    let indexes = utilization[list].as_array().into_iter().flatten();
+    let specs = indexes.filter_map(|index| index["IndexSpec"].as_str());
+    specs.map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn what_is_indexed_costs_on_write_and_what_is_not_on_read() {
+    let (bare, bare_writes) = filled(&[], json!([])).await;
+    let (one, one_writes) = filled(&["/n/?"], json!([])).await;
+    let (array, array_writes) = filled(&["/n/?", "/tags/[]/?"], json!([])).await;
+    let composite = json!([[{ "path": "/kind" }, { "path": "/n" }]]);
+    let (_, composite_writes) = filled(&["/n/?"], composite).await;
+    let more = |of: f64, than: f64, entries: f64| (of - than - 20.0 * entries * 0.2).abs() < 0.5;
+    assert!(
+        more(one_writes, bare_writes, 1.0),
+        "{one_writes} {bare_writes}"
+    );
+    assert!(
+        more(array_writes, one_writes, 3.0),
+        "{array_writes} {one_writes}"
+    );
+    assert!(
+        more(composite_writes, one_writes, 1.0),
+        "{composite_writes} {one_writes}"
+    );
+
+    let sql = "SELECT VALUE c.id FROM c WHERE c.n = 7";
+    let (scan, lookup) = (ask(&bare, sql).await, ask(&one, sql).await);
+    assert_eq!(scan.documents(), lookup.documents());
+    assert!(
+        scan.charge() > lookup.charge() + 19.0 * 0.035,
+        "{} {}",
+        scan.charge(),
+        lookup.charge()
+    );
+    let loaded = |answer: &Answer| documents(answer, "retrievedDocumentCount");
+    assert_eq!(
+        (loaded(&scan).as_str(), loaded(&lookup).as_str()),
+        ("20", "1")
+    );
+    let sql = "SELECT VALUE c.id FROM c WHERE ARRAY_CONTAINS(c.tags, 'z')";
+    assert_eq!(loaded(&ask(&one, sql).await), "20");
+    assert_eq!(loaded(&ask(&array, sql).await), "0");
+}
+
+#[tokio::test]
+async fn metrics_say_what_was_loaded_and_what_came_out() {
+    let (account, _) = filled(&["/n/?"], json!([])).await;
+    let answer = ask(&account, "SELECT * FROM c WHERE c.n >= 10 AND c.kind = 0").await;
+    assert_eq!(documents(&answer, "retrievedDocumentCount"), "10");
+    assert_eq!(documents(&answer, "outputDocumentCount"), "5");
+    assert!((metric(&answer, "indexUtilizationRatio") - 0.5).abs() < 0.01);
+    assert!(metric(&answer, "retrievedDocumentSize") > 5000.0);
+    assert!(metric(&answer, "totalExecutionTimeInMs") > 0.0);
+    let count = ask(&account, "SELECT VALUE COUNT(1) FROM c WHERE c.n >= 10").await;
+    assert_eq!(documents(&count, "retrievedDocumentCount"), "0");
+    let plain = account.query(&[IN_P], "SELECT * FROM c", json!([])).await;
+    assert_eq!(plain.header("x-ms-documentdb-query-metrics"), "");
+    assert_eq!(plain.header("x-ms-cosmos-index-utilization"), "");
+}
+
+#[tokio::test]
+async fn the_utilization_names_the_indexes_that_served_and_those_that_would_have() {
+    let composite = json!([[{ "path": "/kind" }, { "path": "/n" }]]);
+    let (account, _) = filled(&["/n/?", "/kind/?"], composite).await;
+    let found = utilization(&ask(&account, "SELECT * FROM c WHERE c.n > 3 AND c.text = 'x'").await);
+    assert_eq!(specs(&found, "UtilizedSingleIndexes"), ["/n/?"]);
+    assert_eq!(specs(&found, "PotentialSingleIndexes"), ["/text/?"]);
+    let paths = &found["PotentialCompositeIndexes"][0]["IndexSpecs"];
+    assert_eq!(paths, &json!(["/text ASC", "/n ASC"]));
+    for sql in [
+        "SELECT * FROM c WHERE c.kind = 1 AND c.n > 3",
+        "SELECT * FROM c ORDER BY c.kind DESC, c.n DESC",
+        "SELECT * FROM c WHERE c.kind = 1 AND c.n > 3 ORDER BY c.kind, c.n",
+    ] {
+        let found = utilization(&ask(&account, sql).await);
+        let paths = &found["UtilizedCompositeIndexes"][0]["IndexSpecs"];
+        assert_eq!(paths, &json!(["/kind ASC", "/n ASC"]), "{sql}");
+        assert_eq!(found["PotentialCompositeIndexes"], json!([]), "{sql}");
+    }
+}
+
+#[tokio::test]
+async fn a_query_pays_for_every_physical_partition_that_it_asks() {
+    let cost = async |partitions: u32| {
+        let emulator = Emulator::builder().physical_partitions(partitions);
+        let account = Account::with(emulator.start().await.expect("it starts"), json!({})).await;
+        let headers = [("x-ms-documentdb-query-enablecrosspartition", "True")];
+        let sql = "SELECT * FROM c WHERE c.n = 1";
+        account.query(&headers, sql, json!([])).await.charge()
+    };
+    let (one, four) = (cost(1).await, cost(4).await);
+    assert!((four - one - 7.5).abs() < 0.01, "{one} {four}");
+}
+
+#[tokio::test]
+async fn reads_and_writes_cost_by_size_and_replacing_twice() {
+    let account = indexing(&[], json!([])).await;
+    for (kilobytes, read, write) in [(1, 1.0, 5.0), (100, 10.0, 50.0)] {
+        let id = kilobytes.to_string();
+        let body = json!({ "id": id, "pk": "p", "text": "x".repeat(kilobytes * 1024 - 260) });
+        let created = account.create(&body).await;
+        assert!(
+            (created.charge() - write).abs() < write * 0.02,
+            "{}",
+            created.charge()
+        );
+        let replaced = account.item(Method::PUT, &id, &[], Some(&body)).await;
+        assert!(
+            (replaced.charge() - 2.0 * write).abs() < write * 0.04,
+            "{}",
+            replaced.charge()
+        );
+        let found = account.item(Method::GET, &id, &[], None).await;
+        assert!(
+            (found.charge() - read).abs() < read * 0.02,
+            "{}",
+            found.charge()
+        );
+    }
+}
