@@ -1,4 +1,6 @@
-//! Sockets: HTTP/1.1 in, HTTP/1.1 out, with faults in between. What a request means is the service's business.
+//! Sockets: HTTP in, HTTP out, with faults in between. What a request means is the service's business.
+//!
+//! Both versions are spoken: the vendor's Rust client begins with HTTP/2 and asks nobody whether it is wanted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,8 +9,9 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper_util::rt::TokioExecutor;
+use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -77,7 +80,8 @@ async fn connection(stream: TcpStream, front: Arc<Front>, mut stop: watch::Recei
         Err(error) => return tracing::debug!(%error, "no TLS"),
     };
     let service = service_fn(|request| answer(front.clone(), request, on_loopback));
-    let served = http1::Builder::new().serve_connection(stream, service);
+    let builder = auto::Builder::new(TokioExecutor::new());
+    let served = builder.serve_connection(stream, service);
     tokio::pin!(served);
     let ended = tokio::select! {
         ended = served.as_mut() => ended,

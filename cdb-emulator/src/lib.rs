@@ -13,6 +13,7 @@
 
 mod admin;
 mod auth;
+mod binary_json;
 mod builder;
 mod charge;
 mod emulator;

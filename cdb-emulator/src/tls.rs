@@ -106,13 +106,15 @@ mod certificate {
             let issuer = Issuer::new(authority, authority_key);
             let certificate = server.signed_by(&server_key, &issuer)?;
 
-            let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-                .with_safe_default_protocol_versions()?
-                .with_no_client_auth()
-                .with_single_cert(
-                    vec![certificate.der().clone()],
-                    PrivateKeyDer::try_from(server_key.serialize_der())?,
-                )?;
+            let mut config =
+                ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+                    .with_safe_default_protocol_versions()?
+                    .with_no_client_auth()
+                    .with_single_cert(
+                        vec![certificate.der().clone()],
+                        PrivateKeyDer::try_from(server_key.serialize_der())?,
+                    )?;
+            config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
             Ok(Self {
                 acceptor: TlsAcceptor::from(Arc::new(config)),
                 authority_pem,

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::visit::Visit;
 use super::write::{Condition, Operation, Outcome, Place};
 use super::{container, not_allowed};
+use crate::binary_json;
 use crate::error::ServiceError;
 use crate::route::{flag, header};
 use crate::service::{Answer, Asked, Service, now_secs};
@@ -20,7 +21,7 @@ pub(super) fn create(
     (db, coll): (&str, &str),
 ) -> Result<Answer, ServiceError> {
     rules::size(asked.body.len())?;
-    let document = serde_json::from_slice(&asked.body)?;
+    let document = binary_json::read(&asked.body)?;
     let operation = if flag(&asked.headers, "x-ms-documentdb-is-upsert") {
         Operation::Upsert(document, condition(&asked.headers))
     } else {
@@ -41,7 +42,7 @@ pub(super) fn item(
     let id = id.to_owned();
     let operation = match asked.method {
         Method::GET => Operation::Read(id, condition),
-        Method::PUT => Operation::Replace(id, serde_json::from_slice(&asked.body)?, condition),
+        Method::PUT => Operation::Replace(id, binary_json::read(&asked.body)?, condition),
         Method::PATCH => Operation::Patch(id, serde_json::from_slice(&asked.body)?, condition),
         Method::DELETE => Operation::Delete(id, condition),
         _ => return Err(not_allowed(asked)),

@@ -1,0 +1,190 @@
+//! Cosmos's binary JSON, in which clients may send documents: the vendor's Rust client does unless it is told not to.
+//!
+//! A first byte that no text begins with, then values: a marker, a length where the marker has none, and the content;
+//! all numbers little-endian. Markers: .NET client, `JsonBinaryEncoding.TypeMarker.cs`. Answers are text, which every
+//! client reads. Strings of a dictionary that is agreed on elsewhere are not sent to the gateway, and refused.
+
+mod string;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::error::ServiceError;
+
+/// What a binary body begins with.
+const PREAMBLE: u8 = 0x80;
+/// How deep documents may nest (concepts-limits).
+const MAX_DEPTH: usize = 128;
+/// Reads a body in either form.
+pub(crate) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ServiceError> {
+    if body.first() == Some(&PREAMBLE) {
+        Ok(serde_json::from_value(decode(body)?)?)
+    } else {
+        Ok(serde_json::from_slice(body)?)
+    }
+}
+
+fn decode(body: &[u8]) -> Result<Value, ServiceError> {
+    let mut reader = Reader {
+        body,
+        at: 1,
+        text: 0,
+    };
+    let value = reader.value(0);
+    match value {
+        Some(value) if reader.at == body.len() => Ok(value),
+        _ => Err(ServiceError::bad_request(format!(
+            "The request payload is no valid binary JSON: it cannot be read behind byte {}.",
+            reader.at
+        ))),
+    }
+}
+
+/// A body that is read from front to back; nothing is returned where it is not as it should be.
+struct Reader<'a> {
+    body: &'a [u8],
+    at: usize,
+    /// Bytes of text so far.
+    text: usize,
+}
+
+impl Reader<'_> {
+    fn bytes(&mut self, count: usize) -> Option<&[u8]> {
+        let end = self.at.checked_add(count)?;
+        let bytes = self.body.get(self.at..end)?;
+        self.at = end;
+        Some(bytes)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.bytes(N)?.try_into().ok()
+    }
+
+    /// An unsigned number of up to four bytes.
+    fn length(&mut self, bytes: usize) -> Option<usize> {
+        let bytes = self.bytes(bytes)?.iter().rev();
+        Some(bytes.fold(0, |number, byte| number << 8 | usize::from(*byte)))
+    }
+
+    fn value(&mut self, depth: usize) -> Option<Value> {
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        let marker = *self.body.get(self.at)?;
+        match marker {
+            0xE0..=0xE7 => self.list(depth),
+            0xE8..=0xEF => self.object(depth),
+            0xF0..=0xF3 => self.uniform(),
+            0x20..=0xC6 | 0xD3 | 0xDD..=0xDF => self.string().map(Value::String),
+            _ => {
+                self.at += 1;
+                self.scalar(marker)
+            }
+        }
+    }
+
+    fn scalar(&mut self, marker: u8) -> Option<Value> {
+        Some(match marker {
+            0xD0 => Value::Null,
+            0xD1 | 0xD2 => (marker == 0xD2).into(),
+            0x00..=0x1F => marker.into(),
+            0xC7 => u64::from_le_bytes(self.array()?).into(),
+            0xC8 => self.number(0xD7)?,
+            0xC9..=0xCB => self.number(marker + 0x10)?,
+            0xCC => self.number(0xCE)?,
+            _ => self.number(marker)?,
+        })
+    }
+
+    /// A number of the type that a marker names, as it also stands in arrays of one type.
+    fn number(&mut self, marker: u8) -> Option<Value> {
+        let float = |number: f64| serde_json::Number::from_f64(number).map(Value::Number);
+        Some(match marker {
+            0xD7 => u8::from_le_bytes(self.array()?).into(),
+            0xD8 => i8::from_le_bytes(self.array()?).into(),
+            0xD9 => i16::from_le_bytes(self.array()?).into(),
+            0xDA => i32::from_le_bytes(self.array()?).into(),
+            0xDB => i64::from_le_bytes(self.array()?).into(),
+            0xDC => u32::from_le_bytes(self.array()?).into(),
+            0xCD => float(f32::from_le_bytes(self.array()?).into())?,
+            0xCE => float(f64::from_le_bytes(self.array()?))?,
+            _ => return None,
+        })
+    }
+
+    /// Where a list or object ends and how much is in it, as far as its marker says either.
+    fn frame(&mut self, empty: u8) -> Option<(Option<usize>, Option<usize>)> {
+        let kind = self.length(1)? - usize::from(empty);
+        if kind < 2 {
+            return Some((None, Some(kind)));
+        }
+        let width = [1, 2, 4][(kind - 2) % 3];
+        let length = self.length(width)?;
+        let count = if kind >= 5 {
+            Some(self.length(width)?)
+        } else {
+            None
+        };
+        let end = self.at.checked_add(length)?;
+        (end <= self.body.len()).then_some((Some(end), count))
+    }
+
+    /// Whether another member follows after so many.
+    fn follows(&self, (end, count): (Option<usize>, Option<usize>), so_far: usize) -> bool {
+        match end {
+            Some(end) => self.at < end,
+            None => Some(so_far) < count,
+        }
+    }
+
+    /// Whether what was read is what the frame says.
+    fn fits(&self, (end, count): (Option<usize>, Option<usize>), read: usize) -> bool {
+        end.is_none_or(|end| end == self.at) && count.is_none_or(|count| count == read)
+    }
+
+    fn list(&mut self, depth: usize) -> Option<Value> {
+        let frame = self.frame(0xE0)?;
+        let mut items = Vec::new();
+        while self.follows(frame, items.len()) {
+            items.push(self.value(depth + 1)?);
+        }
+        self.fits(frame, items.len()).then_some(Value::Array(items))
+    }
+
+    fn object(&mut self, depth: usize) -> Option<Value> {
+        let frame = self.frame(0xE8)?;
+        let (mut object, mut read) = (Map::new(), 0);
+        while self.follows(frame, read) {
+            let name = self.string()?;
+            object.insert(name, self.value(depth + 1)?);
+            read += 1;
+        }
+        self.fits(frame, read).then_some(Value::Object(object))
+    }
+
+    /// Arrays of numbers of one type, and arrays of such arrays of one length.
+    fn uniform(&mut self) -> Option<Value> {
+        let marker = self.length(1)?;
+        let width = 1 + marker % 2;
+        let nested = marker >= 0xF2;
+        if nested && self.length(1)? != marker - 2 {
+            return None;
+        }
+        let kind = self.array::<1>()?[0];
+        let count = self.length(width)?;
+        let outer = if nested { self.length(width)? } else { 1 };
+        let mut lists = Vec::new();
+        for _ in 0..outer {
+            let list: Option<Vec<Value>> = (0..count).map(|_| self.number(kind)).collect();
+            lists.push(Value::Array(list?));
+        }
+        if nested {
+            Some(Value::Array(lists))
+        } else {
+            lists.pop()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
