@@ -1,109 +1,80 @@
-//! Requests, request units, bytes and time per orchestration: ours beside duroxide-cdb, each on an emulator of its own
-//! behind the same round trip.
+//! Requests, request units, bytes, time and memory per orchestration: ours beside other providers, each on a place of
+//! its own behind the same round trip, each in a process of its own.
 //!
-//! `cargo bench-orch [round trip in ms]` prints the table that docs/performance.md holds.
+//! `cargo bench-orch` prints the tables of docs/performance.md and writes them there; `cargo bench-orch --help` tells
+//! the rest.
 
+mod args;
+mod measure;
+mod peers;
+mod postgres;
+mod process;
+mod proxy;
+mod report;
+mod site;
+mod table;
 mod workload;
 
+use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
-use cdb_emulator::Emulator;
+use args::{Args, USAGE};
+use cdb_bench_child::{Peer, Store};
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::providers::Provider;
-use workload::{WORKLOADS, idle, run};
-
-const IDLE: Duration = Duration::from_secs(10);
-
-#[derive(Clone, Copy, Debug)]
-enum Peer {
-    Ours,
-    Existing,
-}
-
-#[derive(Debug)]
-struct Figures {
-    requests: f64,
-    charge: f64,
-    kilobytes: f64,
-    p50: Duration,
-    p99: Duration,
-}
+use postgres::Postgres;
 
 #[tokio::main]
-async fn main() {
-    let round_trip = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(3);
-    let latency = Duration::from_millis(round_trip);
-    tracing_subscriber::fmt().with_env_filter("error").init();
-    println!("| workload | requests: existing | ours | RU: existing | ours | KB: existing | ours | p50 ms: existing | ours | p99 ms: existing | ours |");
-    println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
-    for workload in WORKLOADS {
-        let mut columns = Vec::new();
-        for peer in [Peer::Existing, Peer::Ours] {
-            let (emulator, provider) = open(peer, latency).await;
-            emulator.reset_requests();
-            let times = run(provider, workload).await;
-            let log = emulator.requests();
-            let count = workload.count as f64;
-            if std::env::var_os("KINDS").is_some() {
-                let kinds: Vec<_> = log
-                    .counts
-                    .iter()
-                    .map(|(kind, requests)| format!("{kind} {:.1}", *requests as f64 / count))
-                    .collect();
-                eprintln!("{} {peer:?}: {} statuses {:?}", workload.label, kinds.join(", "), log.statuses);
-                for (sql, times) in &log.queries { eprintln!("   {times} {sql}"); }
-            }
-            columns.push(Figures {
-                requests: log.data_requests() as f64 / count,
-                charge: log.charge / count,
-                kilobytes: (log.bytes_in + log.bytes_out) as f64 / 1024.0 / count,
-                p50: times[times.len() / 2],
-                p99: times[times.len() * 99 / 100],
-            });
+async fn main() -> ExitCode {
+    tracing_subscriber::fmt().with_env_filter("off").init();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let ended = match words.first().map(String::as_str) {
+        Some(process::CHILD) => cdb_bench_child::run(open).await,
+        Some("--help" | "help") => {
+            println!("{USAGE}");
+            Ok(())
         }
-        let [existing, ours] = &*columns else { return };
-        println!(
-            "| {} | {:.1} | {:.1} | {:.0} | {:.0} | {:.1} | {:.1} | {} | {} | {} | {} |",
-            workload.label,
-            existing.requests,
-            ours.requests,
-            existing.charge,
-            ours.charge,
-            existing.kilobytes,
-            ours.kilobytes,
-            existing.p50.as_millis(),
-            ours.p50.as_millis(),
-            existing.p99.as_millis(),
-            ours.p99.as_millis(),
-        );
-    }
-    for peer in [Peer::Existing, Peer::Ours] {
-        let (emulator, provider) = open(peer, latency).await;
-        emulator.reset_requests();
-        idle(provider, IDLE).await;
-        let rate = emulator.requests().data_requests() as f64 / IDLE.as_secs_f64();
-        println!("\nidle, {peer:?}: {rate:.1} requests per second");
+        _ => benchmark(words).await,
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
     }
 }
 
-async fn open(peer: Peer, latency: Duration) -> (Emulator, Arc<dyn Provider>) {
-    let emulator = Emulator::builder()
-        .latency(latency)
-        .start()
-        .await
-        .expect("the emulator starts");
-    let (endpoint, key) = (emulator.endpoint(), emulator.key().to_owned());
-    let provider: Arc<dyn Provider> = match peer {
-        Peer::Ours => Arc::new(
-            cdb_provider::CosmosDBProvider::new(&endpoint, &key, "bench")
-                .await
-                .expect("ours opens"),
-        ),
-        Peer::Existing => Arc::new(
-            duroxide_cdb::CosmosDBProvider::new(endpoint.trim_end_matches('/'), &key, "bench")
-                .await
-                .expect("the existing one opens"),
-        ),
+/// Ours, for a child process.
+async fn open(store: Store, dispatchers: u32) -> Result<Arc<dyn Provider>, String> {
+    let config = CosmosDBProviderConfig {
+        endpoint: store.endpoint,
+        key: store.key,
+        database: "bench".to_owned(),
+        orch_concurrency: dispatchers.max(1),
+        worker_concurrency: dispatchers.max(1),
+        ..Default::default()
     };
-    (emulator, provider)
+    let provider = CosmosDBProvider::new_with_config(config).await;
+    Ok(Arc::new(provider.map_err(|error| error.to_string())?))
+}
+
+async fn benchmark(words: Vec<String>) -> Result<(), String> {
+    let args = Args::parse(words).map_err(|error| format!("{error}\n\n{USAGE}"))?;
+    if args.has(Peer::Existing) || args.has(Peer::Postgres) {
+        peers::build()?;
+    }
+    let postgres = if args.has(Peer::Postgres) {
+        Postgres::start().await
+    } else {
+        Err("not asked for".to_owned())
+    };
+    let report = match args.command.as_str() {
+        "table" => table::run(&args, &postgres).await?,
+        other => return Err(format!("unknown command `{other}`\n\n{USAGE}")),
+    };
+    if args.writes() {
+        report.write()?;
+    }
+    Ok(())
 }

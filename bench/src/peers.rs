@@ -1,0 +1,37 @@
+//! The programs that are measured. Ours is this one; the others are built when they are needed first.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cdb_bench_child::Peer;
+
+/// The program that holds a provider.
+pub fn program(peer: Peer) -> Result<PathBuf, String> {
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    match peer {
+        Peer::Ours => Ok(own),
+        Peer::Existing | Peer::Postgres => Ok(own.with_file_name("cdb-bench-peers")),
+    }
+}
+
+/// Builds the other providers into the folder of this program.
+pub fn build() -> Result<(), String> {
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let target = own
+        .parent()
+        .and_then(Path::parent)
+        .ok_or("a program outside of a target folder")?;
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/Cargo.toml");
+    let built = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["build", "--release", "--quiet", "--manifest-path"])
+        .arg(manifest)
+        .arg("--target-dir")
+        .arg(target)
+        .status()
+        .map_err(|error| format!("cargo: {error}"))?;
+    if built.success() {
+        Ok(())
+    } else {
+        Err("the other providers do not build here; see above".to_owned())
+    }
+}

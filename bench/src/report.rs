@@ -1,0 +1,75 @@
+//! What is written to docs/performance.md: a text between two markers, and the plots that it shows.
+
+use std::path::PathBuf;
+
+/// A section of the document.
+#[derive(Debug)]
+pub struct Report {
+    /// The name in the markers.
+    pub section: &'static str,
+    /// The markdown between them.
+    pub text: String,
+    /// Files beside the document, and what is in them.
+    pub plots: Vec<(String, String)>,
+}
+
+impl Report {
+    /// Writes the section and its plots.
+    pub fn write(&self) -> Result<(), String> {
+        let docs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs");
+        let path = docs.join("performance.md");
+        let document = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
+        let document = replaced(&document, self.section, &self.text)?;
+        std::fs::write(&path, document).map_err(|error| error.to_string())?;
+        for (name, plot) in &self.plots {
+            std::fs::write(docs.join(name), plot).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+}
+
+/// The document with another text between the markers of a section.
+fn replaced(document: &str, section: &str, text: &str) -> Result<String, String> {
+    let (begin, end) = (
+        format!("<!-- bench:{section} -->"),
+        format!("<!-- end:{section} -->"),
+    );
+    let missing = || format!("docs/performance.md has no `{begin}` before an `{end}`");
+    let (before, rest) = document.split_once(&begin).ok_or_else(missing)?;
+    let (_, after) = rest.split_once(&end).ok_or_else(missing)?;
+    Ok(format!(
+        "{before}{begin}\n{}\n{end}{after}",
+        text.trim_end()
+    ))
+}
+
+/// A figure with as many digits as mean something.
+pub fn number(value: f64) -> String {
+    let digits = match value.abs() {
+        size if size >= 100.0 => 0,
+        size if size >= 1.0 || size == 0.0 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$}")
+}
+
+/// A figure, or a dash where there is none.
+pub fn optional(value: Option<f64>) -> String {
+    value.map_or_else(|| "–".to_owned(), number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::replaced;
+
+    #[test]
+    fn only_the_text_between_the_markers_changes() {
+        let document = "a\n<!-- bench:x -->\nold\n<!-- end:x -->\nb\n";
+        let changed = replaced(document, "x", "new\n");
+        assert_eq!(
+            changed.as_deref(),
+            Ok("a\n<!-- bench:x -->\nnew\n<!-- end:x -->\nb\n")
+        );
+        assert!(replaced(document, "y", "new").is_err());
+    }
+}

@@ -1,0 +1,112 @@
+//! Where a provider's data is while it is measured, and what is counted there: an emulator of its own, or a PostgreSQL
+//! behind a proxy. Both are a round trip away.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use cdb_emulator::Emulator;
+
+use crate::postgres::{Postgres, Schema};
+use cdb_bench_child::{Peer, Store};
+
+/// What went over the wire.
+#[derive(Clone, Debug, Default)]
+pub struct Traffic {
+    /// Requests by kind.
+    pub kinds: BTreeMap<String, u64>,
+    /// Request units; a PostgreSQL knows none.
+    pub charge: Option<f64>,
+    /// Bytes of bodies in both directions.
+    pub bytes: u64,
+    /// SQL texts and how often each was asked.
+    pub queries: BTreeMap<String, u64>,
+}
+
+impl Traffic {
+    /// All requests for data.
+    pub fn requests(&self) -> u64 {
+        self.kinds.values().sum()
+    }
+}
+
+/// A place for data.
+#[derive(Debug)]
+pub enum Site<'a> {
+    /// An emulator, for the providers on Cosmos DB.
+    Emulator(Peer, Emulator),
+    /// A schema of a PostgreSQL.
+    Postgres(Schema<'a>),
+}
+
+impl<'a> Site<'a> {
+    /// An empty place for one measurement.
+    pub async fn open(
+        peer: Peer,
+        latency: Duration,
+        postgres: Option<&'a Postgres>,
+    ) -> Result<Self, String> {
+        if peer == Peer::Postgres {
+            let postgres = postgres.ok_or("no PostgreSQL is running")?;
+            return Ok(Self::Postgres(postgres.schema(latency).await?));
+        }
+        let emulator = Emulator::builder().latency(latency).start().await;
+        Ok(Self::Emulator(
+            peer,
+            emulator.map_err(|error| error.to_string())?,
+        ))
+    }
+
+    /// How a provider finds it.
+    pub fn store(&self) -> Store {
+        match self {
+            Self::Emulator(peer, emulator) => Store {
+                peer: *peer,
+                endpoint: emulator.endpoint(),
+                key: emulator.key().to_owned(),
+            },
+            Self::Postgres(schema) => Store {
+                peer: Peer::Postgres,
+                endpoint: schema.url(),
+                key: schema.name(),
+            },
+        }
+    }
+
+    /// Counts from here.
+    pub fn reset(&self) {
+        match self {
+            Self::Emulator(_, emulator) => emulator.reset_requests(),
+            Self::Postgres(schema) => schema.reset(),
+        }
+    }
+
+    /// What was counted.
+    pub fn traffic(&self) -> Traffic {
+        match self {
+            Self::Emulator(_, emulator) => {
+                let log = emulator.requests();
+                let data = log
+                    .counts
+                    .iter()
+                    .filter(|(kind, _)| kind.to_string() != "metadata");
+                Traffic {
+                    kinds: data
+                        .map(|(kind, count)| (kind.to_string(), *count))
+                        .collect(),
+                    charge: Some(log.charge),
+                    bytes: log.bytes_in + log.bytes_out,
+                    queries: log.queries,
+                }
+            }
+            Self::Postgres(schema) => schema.traffic(),
+        }
+    }
+
+    /// The emulator, where there is one.
+    pub fn emulator(&self) -> Option<&Emulator> {
+        match self {
+            Self::Emulator(_, emulator) => Some(emulator),
+            Self::Postgres(_) => None,
+        }
+    }
+}
