@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 
+use crate::admission::{Admission, Limits};
 use crate::emulator::Emulator;
 use crate::fault::{Fault, FaultPlan, Faults, Latency};
 use crate::http_front::{self, Front};
@@ -116,6 +117,10 @@ impl From<rusqlite::Error> for EmulatorError {
     }
 }
 
+/// Connections that the system keeps until they are accepted; it may keep fewer. Whoever comes in a crowd and finds no
+/// room there tries again after a second.
+const WAITING: u32 = 4096;
+
 /// How the emulator is to be started.
 #[derive(Clone, Debug)]
 pub struct EmulatorBuilder {
@@ -125,6 +130,7 @@ pub struct EmulatorBuilder {
     physical_partitions: u32,
     throughput: Option<u32>,
     faults: FaultPlan,
+    pub(crate) limits: Limits,
     #[cfg(feature = "tls")]
     tls: bool,
 }
@@ -138,6 +144,7 @@ impl EmulatorBuilder {
             physical_partitions: 1,
             throughput: None,
             faults: FaultPlan::default(),
+            limits: Limits::default(),
             #[cfg(feature = "tls")]
             tls: false,
         }
@@ -209,6 +216,13 @@ impl EmulatorBuilder {
         self
     }
 
+    /// Serves this many connections at once instead of 10,000; further ones are answered with 503 and closed.
+    #[must_use]
+    pub fn max_connections(mut self, count: usize) -> Self {
+        self.limits.connections = count;
+        self
+    }
+
     /// Speaks HTTPS, with a certificate for `localhost` and the loopback addresses that is made at the start;
     /// [`Emulator::certificate_pem`] is what clients have to trust.
     #[cfg(feature = "tls")]
@@ -226,7 +240,7 @@ impl EmulatorBuilder {
         let key = self.check()?;
         let security = self.security()?;
         // Before the data is opened: whoever finds the port taken has changed nothing.
-        let (listener, address) = self.listen().await?;
+        let (listener, address) = self.listen()?;
         let endpoint = format!("{}://{address}/", security.scheme());
         let settings = Settings {
             key,
@@ -234,11 +248,15 @@ impl EmulatorBuilder {
             throughput: self.throughput,
             endpoint: endpoint.clone(),
         };
-        let store = Store::open(self.directory.as_deref())?;
+        let directory = self.directory.clone();
+        // After a kill the log is read again, which can take a moment.
+        let opening = tokio::task::spawn_blocking(move || Store::open(directory.as_deref()));
+        let store = opening.await.map_err(EmulatorError::storage)??;
         let front = Arc::new(Front {
             service: Arc::new(Service::new(store, settings)),
             faults: Faults::new(self.faults),
             security,
+            admission: Admission::new(self.limits),
         });
         let (stopping, stop) = watch::channel(false);
         let server = tokio::spawn(http_front::serve(listener, front.clone(), stop));
@@ -266,6 +284,9 @@ impl EmulatorBuilder {
                 &self.physical_partitions,
                 reason,
             ));
+        }
+        if self.limits.connections == 0 {
+            return Err(refuse("max_connections", &0, "it would serve nobody"));
         }
         if self.throughput == Some(0) {
             let reason = "leave it out for no limit";
@@ -295,14 +316,19 @@ impl EmulatorBuilder {
         Ok(Security::Plain)
     }
 
-    async fn listen(&self) -> Result<(TcpListener, SocketAddr), EmulatorError> {
+    fn listen(&self) -> Result<(TcpListener, SocketAddr), EmulatorError> {
         let port = self.port;
         let refuse = |source: std::io::Error| match source.kind() {
             std::io::ErrorKind::AddrInUse => EmulatorError::PortInUse { port },
             _ => EmulatorError::Listen { port, source },
         };
-        let address = (Ipv4Addr::LOCALHOST, port);
-        let listener = TcpListener::bind(address).await.map_err(refuse)?;
+        let socket = TcpSocket::new_v4().map_err(refuse)?;
+        // As the standard library does on Unix: a restart need not wait for the connections of the last run.
+        #[cfg(unix)]
+        socket.set_reuseaddr(true).map_err(refuse)?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        socket.bind(address).map_err(refuse)?;
+        let listener = socket.listen(WAITING).map_err(refuse)?;
         let address = listener.local_addr().map_err(refuse)?;
         Ok((listener, address))
     }

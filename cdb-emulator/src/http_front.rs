@@ -7,23 +7,24 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
-use hyper_util::rt::TokioExecutor;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::task::JoinSet;
 
+use crate::admission::{Admission, Limits, MAX_BODY, MAX_HEAD, Outgoing, Patient, turn_away};
+use crate::error::ServiceError;
 use crate::fault::{Effect, Faults, Strike};
 use crate::local;
 use crate::service::{Answer, Asked, Service};
 use crate::tls::Security;
 
-/// Most bytes of a body that are kept in memory. Far above what the rules allow, so that a body a little too large is
-/// still read to its end and refused by the rule that it breaks.
-const MAX_BODY: usize = 16 * 1024 * 1024;
+/// Requests at once on one HTTP/2 connection.
+const MAX_STREAMS: u32 = 200;
 
 /// What all connections share.
 #[derive(Debug)]
@@ -31,6 +32,7 @@ pub(crate) struct Front {
     pub(crate) service: Arc<Service>,
     pub(crate) faults: Faults,
     pub(crate) security: Security,
+    pub(crate) admission: Admission,
 }
 
 /// Accepts connections until it is told to stop, and then lets every request that has begun be answered. Aborting it
@@ -47,12 +49,24 @@ pub(crate) async fn serve(
             () = stopped(&mut stop) => break,
         };
         match accepted {
-            Ok((stream, _)) => {
-                connections.spawn(connection(stream, front.clone(), stop.clone()));
-            }
+            Ok((stream, _)) => match front.admission.connection() {
+                Some(place) => {
+                    let served = connection(stream, front.clone(), stop.clone());
+                    connections.spawn(async move {
+                        served.await;
+                        drop(place);
+                    });
+                }
+                None => {
+                    if let Some(place) = front.admission.farewell() {
+                        connections.spawn(turn_away(stream, place));
+                    }
+                }
+            },
             Err(error) => {
+                // For example no file descriptor is left; one comes free when a connection ends.
                 tracing::warn!(%error, "connection was not accepted");
-                tokio::time::sleep(Duration::from_millis(10)).await;
+                tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
         while connections.try_join_next().is_some() {}
@@ -75,12 +89,14 @@ async fn connection(stream: TcpStream, front: Arc<Front>, mut stop: watch::Recei
     let on_loopback = [stream.peer_addr(), stream.local_addr()]
         .into_iter()
         .all(|end| end.is_ok_and(|end| end.ip().is_loopback()));
+    let limits = front.admission.limits;
+    let stream = Patient::new(stream, &limits);
     let stream = match front.security.accept(stream).await {
         Ok(stream) => stream,
         Err(error) => return tracing::debug!(%error, "no TLS"),
     };
     let service = service_fn(|request| answer(front.clone(), request, on_loopback));
-    let builder = auto::Builder::new(TokioExecutor::new());
+    let builder = protocols(&limits);
     let served = builder.serve_connection(stream, service);
     tokio::pin!(served);
     let ended = tokio::select! {
@@ -96,6 +112,23 @@ async fn connection(stream: TcpStream, front: Arc<Front>, mut stop: watch::Recei
     }
 }
 
+/// HTTP/1.1 and HTTP/2, with bounds on what a client can make them keep.
+fn protocols(limits: &Limits) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.idle)
+        .max_buf_size(MAX_HEAD);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(limits.idle)
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(u32::try_from(MAX_HEAD).unwrap_or(u32::MAX));
+    builder
+}
+
 /// The connection is to be broken instead of answered.
 #[derive(Debug, thiserror::Error)]
 #[error("broken on purpose")]
@@ -105,7 +138,7 @@ async fn answer(
     front: Arc<Front>,
     request: Request<Incoming>,
     on_loopback: bool,
-) -> Result<Response<Full<Bytes>>, Broken> {
+) -> Result<Response<Outgoing>, Broken> {
     let (parts, body) = request.into_parts();
     let mut asked = Asked {
         method: parts.method,
@@ -113,25 +146,30 @@ async fn answer(
         headers: parts.headers,
         body: Bytes::new(),
     };
-    match Limited::new(body, MAX_BODY).collect().await {
-        Ok(body) => asked.body = body.to_bytes(),
-        Err(error) if error.is::<LengthLimitError>() => {
-            return Ok(to_http(front.service.too_large(&asked)));
+    let _room = front.admission.incoming(body.size_hint().exact()).await;
+    let arriving = Limited::new(body, MAX_BODY).collect();
+    match tokio::time::timeout(front.admission.limits.stall, arriving).await {
+        Ok(Ok(body)) => asked.body = body.to_bytes(),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            let error = ServiceError::too_large("Request size is too large.");
+            return Ok(to_http(front.service.turn_down(&asked, &error), None));
         }
-        Err(_) => return Err(Broken),
+        Ok(Err(_)) => return Err(Broken),
+        Err(_) => {
+            let error = ServiceError::new(408, 0, "RequestTimeout", "The body did not arrive.");
+            return Ok(to_http(front.service.turn_down(&asked, &error), None));
+        }
     }
     if local::concerns(&asked.path) {
-        return Ok(to_http(local::answer(
-            &front,
-            &Arc::new(asked),
-            on_loopback,
-        )));
+        let answer = local::answer(&front, &Arc::new(asked), on_loopback);
+        return Ok(to_http(answer, None));
     }
     let Strike { delay, effect } = front.faults.strike(asked.kind());
     if !delay.is_zero() {
         tokio::time::sleep(delay).await;
     }
     let asked = Arc::new(asked);
+    let room = front.admission.outgoing().await;
     match effect {
         Some(Effect::DropRequest) => Err(Broken),
         Some(Effect::DropAnswer) => {
@@ -142,25 +180,25 @@ async fn answer(
             status,
             substatus,
             retry_after_ms,
-        }) => Ok(to_http(front.service.refuse(
-            &asked,
-            status,
-            substatus,
-            retry_after_ms,
-        ))),
+        }) => {
+            let refused = front
+                .service
+                .refuse(&asked, status, substatus, retry_after_ms);
+            Ok(to_http(refused, room))
+        }
         Some(Effect::StatusAfterEffect { status }) => {
             front.service.answer(&asked).await;
-            Ok(to_http(front.service.refuse(&asked, status, 0, None)))
+            Ok(to_http(front.service.refuse(&asked, status, 0, None), room))
         }
         // The delay has been waited for already.
         None | Some(Effect::Pass | Effect::Delay(_)) => {
-            Ok(to_http(front.service.answer(&asked).await))
+            Ok(to_http(front.service.answer(&asked).await, room))
         }
     }
 }
 
-fn to_http(answer: Answer) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(answer.body)));
+fn to_http(answer: Answer, room: Option<OwnedSemaphorePermit>) -> Response<Outgoing> {
+    let mut response = Response::new(Outgoing::new(answer.body, room));
     *response.status_mut() =
         StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in answer.headers {
@@ -176,16 +214,39 @@ fn to_http(answer: Answer) -> Response<Full<Bytes>> {
 mod tests {
     use std::io::{Read, Write};
     use std::net::TcpStream;
+    use std::time::Duration;
 
-    use super::MAX_BODY;
     use crate::Emulator;
+    use crate::admission::MAX_BODY;
+
+    /// An emulator without patience, and a connection to it.
+    async fn hurried() -> (Emulator, TcpStream) {
+        let mut builder = Emulator::builder();
+        builder.limits.idle = Duration::from_millis(200);
+        builder.limits.stall = Duration::from_millis(200);
+        let emulator = builder.start().await.unwrap();
+        let stream = TcpStream::connect(address(&emulator)).unwrap();
+        let longest = Some(Duration::from_secs(20));
+        stream.set_read_timeout(longest).unwrap();
+        stream.set_write_timeout(longest).unwrap();
+        (emulator, stream)
+    }
+
+    fn address(emulator: &Emulator) -> String {
+        emulator.endpoint().replace("http://", "").replace('/', "")
+    }
+
+    fn read(stream: &mut TcpStream) -> String {
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_body_without_end_is_refused_and_not_kept() {
         let emulator = Emulator::start().await.unwrap();
-        let address = emulator.endpoint().replace("http://", "").replace('/', "");
+        let mut stream = TcpStream::connect(address(&emulator)).unwrap();
         let answer = tokio::task::spawn_blocking(move || {
-            let mut stream = TcpStream::connect(address).unwrap();
             // One byte above the limit: all is read when the answer comes, so nothing resets the connection.
             let head = format!(
                 "POST /dbs/d/colls/c/docs HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
@@ -193,11 +254,58 @@ mod tests {
             );
             stream.write_all(head.as_bytes()).unwrap();
             stream.write_all(&vec![b'x'; MAX_BODY + 1]).unwrap();
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).unwrap();
-            answer
+            read(&mut stream)
         });
         let answer = answer.await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_connection_that_asks_nothing_is_closed() {
+        for said in [
+            "",
+            "GET / HTTP/1.1\r\nhost:",
+            "GET / HTTP/1.1\r\nhost: x\r\n\r\n",
+        ] {
+            let (_emulator, mut stream) = hurried().await;
+            let ended = tokio::task::spawn_blocking(move || {
+                stream.write_all(said.as_bytes()).unwrap();
+                read(&mut stream)
+            });
+            ended.await.unwrap();
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_body_that_does_not_arrive_is_not_waited_for() {
+        let (_emulator, mut stream) = hurried().await;
+        let answer = tokio::task::spawn_blocking(move || {
+            let head = "POST /dbs/d/colls/c/docs HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{";
+            stream.write_all(head.as_bytes()).unwrap();
+            read(&mut stream)
+        });
+        let answer = answer.await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_client_that_reads_no_answers_is_given_up() {
+        let (emulator, _) = hurried().await;
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        // Little fits between the two, so that the server soon waits.
+        socket.set_recv_buffer_size(4096).unwrap();
+        let address = address(&emulator).parse().unwrap();
+        let mut stream = socket.connect(address).await.unwrap();
+        // The refusal repeats the path, so it is as long as the request.
+        let path = "x".repeat(20_000);
+        let request = format!("GET /nothing/{path} HTTP/1.1\r\nhost: x\r\n\r\n");
+        let sending = async {
+            while tokio::io::AsyncWriteExt::write_all(&mut stream, request.as_bytes())
+                .await
+                .is_ok()
+            {}
+        };
+        let given_up = tokio::time::timeout(Duration::from_secs(60), sending).await;
+        assert!(given_up.is_ok(), "it waits for ever");
     }
 }

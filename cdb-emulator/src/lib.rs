@@ -12,6 +12,7 @@
 //! ```
 
 mod admin;
+mod admission;
 mod auth;
 mod binary_json;
 mod builder;

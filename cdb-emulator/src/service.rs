@@ -129,10 +129,9 @@ impl Service {
         self.finish(asked, refusal(&error))
     }
 
-    /// Refuses a request whose body was too large to be read.
-    pub(crate) fn too_large(&self, asked: &Asked) -> Answer {
-        let error = ServiceError::too_large("Request size is too large.");
-        self.finish(asked, refusal(&error))
+    /// Refuses a request that never became whole.
+    pub(crate) fn turn_down(&self, asked: &Asked, error: &ServiceError) -> Answer {
+        self.finish(asked, refusal(error))
     }
 
     async fn carry_out(self: &Arc<Self>, asked: &Arc<Asked>) -> Result<Answer, ServiceError> {

@@ -3,7 +3,8 @@
 
 use hyper::rt::{Read, Write};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+
+use crate::admission::Patient;
 
 /// How connections are secured.
 #[derive(Debug)]
@@ -33,7 +34,7 @@ impl Security {
         not(feature = "tls"),
         expect(clippy::unused_async, reason = "TLS shakes hands")
     )]
-    pub(crate) async fn accept(&self, stream: TcpStream) -> std::io::Result<Box<dyn Connection>> {
+    pub(crate) async fn accept(&self, stream: Patient) -> std::io::Result<Box<dyn Connection>> {
         match self {
             Self::Plain => Ok(Box::new(TokioIo::new(stream))),
             #[cfg(feature = "tls")]

@@ -6,6 +6,7 @@ mod catalog;
 #[cfg(feature = "bin")]
 mod command;
 mod cost;
+mod crowd;
 mod documents;
 mod durability;
 mod faults;

@@ -1,0 +1,149 @@
+//! Thousands of connections at once: all are served up to the limit, the others are told, and memory stays bounded.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cdb_emulator::Emulator;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+/// What the issue asks for.
+const WANTED: usize = 10_000;
+
+/// Any request: refused for want of a signature, after all the ways that a request goes.
+const REQUEST: &[u8] = b"GET /dbs/db/colls/c HTTP/1.1\r\nhost: localhost\r\n\r\n";
+
+/// As many connections as the limit on open files allows when both ends live in this process; nothing is raised.
+fn affordable() -> usize {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let files = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"));
+    let soft = files.and_then(|line| line.split_whitespace().next()?.parse::<usize>().ok());
+    let count = (soft.unwrap_or(1024).saturating_sub(300) / 2).min(WANTED);
+    eprintln!("{count} connections, of {WANTED} wanted, are what the limit on open files allows");
+    count
+}
+
+fn address(emulator: &Emulator) -> String {
+    let endpoint = emulator.endpoint();
+    endpoint
+        .trim_start_matches("http://")
+        .trim_end_matches('/')
+        .to_owned()
+}
+
+/// Sends a request and reads the status line and what comes with it.
+async fn ask(stream: &mut TcpStream) -> String {
+    stream.write_all(REQUEST).await.expect("it is sent");
+    let mut answer = vec![0; 4096];
+    let length = stream.read(&mut answer).await.expect("it is answered");
+    String::from_utf8_lossy(&answer[..length]).into_owned()
+}
+
+/// Bytes of memory in use by this process; 0 where the system does not tell.
+fn memory() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kilobytes = status.lines().find_map(|line| {
+        let line = line.strip_prefix("VmRSS:")?;
+        line.split_whitespace().next()?.parse::<usize>().ok()
+    });
+    kilobytes.unwrap_or(0) * 1024
+}
+
+/// Opens the connections, asks on each of them when all are open, and closes them. Returns the memory in use meanwhile.
+async fn crowd(address: &str, count: usize) -> usize {
+    // As many at a time as the system keeps for a server that has not accepted them yet.
+    let gate = Arc::new(Semaphore::new(500));
+    let mut opening = JoinSet::new();
+    for _ in 0..count {
+        let (address, gate) = (address.to_owned(), gate.clone());
+        opening.spawn(async move {
+            let _turn = gate.acquire().await;
+            let mut stream = TcpStream::connect(address).await.expect("a connection");
+            assert!(ask(&mut stream).await.starts_with("HTTP/1.1 401"));
+            stream
+        });
+    }
+    let streams = opening.join_all().await;
+    assert_eq!(streams.len(), count);
+    let used = memory();
+    let mut asking = JoinSet::new();
+    for mut stream in streams {
+        asking.spawn(async move {
+            assert!(ask(&mut stream).await.starts_with("HTTP/1.1 401"));
+        });
+    }
+    asking.join_all().await;
+    used
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_connections_are_served_at_once() {
+    let emulator = Emulator::start().await.expect("it starts");
+    let (address, count) = (address(&emulator), affordable());
+    let before = memory();
+    let used = crowd(&address, count).await;
+    // Both ends of each.
+    assert!(
+        used.saturating_sub(before) < count * 64 * 1024,
+        "{before} → {used}"
+    );
+    let mut stream = TcpStream::connect(&address).await.expect("it is accepted");
+    assert!(ask(&mut stream).await.starts_with("HTTP/1.1 401"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_ended_leave_nothing_behind() {
+    let emulator = Emulator::start().await.expect("it starts");
+    let address = address(&emulator);
+    let count = affordable().min(300);
+    let mut used = Vec::new();
+    for _ in 0..20 {
+        used.push(crowd(&address, count).await);
+    }
+    eprintln!("{used:?}");
+    assert!(used[19] < used[4] + used[4] / 5, "it grows: {used:?}");
+}
+
+#[tokio::test]
+async fn one_connection_too_many_is_told_so_and_the_next_one_finds_its_place() {
+    let emulator = Emulator::builder().max_connections(2).start().await;
+    let emulator = emulator.expect("it starts");
+    let address = address(&emulator);
+    let connect = async || TcpStream::connect(&address).await.expect("a connection");
+    let (mut first, mut second) = (connect().await, connect().await);
+    assert!(ask(&mut first).await.starts_with("HTTP/1.1 401"));
+    assert!(ask(&mut second).await.starts_with("HTTP/1.1 401"));
+    let refused = ask(&mut connect().await).await;
+    assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
+    assert!(refused.contains("Too many connections"), "{refused}");
+    drop(first);
+    let mut status = String::new();
+    for _ in 0..100 {
+        // The server notices the end a moment later.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        status = ask(&mut connect().await).await;
+        if status.starts_with("HTTP/1.1 401") {
+            return;
+        }
+    }
+    panic!("no place came free: {status}");
+}
+
+#[tokio::test]
+async fn a_head_without_end_is_refused_and_not_kept() {
+    let emulator = Emulator::start().await.expect("it starts");
+    let mut stream = TcpStream::connect(address(&emulator))
+        .await
+        .expect("a connection");
+    let head = format!("GET / HTTP/1.1\r\nhost: x\r\nlong: {}", "y".repeat(100_000));
+    // The server may hang up before all is sent.
+    let _ = stream.write_all(head.as_bytes()).await;
+    let mut answer = vec![0; 4096];
+    let length = stream.read(&mut answer).await.expect("it is answered");
+    let answer = String::from_utf8_lossy(&answer[..length]);
+    assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
+}
