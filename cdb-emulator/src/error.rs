@@ -85,6 +85,12 @@ impl ServiceError {
         )
     }
 
+    /// The emulator ends; what was asked may or may not have happened.
+    pub(crate) fn stopping() -> Self {
+        let message = "The emulator is being stopped.";
+        Self::new(503, 0, "ServiceUnavailable", message)
+    }
+
     /// Something here is broken, not the request.
     pub(crate) fn internal(cause: impl std::fmt::Display) -> Self {
         Self::new(500, 0, "InternalServerError", cause.to_string())

@@ -102,12 +102,18 @@ impl Store {
         }
     }
 
-    /// Ends the writer after what it has begun, and lets another process have the directory.
+    /// Ends the writer after what it has begun, closes the files, and lets another process have the directory.
     pub(crate) fn close(&self) {
         self.queue.close();
-        if let Some(home) = &self.home {
-            home.release();
+        let (Some(home), Some(readers)) = (&self.home, &self.readers) else {
+            return;
+        };
+        readers.close();
+        // Requests that still run may hold the lock for a moment; the files must not change afterwards.
+        if let Ok(nothing) = Connection::open_in_memory() {
+            *self.lock() = nothing;
         }
+        home.release();
     }
 }
 

@@ -17,7 +17,8 @@ const SCANS: usize = 4;
 #[derive(Debug)]
 pub(super) struct Readers {
     file: PathBuf,
-    idle: Mutex<Vec<Connection>>,
+    /// `None` when the store is closed.
+    idle: Mutex<Option<Vec<Connection>>>,
     scans: Semaphore,
 }
 
@@ -25,7 +26,7 @@ impl Readers {
     pub(super) fn new(file: PathBuf) -> Self {
         Self {
             file,
-            idle: Mutex::default(),
+            idle: Mutex::new(Some(Vec::new())),
             scans: Semaphore::new(SCANS),
         }
     }
@@ -43,7 +44,10 @@ impl Readers {
 
     /// A connection in a transaction, so that all that is read is of one moment.
     pub(super) fn take(&self) -> Result<ReadConnection<'_>, ServiceError> {
-        let idle = self.idle().pop();
+        let idle = match &mut *self.idle() {
+            None => return Err(ServiceError::stopping()),
+            Some(idle) => idle.pop(),
+        };
         let connection = match idle {
             Some(connection) => connection,
             None => home::open_reader(&self.file)?,
@@ -55,7 +59,12 @@ impl Readers {
         }))
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+    /// Closes what is idle now and the others when they come back.
+    pub(super) fn close(&self) {
+        drop(self.idle().take());
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Option<Vec<Connection>>> {
         // The list is valid between any two statements.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -94,8 +103,10 @@ impl Drop for OwnConnection<'_> {
             return;
         };
         // One whose transaction does not end is closed, which ends it.
-        if connection.execute_batch("COMMIT").is_ok() {
-            self.readers.idle().push(connection);
+        if connection.execute_batch("COMMIT").is_ok()
+            && let Some(idle) = &mut *self.readers.idle()
+        {
+            idle.push(connection);
         }
     }
 }

@@ -75,18 +75,14 @@ impl WriteQueue {
                 let _ = teller.send(committed.and(result));
             })
         });
-        let closed = || {
-            let message = "The emulator is being stopped.";
-            ServiceError::new(503, 0, "ServiceUnavailable", message)
-        };
         let sent = match &*held(&self.jobs) {
             Some(jobs) => jobs.send(job).is_ok(),
             None => false,
         };
         if !sent {
-            return Err(closed());
+            return Err(ServiceError::stopping());
         }
-        told.await.map_err(|_| closed())?
+        told.await.map_err(|_| ServiceError::stopping())?
     }
 
     /// Ends the thread after what is in the queue.
