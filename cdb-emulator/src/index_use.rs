@@ -6,6 +6,7 @@
 
 use serde_json::{Value, json};
 
+use crate::sql::Aggregate;
 use crate::sql::ast::{Binary, Expr, Projection, Select};
 use crate::store::indexes::{composite_of, is_included};
 
@@ -171,7 +172,7 @@ fn condition(expr: &Expr, alias: &str) -> Option<Condition> {
         Expr::Like(left, ..) => Some(range(path(left)?)),
         Expr::Call(function, arguments) => {
             let first = path(arguments.first()?)?;
-            match function.as_str() {
+            match function.name {
                 "ARRAY_CONTAINS" => Some(range(format!("{first}/[]"))),
                 // "Most system functions" use the index; of text, these (index-overview, string functions).
                 "IS_DEFINED" | "STARTSWITH" | "CONTAINS" | "ENDSWITH" | "STRINGEQUALS"
@@ -225,6 +226,5 @@ fn counts_only(select: &Select) -> bool {
     select.joins.is_empty()
         && select.group_by.is_empty()
         && select.aggregates()
-        && matches!(value, Expr::Call(name, arguments)
-            if name == "COUNT" && matches!(&**arguments, [Expr::Literal(_)]))
+        && matches!(value, Expr::Aggregate(Aggregate::Count, of) if matches!(**of, Expr::Literal(_)))
 }

@@ -96,7 +96,7 @@ pub(crate) fn pushdown(
         judged: Vec::new(),
         order: None,
     };
-    let plain = select.joins.is_empty();
+    let plain = select.joins.is_empty() && select.derived.is_none();
     let mut fixed = Vec::new();
     if let Some(filter) = &select.filter {
         conjuncts(filter, &mut |expr| {
@@ -217,6 +217,7 @@ fn scalar(expr: &Expr, parameters: &HashMap<String, Value>) -> Option<Sql> {
 /// Whether rows leave the query as whole documents, so that paging by key is possible.
 pub(crate) fn streams(select: &Select) -> bool {
     select.order_by.is_empty()
+        && !select.alias.is_empty()
         && !select.aggregates()
         && !select.distinct
         && select.group_by.is_empty()

@@ -5,20 +5,17 @@ use serde_json::Value;
 use super::query::Sent;
 use crate::error::ServiceError;
 use crate::service::Asked;
-use crate::sql;
 use crate::sql::eval::Scope;
+use crate::sql::{self, rows};
 
 /// What a query returns of these resources.
 pub(super) fn query(asked: &Asked, resources: Vec<Value>) -> Result<Vec<Value>, ServiceError> {
     let sent: Sent = serde_json::from_slice(&asked.body)?;
     let select = sql::parse(&sent.query)?;
-    let parameters = sent.parameters();
+    let context = sent.context();
     let mut found = Vec::new();
     for resource in resources {
-        let scope = Scope::new(&select.alias, resource, &parameters);
-        if scope.holds(select.filter.as_ref())? {
-            found.extend(scope.project(&select.projection)?);
-        }
+        found.extend(Scope::new(&select.alias, resource, &context).matching(&select)?);
     }
-    Ok(found)
+    rows::finish(&select, rows::sort(&select, found)?, &context)
 }

@@ -6,8 +6,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::error::ServiceError;
+use crate::service::now;
 use crate::sql::eval::Scope;
-use crate::sql::{self, value};
+use crate::sql::{self, Context, value};
 
 /// Most changes of one patch.
 const MAX_OPERATIONS: usize = 10;
@@ -57,8 +58,8 @@ impl Patch {
 /// The condition is the end of a query, `from c where …`.
 fn check(condition: &str, document: &Map<String, Value>) -> Result<(), ServiceError> {
     let select = sql::parse(&format!("SELECT * {condition}"))?;
-    let parameters = HashMap::new();
-    let scope = Scope::new(&select.alias, Value::Object(document.clone()), &parameters);
+    let context = Context::new(HashMap::new(), now());
+    let scope = Scope::new(&select.alias, Value::Object(document.clone()), &context);
     if scope.holds(select.filter.as_ref())? {
         return Ok(());
     }

@@ -1,6 +1,6 @@
 //! Queries: scope, plan, rows, page.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::Instant;
 
 use rusqlite::types::Value as Sql;
@@ -16,10 +16,10 @@ use crate::error::ServiceError;
 use crate::index_use::IndexUse;
 use crate::plan::{self, Pushdown};
 use crate::route::flag;
-use crate::service::{Answer, Asked, Service, now_secs};
-use crate::sql;
+use crate::service::{Answer, Asked, Service, now, now_secs};
 use crate::sql::ast::{Expr, Select};
-use crate::sql::eval::{Scope, aggregate, by_keys};
+use crate::sql::eval::Scope;
+use crate::sql::{self, Context, rows};
 use crate::store::{Container, catalog};
 
 /// Rows per page when the caller leaves it to the service.
@@ -36,6 +36,11 @@ pub(super) struct Sent {
 }
 
 impl Sent {
+    /// What its expressions can reach.
+    pub(super) fn context(&self) -> Context {
+        Context::new(self.parameters(), now())
+    }
+
     /// The parameters by their names.
     pub(super) fn parameters(&self) -> HashMap<String, Value> {
         let parameters = self.parameters.iter();
@@ -65,11 +70,11 @@ pub(super) fn query(
         begun,
         compiled: begun.elapsed(),
     };
-    let parameters = sent.parameters();
+    let context = sent.context();
     let connection = service.store.read()?;
     let container = container(&connection, asked, (db, coll))?;
     plan::sort_is_indexed(&select, container.policy())?;
-    let mut pushdown = plan::pushdown(&select, &parameters, container.policy());
+    let mut pushdown = plan::pushdown(&select, context.parameters(), container.policy());
     let reach = Reach::of(&asked.headers, &container)?;
     across(asked, &select, &reach)?;
     let binding = Binding::of(asked, &reach);
@@ -81,7 +86,7 @@ pub(super) fn query(
         connection: &connection,
         container: &container,
         select: &select,
-        parameters: &parameters,
+        context: &context,
         judged: std::mem::take(&mut pushdown.judged),
         limit: page_size(asked)?.unwrap_or(PAGE),
     };
@@ -160,46 +165,29 @@ struct Run<'a> {
     connection: &'a rusqlite::Connection,
     container: &'a Container,
     select: &'a Select,
-    parameters: &'a HashMap<String, Value>,
+    context: &'a Context,
     /// What an index would have sorted out before a document is loaded.
     judged: Vec<Expr>,
     limit: usize,
 }
 
 impl Run<'_> {
-    /// A number that a clause names, such as `TOP @n`.
-    fn number(&self, expr: Option<&Expr>) -> Result<Option<usize>, ServiceError> {
-        let Some(expr) = expr else { return Ok(None) };
-        let value = Scope::constant(self.parameters).eval(expr)?;
-        value
-            .and_then(|value| value.as_u64())
-            .and_then(|number| usize::try_from(number).ok())
-            .map(Some)
-            .ok_or_else(|| ServiceError::bad_request("TOP, OFFSET and LIMIT take whole numbers."))
-    }
-
     /// The bindings of a row that meet the condition.
     fn matching(&self, body: &str, touched: &mut Touched) -> Result<Vec<Scope<'_>>, ServiceError> {
         let document: Value = serde_json::from_str(body)?;
-        let scope = Scope::new(&self.select.alias, document, self.parameters);
+        let scope = Scope::new(&self.select.alias, document, self.context);
         for judged in &self.judged {
             if !scope.holds(Some(judged))? {
                 return Ok(Vec::new());
             }
         }
         touched.document(body);
-        let mut found = Vec::new();
-        for scope in scope.joined(self.select)? {
-            if scope.holds(self.select.filter.as_ref())? {
-                found.push(scope);
-            }
-        }
-        Ok(found)
+        scope.matching(self.select)
     }
 
     /// Rows in the order of their keys, page by page from where the last one ended.
     fn stream(&self, mut pushdown: Pushdown, position: Position) -> Result<Page, ServiceError> {
-        let top = self.number(self.select.top.as_ref())?;
+        let top = rows::number(self.select.top.as_ref(), self.context.parameters())?;
         if let Some((pk, id)) = position.after {
             pushdown.condition.push_str(" AND (pk, id) > (?, ?)");
             pushdown.parameters.extend([Sql::Text(pk), Sql::Text(id)]);
@@ -222,7 +210,7 @@ impl Run<'_> {
                     return Ok(false);
                 }
                 for scope in self.matching(&row.body, &mut page.touched)? {
-                    if let Some(value) = scope.project(&self.select.projection)? {
+                    if let Some(value) = scope.project(self.select)? {
                         bytes += row.body.len();
                         page.rows.push(value);
                     }
@@ -237,13 +225,9 @@ impl Run<'_> {
     /// Rows that need all of them: sorted, folded, distinct. The page is cut from the whole.
     fn whole(&self, pushdown: &Pushdown, position: &Position) -> Result<Page, ServiceError> {
         let select = self.select;
-        let offset = self.number(select.offset.as_ref())?.unwrap_or(0);
-        let most = self
-            .number(select.top.as_ref())?
-            .into_iter()
-            .chain(self.number(select.limit.as_ref())?)
-            .min()
-            .unwrap_or(usize::MAX);
+        let parameters = self.context.parameters();
+        let offset = rows::number(select.offset.as_ref(), parameters)?.unwrap_or(0);
+        let most = rows::most(select, parameters)?;
         // The store sorts, and then only as many rows are read as the page needs.
         let simple = !select.aggregates() && select.group_by.is_empty() && !select.distinct;
         let enough = if simple && pushdown.order.is_some() {
@@ -254,12 +238,8 @@ impl Run<'_> {
             usize::MAX
         };
         let (scopes, touched) = self.collect(pushdown, enough)?;
-        let mut rows = self.project(scopes)?;
-        if select.distinct {
-            let mut seen = HashSet::new();
-            rows.retain(|row| seen.insert(row.to_string()));
-        }
-        let mut rest = rows.into_iter().skip(offset).take(most).skip(position.skip);
+        let rows = rows::finish(select, scopes, self.context)?;
+        let mut rest = rows.into_iter().skip(position.skip);
         let mut page = Page {
             touched,
             ..Page::default()
@@ -284,6 +264,10 @@ impl Run<'_> {
         pushdown: &Pushdown,
         enough: usize,
     ) -> Result<(Vec<Scope<'_>>, Touched), ServiceError> {
+        if self.select.alias.is_empty() {
+            let rows = Scope::constant(self.context).matching(self.select)?;
+            return Ok((rows, Touched::default()));
+        }
         let (condition, parameters) = condition(pushdown);
         let order = pushdown.order.as_deref().unwrap_or("pk, id");
         let mut scopes = Vec::new();
@@ -293,64 +277,7 @@ impl Run<'_> {
                 scopes.extend(self.matching(&row.body, &mut touched)?);
                 Ok(scopes.len() < enough)
             })?;
-        if self.select.order_by.is_empty() {
-            return Ok((scopes, touched));
-        }
         // SQLite knows fewer types than the service, so its order is checked and where they differ mended.
-        let descending: Vec<bool> = self
-            .select
-            .order_by
-            .iter()
-            .map(|item| item.descending)
-            .collect();
-        let mut keyed = Vec::with_capacity(scopes.len());
-        for scope in scopes {
-            let mut keys = Vec::with_capacity(descending.len());
-            for item in &self.select.order_by {
-                keys.push(scope.eval(&item.expr)?);
-            }
-            keyed.push((keys, scope));
-        }
-        keyed.sort_by(|(a, _), (b, _)| by_keys(a, b, &descending));
-        Ok((keyed.into_iter().map(|(_, scope)| scope).collect(), touched))
-    }
-
-    fn project(&self, scopes: Vec<Scope<'_>>) -> Result<Vec<Value>, ServiceError> {
-        let select = self.select;
-        let mut rows = Vec::new();
-        if !select.group_by.is_empty() {
-            for group in self.groups(scopes)? {
-                rows.extend(aggregate(&group, &select.projection)?);
-            }
-        } else if select.aggregates() {
-            rows.extend(aggregate(&scopes, &select.projection)?);
-        } else {
-            for scope in scopes {
-                rows.extend(scope.project(&select.projection)?);
-            }
-        }
-        Ok(rows)
-    }
-
-    /// Rows with equal values of the grouping expressions, in the order in which groups first appear.
-    fn groups<'s>(&self, scopes: Vec<Scope<'s>>) -> Result<Vec<Vec<Scope<'s>>>, ServiceError> {
-        let mut groups: Vec<Vec<Scope<'s>>> = Vec::new();
-        let mut known: HashMap<String, usize> = HashMap::new();
-        for scope in scopes {
-            let mut key = String::new();
-            for expr in &self.select.group_by {
-                let value = scope.eval(expr)?;
-                key.push_str(
-                    &value.map_or_else(|| "undefined".to_owned(), |value| value.to_string()),
-                );
-                key.push('\u{1f}');
-            }
-            let at = *known.entry(key).or_insert_with(|| {
-                groups.push(Vec::new());
-                groups.len() - 1
-            });
-            groups[at].push(scope);
-        }
-        Ok(groups)
+        Ok((rows::sort(self.select, scopes)?, touched))
     }
 }

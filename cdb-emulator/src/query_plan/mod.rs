@@ -12,10 +12,9 @@ use std::collections::HashMap;
 use serde_json::{Map, Value, json};
 
 use crate::error::ServiceError;
-use crate::sql;
 use crate::sql::ast::{Expr, Projection, Select};
 use crate::sql::clauses::{Clauses, Item, clauses};
-use crate::sql::eval::Scope;
+use crate::sql::{self, rows};
 use ranges::Ranges;
 
 /// An aggregate by the name that plans have for it.
@@ -224,12 +223,8 @@ fn distinct(select: &Select, text: &Clauses<'_>) -> &'static str {
 
 /// A number that a clause names, such as `TOP @n`.
 fn number(expr: Option<&Expr>, query: Query<'_>) -> Result<Option<u64>, ServiceError> {
-    let Some(expr) = expr else { return Ok(None) };
-    let value = Scope::constant(query.parameters).eval(expr)?;
-    let number = value.and_then(|value| value.as_u64());
-    number
-        .map(Some)
-        .ok_or_else(|| ServiceError::bad_request("TOP, OFFSET and LIMIT take whole numbers."))
+    let number = rows::number(expr, query.parameters)?;
+    Ok(number.and_then(|number| u64::try_from(number).ok()))
 }
 
 #[cfg(test)]

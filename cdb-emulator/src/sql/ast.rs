@@ -1,6 +1,11 @@
 //! The tree of a query.
+//!
+//! Names are resolved when a text is parsed, so every name in a tree has something it stands for. `Display` prints a
+//! tree as a text that parses to the same tree.
 
 use serde_json::Value;
+
+use super::function::{Aggregate, Function};
 
 /// `SELECT … FROM … WHERE … GROUP BY … ORDER BY … OFFSET … LIMIT …`.
 #[derive(Clone, Debug, PartialEq)]
@@ -8,8 +13,11 @@ pub(crate) struct Select {
     pub(crate) distinct: bool,
     pub(crate) top: Option<Expr>,
     pub(crate) projection: Projection,
-    /// The name that stands for the document.
+    /// The name that stands for the document; empty where a query has none: without `FROM`, and in sub-queries, which
+    /// start from the names around them.
     pub(crate) alias: String,
+    /// `FROM (SELECT …) alias`: the name stands for a row of that query instead of a document.
+    pub(crate) derived: Option<Box<Select>>,
     pub(crate) joins: Vec<Join>,
     pub(crate) filter: Option<Expr>,
     pub(crate) group_by: Vec<Expr>,
@@ -26,11 +34,24 @@ pub(crate) enum Projection {
     List(Vec<(String, Expr)>),
 }
 
-/// `JOIN alias IN expr`.
+/// A name that the FROM clause binds, and what it runs over.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Join {
     pub(crate) alias: String,
-    pub(crate) source: Expr,
+    pub(crate) source: Source,
+}
+
+/// What a name in FROM runs over.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Source {
+    /// `FROM c.address a`: one value, and no row where there is none.
+    Value(Expr),
+    /// `t IN c.tags`: the elements of an array.
+    Elements(Expr),
+    /// `(SELECT …) t`: the rows of a sub-query.
+    Rows(Box<Select>),
+    /// `t IN (SELECT …)`: the elements of the arrays among its rows.
+    ElementsOfRows(Box<Select>),
 }
 
 /// A sort key.
@@ -46,7 +67,7 @@ pub(crate) enum Expr {
     Literal(Value),
     Undefined,
     Parameter(String),
-    /// An alias, or a property of the only one.
+    /// A name bound by FROM.
     Name(String),
     /// `a.b`, `a["b"]`, `a[0]`.
     Member(Box<Expr>, Box<Expr>),
@@ -54,13 +75,18 @@ pub(crate) enum Expr {
     Binary(Box<Expr>, Binary, Box<Expr>),
     In(Box<Expr>, Vec<Expr>),
     Between(Box<Expr>, Box<Expr>, Box<Expr>),
-    Like(Box<Expr>, Box<Expr>),
+    Like(Box<Expr>, Box<Expr>, Option<char>),
     Conditional(Box<Expr>, Box<Expr>, Box<Expr>),
-    Call(String, Vec<Expr>),
+    Call(&'static Function, Vec<Expr>),
+    Aggregate(Aggregate, Box<Expr>),
     Object(Vec<(String, Expr)>),
     Array(Vec<Expr>),
     /// `EXISTS (SELECT …)`.
     Exists(Box<Select>),
+    /// `ARRAY (SELECT …)`.
+    Collect(Box<Select>),
+    /// `(SELECT …)`: its only row.
+    Scalar(Box<Select>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,10 +94,12 @@ pub(crate) enum Unary {
     Not,
     Minus,
     Plus,
+    BitNot,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Binary {
+    Coalesce,
     Or,
     And,
     Equal,
@@ -80,30 +108,73 @@ pub(crate) enum Binary {
     LessOrEqual,
     Greater,
     GreaterOrEqual,
+    BitOr,
+    BitXor,
+    BitAnd,
+    ShiftLeft,
+    ShiftRight,
+    ShiftRightZeroFill,
+    Concat,
     Add,
     Subtract,
     Multiply,
     Divide,
     Remainder,
-    Concat,
-    Coalesce,
 }
 
-const AGGREGATES: [&str; 5] = ["COUNT", "SUM", "MIN", "MAX", "AVG"];
+/// Every operator with its sign and how tightly it binds: 0 is loosest. The ladder is that of the SQL parser in
+/// Microsoft's Rust driver.
+pub(super) const OPERATORS: [(Binary, &str, usize); 21] = [
+    (Binary::Coalesce, "??", 0),
+    (Binary::Or, "OR", 1),
+    (Binary::And, "AND", 2),
+    (Binary::Equal, "=", COMPARISON),
+    (Binary::NotEqual, "!=", COMPARISON),
+    (Binary::Less, "<", COMPARISON),
+    (Binary::LessOrEqual, "<=", COMPARISON),
+    (Binary::Greater, ">", COMPARISON),
+    (Binary::GreaterOrEqual, ">=", COMPARISON),
+    (Binary::BitOr, "|", 4),
+    (Binary::BitXor, "^", 5),
+    (Binary::BitAnd, "&", 6),
+    (Binary::ShiftLeft, "<<", 7),
+    (Binary::ShiftRight, ">>", 7),
+    (Binary::ShiftRightZeroFill, ">>>", 7),
+    (Binary::Concat, "||", 8),
+    (Binary::Add, "+", 9),
+    (Binary::Subtract, "-", 9),
+    (Binary::Multiply, "*", 10),
+    (Binary::Divide, "/", 10),
+    (Binary::Remainder, "%", 10),
+];
 
-impl Expr {
-    /// Whether the name is one of the aggregate functions.
-    pub(crate) fn is_aggregate_name(name: &str) -> bool {
-        AGGREGATES.contains(&name)
+/// How tightly comparisons, `IN`, `BETWEEN` and `LIKE` bind.
+pub(super) const COMPARISON: usize = 3;
+
+impl Binary {
+    fn entry(self) -> (&'static str, usize) {
+        let known = OPERATORS.into_iter().find(|(known, ..)| *known == self);
+        known.map_or(("", 0), |(_, symbol, level)| (symbol, level))
     }
 
-    /// Whether an aggregate stands anywhere in it.
+    /// Its sign or word.
+    pub(super) fn symbol(self) -> &'static str {
+        self.entry().0
+    }
+
+    /// How tightly it binds.
+    pub(super) fn level(self) -> usize {
+        self.entry().1
+    }
+}
+
+impl Expr {
+    /// Whether an aggregate of this query stands anywhere in it; those of sub-queries are their own.
     pub(crate) fn has_aggregate(&self) -> bool {
         match self {
-            Self::Call(name, arguments) => {
-                Self::is_aggregate_name(name) || arguments.iter().any(Self::has_aggregate)
-            }
-            Self::Member(a, b) | Self::Binary(a, _, b) | Self::Like(a, b) => {
+            Self::Aggregate(..) => true,
+            Self::Call(_, items) | Self::Array(items) => items.iter().any(Self::has_aggregate),
+            Self::Member(a, b) | Self::Binary(a, _, b) | Self::Like(a, b, _) => {
                 a.has_aggregate() || b.has_aggregate()
             }
             Self::Unary(_, a) => a.has_aggregate(),
@@ -112,13 +183,40 @@ impl Expr {
                 a.has_aggregate() || b.has_aggregate() || c.has_aggregate()
             }
             Self::Object(fields) => fields.iter().any(|(_, value)| value.has_aggregate()),
-            Self::Array(items) => items.iter().any(Self::has_aggregate),
             Self::Literal(_)
             | Self::Undefined
             | Self::Parameter(_)
             | Self::Name(_)
-            | Self::Exists(_) => false,
+            | Self::Exists(_)
+            | Self::Collect(_)
+            | Self::Scalar(_) => false,
         }
+    }
+
+    /// Whether it has one value in a group: made of the grouping expressions, aggregates and constants.
+    pub(crate) fn is_grouped(&self, groups: &[Self]) -> bool {
+        let all = |items: &[Self]| items.iter().all(|item| item.is_grouped(groups));
+        groups.contains(self)
+            || match self {
+                Self::Name(_) => false,
+                Self::Call(_, items) | Self::Array(items) => all(items),
+                Self::Member(a, b) | Self::Binary(a, _, b) | Self::Like(a, b, _) => {
+                    a.is_grouped(groups) && b.is_grouped(groups)
+                }
+                Self::Unary(_, a) => a.is_grouped(groups),
+                Self::In(a, list) => a.is_grouped(groups) && all(list),
+                Self::Between(a, b, c) | Self::Conditional(a, b, c) => {
+                    [a, b, c].into_iter().all(|part| part.is_grouped(groups))
+                }
+                Self::Object(fields) => fields.iter().all(|(_, value)| value.is_grouped(groups)),
+                Self::Aggregate(..)
+                | Self::Literal(_)
+                | Self::Undefined
+                | Self::Parameter(_)
+                | Self::Exists(_)
+                | Self::Collect(_)
+                | Self::Scalar(_) => true,
+            }
     }
 
     /// The stored path that the expression names, `/a/b`, when it is a plain path of `alias`.

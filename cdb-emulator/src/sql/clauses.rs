@@ -4,7 +4,7 @@
 //! stands before it: those make it a name.
 
 use super::lexer::{Placed, Token, tokens};
-use super::parser::RESERVED;
+use super::parser::is_name;
 use crate::error::ServiceError;
 
 /// The parts of a query, as they are written.
@@ -89,7 +89,10 @@ impl<'a> Part<'a, '_> {
 
     /// The text from the first token to the one behind the last.
     fn source(&self) -> &'a str {
-        let (from, to) = (self.tokens[0].at, self.tokens[self.len()].at);
+        let (from, to) = (
+            self.tokens[0].place.start,
+            self.tokens[self.len()].place.start,
+        );
         self.text[from..to].trim_end()
     }
 
@@ -195,7 +198,7 @@ impl<'a> Part<'a, '_> {
         }
         match &self.tokens[before].token {
             Token::Word(word) if word.eq_ignore_ascii_case("AS") => self.cut(0, before),
-            Token::Word(word) if RESERVED.contains(&&*word.to_ascii_uppercase()) => self,
+            Token::Word(word) if !is_name(word) => self,
             Token::Symbol(")" | "]" | "}") => self.cut(0, before + 1),
             Token::Symbol(_) | Token::End => self,
             _ => self.cut(0, before + 1),

@@ -1,5 +1,8 @@
 //! Text to tokens, each with its place.
+//!
+//! Letters of names are ASCII and strings hold no raw control characters, as in the grammar of the .NET SDK (`sql.g4`).
 
+use super::error::{Place, invalid_string, invalid_token};
 use crate::error::ServiceError;
 
 /// A token.
@@ -14,16 +17,17 @@ pub(super) enum Token {
     End,
 }
 
-/// A token and where it starts, in bytes.
+/// A token and the bytes it stands on.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Placed {
     pub(super) token: Token,
-    pub(super) at: usize,
+    pub(super) place: Place,
 }
 
-const SYMBOLS: [&str; 27] = [
-    "!=", "<>", "<=", ">=", "||", "??", "(", ")", "[", "]", "{", "}", ",", ".", ":", "?", "=", "<",
-    ">", "+", "-", "*", "/", "%", "|", "&", "^",
+/// Longer ones first: `>>>` is not `>>` and `>`.
+const SYMBOLS: [&str; 31] = [
+    ">>>", "<<", ">>", "!=", "<>", "<=", ">=", "||", "??", "(", ")", "[", "]", "{", "}", ",", ".",
+    ":", "?", "=", "<", ">", "+", "-", "*", "/", "%", "|", "&", "^", "~",
 ];
 
 /// Splits a query.
@@ -35,19 +39,20 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Placed>, ServiceError> {
         let token = if c.is_whitespace() {
             at += c.len_utf8();
             continue;
-        } else if c.is_alphabetic() || c == '_' {
-            at = end_of(text, at, |c| c.is_alphanumeric() || c == '_');
+        } else if text[at..].starts_with("--") {
+            at = text[at..].find('\n').map_or(text.len(), |end| at + end);
+            continue;
+        } else if is_letter(c) {
+            at = end_of(text, at, is_part_of_name);
             Token::Word(text[start..at].to_owned())
         } else if c == '@' {
-            at = end_of(text, at + 1, |c| c.is_alphanumeric() || c == '_');
+            at = end_of(text, at + 1, is_part_of_name);
             Token::Parameter(text[start..at].to_owned())
-        } else if c.is_ascii_digit() {
+        } else if begins_number(&text.as_bytes()[at..]) {
             at = end_of_number(text, at);
-            Token::Number(
-                text[start..at]
-                    .parse()
-                    .map_err(|_| unexpected(text, start))?,
-            )
+            let number: Option<f64> = text[start..at].parse().ok();
+            let number = number.filter(|number| number.is_finite());
+            Token::Number(number.ok_or_else(|| invalid_token(text, start..at))?)
         } else if c == '"' || c == '\'' {
             let (token, end) = string(text, at, c)?;
             at = end;
@@ -56,17 +61,35 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Placed>, ServiceError> {
             let symbol = SYMBOLS
                 .into_iter()
                 .find(|symbol| text[at..].starts_with(symbol))
-                .ok_or_else(|| unexpected(text, at))?;
+                .ok_or_else(|| invalid_token(text, at..at + c.len_utf8()))?;
             at += symbol.len();
             Token::Symbol(symbol)
         };
-        out.push(Placed { token, at: start });
+        out.push(Placed {
+            token,
+            place: start..at,
+        });
     }
     out.push(Placed {
         token: Token::End,
-        at,
+        place: at..at,
     });
     Ok(out)
+}
+
+fn is_letter(c: char) -> bool {
+    c.is_ascii_alphabetic() || c == '_'
+}
+
+fn is_part_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+fn begins_number(bytes: &[u8]) -> bool {
+    match bytes {
+        [b'.', digit, ..] | [digit, ..] => digit.is_ascii_digit(),
+        [] => false,
+    }
 }
 
 fn end_of(text: &str, from: usize, belongs: impl Fn(char) -> bool) -> usize {
@@ -79,7 +102,7 @@ fn end_of_number(text: &str, from: usize) -> usize {
     let digits = |from: usize| end_of(text, from, |c| c.is_ascii_digit());
     let bytes = text.as_bytes();
     let mut at = digits(from);
-    if bytes.get(at) == Some(&b'.') && bytes.get(at + 1).is_some_and(u8::is_ascii_digit) {
+    if bytes.get(at) == Some(&b'.') {
         at = digits(at + 1);
     }
     if matches!(bytes.get(at), Some(b'e' | b'E')) {
@@ -93,6 +116,7 @@ fn end_of_number(text: &str, from: usize) -> usize {
 
 /// A string with JSON's escapes, in either kind of quotation marks.
 fn string(text: &str, start: usize, quote: char) -> Result<(Token, usize), ServiceError> {
+    let invalid = || invalid_string(text, start);
     let mut out = String::new();
     let mut units: Vec<u16> = Vec::new();
     let mut chars = text[start + 1..].char_indices();
@@ -104,16 +128,19 @@ fn string(text: &str, start: usize, quote: char) -> Result<(Token, usize), Servi
         if c == quote {
             return Ok((Token::Text(out), start + 1 + offset + c.len_utf8()));
         }
+        if c.is_control() && c.is_ascii() && c != '\u{7f}' {
+            return Err(invalid());
+        }
         if c != '\\' {
             out.push(c);
             continue;
         }
-        let (_, escaped) = chars.next().ok_or_else(|| unexpected(text, start))?;
+        let (_, escaped) = chars.next().ok_or_else(invalid)?;
         if escaped == 'u' {
             let mut code = 0_u16;
             for _ in 0..4 {
                 let digit = chars.next().and_then(|(_, c)| c.to_digit(16));
-                let digit = digit.ok_or_else(|| unexpected(text, start))?;
+                let digit = digit.ok_or_else(invalid)?;
                 code = (code << 4) | u16::try_from(digit).unwrap_or_default();
             }
             units.push(code);
@@ -127,16 +154,9 @@ fn string(text: &str, start: usize, quote: char) -> Result<(Token, usize), Servi
             'r' => '\r',
             'b' => '\u{8}',
             'f' => '\u{c}',
-            other => other,
+            '"' | '\'' | '\\' | '/' => escaped,
+            _ => return Err(invalid()),
         });
     }
-    Err(unexpected(text, start))
-}
-
-/// The service's complaint about a place in the text.
-pub(super) fn unexpected(text: &str, at: usize) -> ServiceError {
-    let rest: String = text[at.min(text.len())..].chars().take(20).collect();
-    ServiceError::bad_request(format!(
-        "Syntax error at position {at}, incorrect syntax near '{rest}'."
-    ))
+    Err(invalid())
 }

@@ -2,12 +2,19 @@
 
 pub(crate) mod ast;
 pub(crate) mod clauses;
+mod context;
+mod error;
 pub(crate) mod eval;
 mod function;
 mod lexer;
 mod parser;
+mod pattern;
+mod print;
+pub(crate) mod rows;
 pub(crate) mod value;
 
+pub(crate) use context::Context;
+pub(crate) use function::Aggregate;
 pub(crate) use parser::parse;
 
 #[cfg(test)]

@@ -4,20 +4,25 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-/// A number as the service stores it: integers stay integers where a double holds them exactly.
+/// Whole numbers below this are exact as doubles.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// A number as the service stores it: integers stay integers where a double holds them exactly. What is not finite is
+/// not a number of JSON.
 pub(crate) fn number(number: f64) -> Value {
     #[expect(
         clippy::cast_possible_truncation,
         reason = "checked to be a whole number below 2^53"
     )]
-    if number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0 {
+    if number.fract() == 0.0 && number.abs() < EXACT {
         Value::from(number as i64)
     } else {
         serde_json::Number::from_f64(number).map_or(Value::Null, Value::Number)
     }
 }
 
-fn rank(value: Option<&Value>) -> u8 {
+/// The place of a value's type in the order; 0 is undefined. Pushed-down sorts use the same figures.
+pub(crate) fn rank(value: Option<&Value>) -> u8 {
     match value {
         None => 0,
         Some(Value::Null) => 1,
@@ -29,7 +34,7 @@ fn rank(value: Option<&Value>) -> u8 {
     }
 }
 
-/// The order of a sort, over all types.
+/// The order of a sort, over all types. Arrays among each other, and objects, are not told apart.
 pub(crate) fn order(a: Option<&Value>, b: Option<&Value>) -> Ordering {
     match (a, b) {
         (Some(Value::Bool(a)), Some(Value::Bool(b))) => a.cmp(b),
@@ -39,11 +44,11 @@ pub(crate) fn order(a: Option<&Value>, b: Option<&Value>) -> Ordering {
     }
 }
 
+/// Numbers are doubles, as in the service.
 fn compare_numbers(a: &serde_json::Number, b: &serde_json::Number) -> Ordering {
-    match (a.as_f64(), b.as_f64()) {
-        (Some(a), Some(b)) => a.total_cmp(&b),
-        _ => Ordering::Equal,
-    }
+    a.as_f64()
+        .partial_cmp(&b.as_f64())
+        .unwrap_or(Ordering::Equal)
 }
 
 /// Equality, where `1` and `1.0` are one number. Values of different types are simply not equal.
@@ -68,4 +73,43 @@ pub(crate) fn compare(a: &Value, b: &Value) -> Option<Ordering> {
         return None;
     }
     Some(order(Some(a), Some(b)))
+}
+
+/// A text that is the same for equal values and for them only.
+pub(crate) fn identity(value: Option<&Value>) -> String {
+    let mut text = String::new();
+    write_identity(value, &mut text);
+    text
+}
+
+fn write_identity(value: Option<&Value>, out: &mut String) {
+    match value {
+        None => out.push('u'),
+        Some(Value::Number(value)) => {
+            let value = value.as_f64().unwrap_or_default();
+            // Both zeros are one number.
+            let value = if value == 0.0 { 0.0 } else { value };
+            out.push_str(&value.to_string());
+        }
+        Some(Value::Array(items)) => {
+            out.push('[');
+            for item in items {
+                write_identity(Some(item), out);
+                out.push(',');
+            }
+            out.push(']');
+        }
+        Some(Value::Object(object)) => {
+            let mut fields: Vec<(&String, &Value)> = object.iter().collect();
+            fields.sort_unstable_by_key(|(name, _)| *name);
+            out.push('{');
+            for (name, item) in fields {
+                out.push_str(&Value::from(&**name).to_string());
+                write_identity(Some(item), out);
+                out.push(',');
+            }
+            out.push('}');
+        }
+        Some(value) => out.push_str(&value.to_string()),
+    }
 }

@@ -1,0 +1,223 @@
+//! The parser's place in its tokens, its limits, and the names it has yet to resolve.
+
+use super::super::error::{self, Place};
+use super::super::lexer::{Placed, Token, tokens};
+use crate::error::ServiceError;
+
+/// How deep expressions and sub-queries may nest. The service has a limit too; ours keeps the stack safe.
+const MAX_DEPTH: usize = 100;
+/// How many operators and property accesses a query may chain. A chain leans to the left as deep as it is long, and the
+/// tree is dropped by recursion.
+const MAX_LINKS: usize = 2000;
+
+/// The keywords of the grammar, which can be neither names nor properties behind a dot (`c["value"]` is the way).
+const KEYWORDS: [&str; 25] = [
+    "AND", "ARRAY", "AS", "ASC", "BETWEEN", "BY", "DESC", "DISTINCT", "ESCAPE", "EXISTS", "FROM",
+    "GROUP", "IN", "JOIN", "LIKE", "LIMIT", "NOT", "OFFSET", "OR", "ORDER", "SELECT", "TOP", "UDF",
+    "VALUE", "WHERE",
+];
+
+/// The constants, which are words only in lower case.
+const CONSTANTS: [&str; 4] = ["true", "false", "null", "undefined"];
+
+pub(super) type Parsed<T> = Result<T, ServiceError>;
+
+/// A name that was used before what binds it was read.
+pub(super) struct Unbound {
+    pub(super) name: String,
+    pub(super) place: Place,
+}
+
+pub(super) struct Parser<'a> {
+    pub(super) text: &'a str,
+    tokens: Vec<Placed>,
+    at: usize,
+    depth: usize,
+    links: usize,
+    pub(super) unbound: Vec<Unbound>,
+}
+
+impl<'a> Parser<'a> {
+    pub(super) fn new(text: &'a str) -> Parsed<Self> {
+        Ok(Self {
+            text,
+            tokens: tokens(text)?,
+            at: 0,
+            depth: 0,
+            links: 0,
+            unbound: Vec::new(),
+        })
+    }
+
+    fn current(&self) -> &Placed {
+        &self.tokens[self.at.min(self.tokens.len() - 1)]
+    }
+
+    pub(super) fn peek(&self) -> &Token {
+        &self.current().token
+    }
+
+    /// The bytes of the token that comes next.
+    pub(super) fn place(&self) -> Place {
+        self.current().place.clone()
+    }
+
+    pub(super) fn next(&mut self) -> Token {
+        let token = self.peek().clone();
+        self.at = (self.at + 1).min(self.tokens.len() - 1);
+        token
+    }
+
+    /// The bytes from `start` to the end of the token before the next one.
+    pub(super) fn since(&self, start: &Place) -> Place {
+        let end = self.tokens[self.at.saturating_sub(1)].place.end;
+        start.start..end.max(start.end)
+    }
+
+    pub(super) fn unexpected(&self) -> ServiceError {
+        error::syntax(self.text, self.place())
+    }
+
+    pub(super) fn is_word(&self, word: &str) -> bool {
+        matches!(self.peek(), Token::Word(found) if found.eq_ignore_ascii_case(word))
+    }
+
+    pub(super) fn word(&mut self, word: &str) -> bool {
+        let found = self.is_word(word);
+        if found {
+            self.next();
+        }
+        found
+    }
+
+    pub(super) fn expect_word(&mut self, word: &str) -> Parsed<()> {
+        if self.word(word) {
+            Ok(())
+        } else {
+            Err(self.unexpected())
+        }
+    }
+
+    pub(super) fn is_symbol(&self, symbol: &str) -> bool {
+        matches!(self.peek(), Token::Symbol(found) if *found == symbol)
+    }
+
+    pub(super) fn symbol(&mut self, symbol: &str) -> bool {
+        let found = self.is_symbol(symbol);
+        if found {
+            self.next();
+        }
+        found
+    }
+
+    pub(super) fn expect(&mut self, symbol: &str) -> Parsed<()> {
+        if self.symbol(symbol) {
+            Ok(())
+        } else {
+            Err(self.unexpected())
+        }
+    }
+
+    /// Whether a name comes next, and no keyword.
+    pub(super) fn is_name(&self) -> bool {
+        matches!(self.peek(), Token::Word(word) if is_free(word))
+    }
+
+    pub(super) fn name(&mut self) -> Parsed<String> {
+        if !self.is_name() {
+            return Err(self.unexpected());
+        }
+        match self.next() {
+            Token::Word(word) => Ok(word),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    pub(super) fn list<T>(
+        &mut self,
+        mut item: impl FnMut(&mut Self) -> Parsed<T>,
+    ) -> Parsed<Vec<T>> {
+        let mut items = vec![item(self)?];
+        while self.symbol(",") {
+            items.push(item(self)?);
+        }
+        Ok(items)
+    }
+
+    /// Refuses what cannot follow a query.
+    pub(super) fn after_query(&self) -> Parsed<()> {
+        match self.peek() {
+            Token::End | Token::Symbol(")") => Ok(()),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    pub(super) fn end(&mut self) -> Parsed<()> {
+        if *self.peek() != Token::End {
+            return Err(self.unexpected());
+        }
+        match self.unbound.first() {
+            None => Ok(()),
+            Some(Unbound { name, place }) => {
+                Err(error::unknown_name(self.text, place.clone(), name))
+            }
+        }
+    }
+
+    /// Parses something one level deeper.
+    pub(super) fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        let depth = self.depth;
+        self.go_to_depth(depth + 1)?;
+        let result = inner(self);
+        self.depth = depth;
+        result
+    }
+
+    /// How deep in the tree the parser is.
+    pub(super) fn depth(&self) -> usize {
+        self.depth
+    }
+
+    pub(super) fn go_to_depth(&mut self, depth: usize) -> Parsed<()> {
+        if depth > MAX_DEPTH {
+            let cause = format!("The query nests deeper than {MAX_DEPTH} levels.");
+            return Err(error::semantic(self.text, self.place(), &cause));
+        }
+        self.depth = depth;
+        Ok(())
+    }
+
+    /// Counts one more link of a chain.
+    pub(super) fn link(&mut self) -> Parsed<()> {
+        self.links += 1;
+        if self.links <= MAX_LINKS {
+            return Ok(());
+        }
+        let cause = format!("The query has more than {MAX_LINKS} operators and property accesses.");
+        Err(error::semantic(self.text, self.place(), &cause))
+    }
+
+    /// Takes out the names used since `mark` that `bound` does not bind; they may be bound further out.
+    pub(super) fn resolve(&mut self, mark: usize, bound: &[String]) -> Vec<Unbound> {
+        let mut rest = self.unbound.split_off(mark.min(self.unbound.len()));
+        rest.retain(|used| !bound.contains(&used.name));
+        rest
+    }
+}
+
+/// Whether a word may be a name.
+fn is_free(word: &str) -> bool {
+    !CONSTANTS.contains(&word)
+        && !KEYWORDS
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(word))
+}
+
+/// Whether a text is a word that may be a name.
+pub(in crate::sql) fn is_name(text: &str) -> bool {
+    let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.chars().all(letters)
+        && !text.starts_with(|c: char| c.is_ascii_digit())
+        && !text.is_empty()
+        && is_free(text)
+}

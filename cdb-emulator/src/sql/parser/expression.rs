@@ -1,0 +1,307 @@
+//! Expressions.
+
+use serde_json::Value;
+
+use super::super::ast::{Binary, COMPARISON, Expr, OPERATORS, Select, Unary};
+use super::super::error::{self, Place};
+use super::super::function::{self, Known};
+use super::super::lexer::Token;
+use super::super::value;
+use super::cursor::{Parsed, Parser, Unbound};
+
+impl Parser<'_> {
+    pub(super) fn expr(&mut self) -> Parsed<Expr> {
+        self.nested(Self::conditional)
+    }
+
+    fn conditional(&mut self) -> Parsed<Expr> {
+        let condition = self.binary(0)?;
+        if !self.symbol("?") {
+            return Ok(condition);
+        }
+        let yes = self.expr()?;
+        self.expect(":")?;
+        let no = self.expr()?;
+        Ok(Expr::Conditional(condition.into(), yes.into(), no.into()))
+    }
+
+    /// The operator that comes next, and how tightly it binds.
+    fn operator(&self) -> Option<(usize, Binary)> {
+        let found = |symbol: &str| match self.peek() {
+            Token::Symbol("<>") => symbol == "!=",
+            Token::Symbol(found) => *found == symbol,
+            _ => self.is_word(symbol),
+        };
+        let known = OPERATORS.into_iter().find(|(_, symbol, _)| found(symbol));
+        known.map(|(operator, _, level)| (level, operator))
+    }
+
+    /// Operators that bind at least this tightly. What waits for its right side is kept in a list: a call per level would
+    /// cost a stack frame per level at every parenthesis.
+    fn binary(&mut self, loosest: usize) -> Parsed<Expr> {
+        let depth = self.depth();
+        let mut waiting: Vec<(Expr, Binary)> = Vec::new();
+        let mut operand = self.unary()?;
+        loop {
+            if let Some((level, operator)) = self.operator()
+                && level >= loosest
+            {
+                self.next();
+                self.link()?;
+                let left = join(&mut waiting, operand, level);
+                // A tighter operator behind a looser one is one level deeper in the tree.
+                self.go_to_depth(depth + waiting.len())?;
+                waiting.push((left, operator));
+                operand = self.unary()?;
+            } else if loosest <= COMPARISON && self.is_membership() {
+                self.link()?;
+                let left = join(&mut waiting, operand, COMPARISON);
+                operand = self.membership(left)?;
+            } else {
+                self.go_to_depth(depth)?;
+                return Ok(join(&mut waiting, operand, 0));
+            }
+        }
+    }
+
+    fn is_membership(&self) -> bool {
+        let words = ["NOT", "IN", "BETWEEN", "LIKE"];
+        words.into_iter().any(|word| self.is_word(word))
+    }
+
+    /// `[NOT] IN`, `[NOT] BETWEEN`, `[NOT] LIKE`.
+    fn membership(&mut self, left: Expr) -> Parsed<Expr> {
+        let negated = self.word("NOT");
+        let expr = if self.word("IN") {
+            self.expect("(")?;
+            let list = self.list(Self::expr)?;
+            self.expect(")")?;
+            Expr::In(left.into(), list)
+        } else if self.word("BETWEEN") {
+            let low = self.nested(|parser| parser.binary(COMPARISON + 1))?;
+            self.expect_word("AND")?;
+            let high = self.nested(|parser| parser.binary(COMPARISON + 1))?;
+            Expr::Between(left.into(), low.into(), high.into())
+        } else if self.word("LIKE") {
+            let pattern = self.nested(|parser| parser.binary(COMPARISON + 1))?;
+            let escape = self.escape()?;
+            Expr::Like(left.into(), pattern.into(), escape)
+        } else {
+            return Err(self.unexpected());
+        };
+        Ok(if negated {
+            Expr::Unary(Unary::Not, expr.into())
+        } else {
+            expr
+        })
+    }
+
+    fn escape(&mut self) -> Parsed<Option<char>> {
+        if !self.word("ESCAPE") {
+            return Ok(None);
+        }
+        let Token::Text(text) = self.peek().clone() else {
+            return Err(self.unexpected());
+        };
+        let mut chars = text.chars();
+        match (chars.next(), chars.next()) {
+            (Some(escape), None) => {
+                self.next();
+                Ok(Some(escape))
+            }
+            _ => Err(error::semantic(
+                self.text,
+                self.place(),
+                "ESCAPE takes a string of one character.",
+            )),
+        }
+    }
+
+    fn unary(&mut self) -> Parsed<Expr> {
+        let operator = if self.word("NOT") {
+            Unary::Not
+        } else if self.symbol("-") {
+            Unary::Minus
+        } else if self.symbol("+") {
+            Unary::Plus
+        } else if self.symbol("~") {
+            Unary::BitNot
+        } else {
+            return self.postfix();
+        };
+        // NOT binds looser than comparisons, a sign tighter than everything.
+        let operand = self.nested(|parser| {
+            if operator == Unary::Not {
+                parser.binary(COMPARISON)
+            } else {
+                parser.unary()
+            }
+        })?;
+        Ok(Expr::Unary(operator, operand.into()))
+    }
+
+    fn postfix(&mut self) -> Parsed<Expr> {
+        let mut expr = self.primary()?;
+        loop {
+            if self.symbol(".") {
+                self.link()?;
+                let name = self.name()?;
+                expr = Expr::Member(expr.into(), Expr::Literal(name.into()).into());
+            } else if self.symbol("[") {
+                self.link()?;
+                let key = self.expr()?;
+                self.expect("]")?;
+                expr = Expr::Member(expr.into(), key.into());
+            } else {
+                return Ok(expr);
+            }
+        }
+    }
+
+    pub(super) fn primary(&mut self) -> Parsed<Expr> {
+        match self.peek().clone() {
+            Token::Number(number) => {
+                self.next();
+                Ok(Expr::Literal(value::number(number)))
+            }
+            Token::Text(text) => {
+                self.next();
+                Ok(Expr::Literal(Value::String(text)))
+            }
+            Token::Parameter(name) => {
+                self.next();
+                Ok(Expr::Parameter(name))
+            }
+            Token::Symbol("(") => {
+                self.next();
+                let expr = if self.is_word("SELECT") {
+                    Expr::Scalar(self.sub_query()?.into())
+                } else {
+                    self.expr()?
+                };
+                self.expect(")")?;
+                Ok(expr)
+            }
+            Token::Symbol("[") => {
+                self.next();
+                self.items("]").map(Expr::Array)
+            }
+            Token::Symbol("{") => self.object(),
+            Token::Word(word) => self.named(&word),
+            Token::Symbol(_) | Token::End => Err(self.unexpected()),
+        }
+    }
+
+    /// Expressions up to a closing symbol.
+    fn items(&mut self, close: &str) -> Parsed<Vec<Expr>> {
+        if self.symbol(close) {
+            return Ok(Vec::new());
+        }
+        let items = self.list(Self::expr)?;
+        self.expect(close)?;
+        Ok(items)
+    }
+
+    fn object(&mut self) -> Parsed<Expr> {
+        self.expect("{")?;
+        let mut fields = Vec::new();
+        if !self.symbol("}") {
+            fields = self.list(|parser| {
+                let (Token::Text(name) | Token::Word(name)) = parser.peek().clone() else {
+                    return Err(parser.unexpected());
+                };
+                parser.next();
+                parser.expect(":")?;
+                Ok((name, parser.expr()?))
+            })?;
+            self.expect("}")?;
+        }
+        Ok(Expr::Object(fields))
+    }
+
+    /// A constant, a sub-query with its keyword, a function or a name.
+    fn named(&mut self, word: &str) -> Parsed<Expr> {
+        let constant = match word {
+            "true" => Some(Expr::Literal(true.into())),
+            "false" => Some(Expr::Literal(false.into())),
+            "null" => Some(Expr::Literal(Value::Null)),
+            "undefined" => Some(Expr::Undefined),
+            _ => None,
+        };
+        if let Some(constant) = constant {
+            self.next();
+            return Ok(constant);
+        }
+        let place = self.place();
+        if self.word("EXISTS") {
+            return self.in_parentheses().map(Expr::Exists);
+        }
+        if self.word("ARRAY") {
+            return self.in_parentheses().map(Expr::Collect);
+        }
+        if self.is_word("UDF") {
+            let cause = "User-defined functions are not supported by this emulator.";
+            return Err(error::semantic(self.text, place, cause));
+        }
+        let name = self.name()?;
+        if !self.is_symbol("(") {
+            self.use_name(&name, place);
+            return Ok(Expr::Name(name));
+        }
+        self.call(&name, place)
+    }
+
+    fn in_parentheses(&mut self) -> Parsed<Box<Select>> {
+        self.expect("(")?;
+        let select = self.sub_query()?;
+        self.expect(")")?;
+        Ok(select.into())
+    }
+
+    fn call(&mut self, name: &str, place: Place) -> Parsed<Expr> {
+        self.expect("(")?;
+        let known = function::find(name)
+            .map_err(|cause| error::refuse(self.text, place.clone(), "SC2005", &cause))?;
+        let mut arguments = self.items(")")?;
+        let (name, least, most) = match known {
+            Known::Scalar(function) => (function.name, function.least, function.most),
+            Known::Aggregate(aggregate) => (aggregate.name(), 1, 1),
+        };
+        if arguments.len() < least || arguments.len() > most {
+            let takes = match (least, most) {
+                (least, most) if least == most => format!("{least}"),
+                (least, usize::MAX) => format!("at least {least}"),
+                _ => format!("{least} to {most}"),
+            };
+            let cause = format!("The {name} function requires {takes} argument(s).");
+            return Err(error::semantic(self.text, self.since(&place), &cause));
+        }
+        match known {
+            Known::Scalar(function) => Ok(Expr::Call(function, arguments)),
+            Known::Aggregate(aggregate) => {
+                let argument = arguments.remove(0);
+                if argument.has_aggregate() {
+                    let cause = "Cannot perform an aggregate function on an expression containing an aggregate.";
+                    return Err(error::semantic(self.text, self.since(&place), cause));
+                }
+                Ok(Expr::Aggregate(aggregate, argument.into()))
+            }
+        }
+    }
+
+    /// Notes a name that a FROM clause has to bind.
+    pub(super) fn use_name(&mut self, name: &str, place: Place) {
+        self.unbound.push(Unbound {
+            name: name.to_owned(),
+            place,
+        });
+    }
+}
+
+/// Gives an operand to the operators before it that bind at least this tightly, the nearest first.
+fn join(waiting: &mut Vec<(Expr, Binary)>, mut operand: Expr, level: usize) -> Expr {
+    while let Some((left, operator)) = waiting.pop_if(|(_, operator)| operator.level() >= level) {
+        operand = Expr::Binary(left.into(), operator, operand.into());
+    }
+    operand
+}

@@ -1,0 +1,334 @@
+//! Clauses. A query starts from documents, a sub-query from the names around it.
+
+use serde_json::Value;
+
+use super::super::ast::{Expr, Join, OrderItem, Projection, Select, Source};
+use super::super::error::{self, Place};
+use super::super::lexer::Token;
+use super::cursor::{Parsed, Parser, Unbound};
+
+/// How many JOINs a query may have: <https://learn.microsoft.com/azure/cosmos-db/concepts-limits>.
+const MAX_JOINS: usize = 10;
+
+/// A FROM clause: the document's name, the query in its place, the names, and what of their sources is bound further out.
+#[derive(Default)]
+struct From {
+    alias: String,
+    derived: Option<Box<Select>>,
+    joins: Vec<Join>,
+    /// The names that the other clauses can use.
+    bound: Vec<String>,
+    outer: Vec<Unbound>,
+    /// How many sets are joined: `SELECT *` takes one.
+    sets: usize,
+}
+
+impl Parser<'_> {
+    /// A query over documents.
+    pub(super) fn query(&mut self) -> Parsed<Select> {
+        self.select(Self::over_documents)
+    }
+
+    /// A query over what the names around it stand for.
+    pub(super) fn sub_query(&mut self) -> Parsed<Select> {
+        self.select(Self::over_names)
+    }
+
+    fn select(&mut self, from: fn(&mut Self) -> Parsed<From>) -> Parsed<Select> {
+        self.nested(|parser| parser.clauses(from))
+    }
+
+    fn clauses(&mut self, from: fn(&mut Self) -> Parsed<From>) -> Parsed<Select> {
+        let mark = self.unbound.len();
+        self.expect_word("SELECT")?;
+        let distinct = self.word("DISTINCT");
+        let top = self.count("TOP")?;
+        let star = self.place();
+        let projection = self.projection()?;
+        let projected = self.since(&star);
+        let from = if self.word("FROM") {
+            from(self)?
+        } else {
+            From::default()
+        };
+        let filter = if self.word("WHERE") {
+            Some(self.condition()?)
+        } else {
+            None
+        };
+        let group_by = self.group_by()?;
+        let order = self.place();
+        let order_by = self.order_by()?;
+        let order = self.since(&order);
+        let offset = self.count("OFFSET")?;
+        let limit = self.count("LIMIT")?;
+        if offset.is_some() != limit.is_some() {
+            return Err(self.unexpected());
+        }
+        self.after_query()?;
+        self.check_star(&projection, &projected, from.sets)?;
+        self.check_groups(&projection, &group_by, &projected)?;
+        if !order_by.is_empty() && !group_by.is_empty() {
+            let cause = "'ORDER BY' is not supported together with 'GROUP BY'.";
+            return Err(error::semantic(self.text, order, cause));
+        }
+        let mut rest = self.resolve(mark, &from.bound);
+        rest.extend(from.outer);
+        self.unbound.extend(rest);
+        Ok(Select {
+            distinct,
+            top,
+            projection,
+            alias: from.alias,
+            derived: from.derived,
+            joins: from.joins,
+            filter,
+            group_by,
+            order_by,
+            offset,
+            limit,
+        })
+    }
+
+    /// `TOP`, `OFFSET` or `LIMIT` with a number or a parameter.
+    fn count(&mut self, word: &str) -> Parsed<Option<Expr>> {
+        if !self.word(word) {
+            return Ok(None);
+        }
+        match self.peek() {
+            Token::Number(_) | Token::Parameter(_) => self.primary().map(Some),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn projection(&mut self) -> Parsed<Projection> {
+        if self.symbol("*") {
+            return Ok(Projection::Star);
+        }
+        if self.word("VALUE") {
+            return Ok(Projection::Value(self.expr()?));
+        }
+        let mut unnamed = 0;
+        let fields = self.list(|parser| {
+            let expr = parser.expr()?;
+            let name = if parser.word("AS") || parser.is_name() {
+                parser.name()?
+            } else {
+                inferred(&expr).unwrap_or_else(|| {
+                    unnamed += 1;
+                    format!("${unnamed}")
+                })
+            };
+            Ok((name, expr))
+        })?;
+        Ok(Projection::List(fields))
+    }
+
+    fn check_star(&self, projection: &Projection, place: &Place, sets: usize) -> Parsed<()> {
+        let cause = match (projection, sets) {
+            (Projection::Star, 0) => "'SELECT *' is not valid if FROM clause is omitted.",
+            (Projection::Star, 2..) => "'SELECT *' is only valid with a single input set.",
+            _ => return Ok(()),
+        };
+        Err(error::semantic(self.text, place.clone(), cause))
+    }
+
+    /// What is grouped or aggregated is gone as a row: only groups, aggregates and constants are left to return.
+    fn check_groups(&self, projection: &Projection, groups: &[Expr], place: &Place) -> Parsed<()> {
+        let fits =
+            |expr: &Expr| (groups.is_empty() && !expr.has_aggregate()) || expr.is_grouped(groups);
+        let fits = match projection {
+            Projection::Star => groups.is_empty(),
+            Projection::Value(expr) => fits(expr),
+            Projection::List(fields) if fields.iter().any(|(_, expr)| expr.has_aggregate()) => {
+                fields.iter().all(|(_, expr)| expr.is_grouped(groups))
+            }
+            Projection::List(fields) => fields.iter().all(|(_, expr)| fits(expr)),
+        };
+        if fits {
+            return Ok(());
+        }
+        let cause = "Property reference is invalid in the select list because it is not contained in either an \
+                     aggregate function or the GROUP BY clause.";
+        Err(error::semantic(self.text, place.clone(), cause))
+    }
+
+    /// A condition, in which nothing can be aggregated.
+    fn condition(&mut self) -> Parsed<Expr> {
+        let place = self.place();
+        let expr = self.expr()?;
+        if !expr.has_aggregate() {
+            return Ok(expr);
+        }
+        let cause = "Cannot perform an aggregate function here; aggregates belong into SELECT.";
+        Err(error::semantic(self.text, self.since(&place), cause))
+    }
+
+    fn group_by(&mut self) -> Parsed<Vec<Expr>> {
+        if !self.word("GROUP") {
+            return Ok(Vec::new());
+        }
+        self.expect_word("BY")?;
+        self.list(Self::condition)
+    }
+
+    fn order_by(&mut self) -> Parsed<Vec<OrderItem>> {
+        if !self.word("ORDER") {
+            return Ok(Vec::new());
+        }
+        self.expect_word("BY")?;
+        self.list(|parser| {
+            let expr = parser.condition()?;
+            let descending = parser.word("DESC");
+            if !descending {
+                parser.word("ASC");
+            }
+            Ok(OrderItem { expr, descending })
+        })
+    }
+
+    /// `FROM c`, `FROM root r`, `FROM c.items i`, `FROM i IN c.items`, `FROM (SELECT …) r`. The first name is the
+    /// container's, whatever it is.
+    fn over_documents(&mut self) -> Parsed<From> {
+        let mut from = From::default();
+        if self.symbol("(") {
+            let select = self.query()?;
+            self.expect(")")?;
+            from.alias = self.alias()?.unwrap_or_default();
+            from.bound.push(from.alias.clone());
+            from.derived = Some(select.into());
+        } else {
+            let first = self.name()?;
+            if self.word("IN") {
+                let root = self.name()?;
+                let path = self.path(&root)?;
+                from.alias = root;
+                from.bind(first, Source::Elements(path));
+            } else {
+                let path = self.path(&first)?;
+                let alias = self.alias()?;
+                if matches!(path, Expr::Name(_)) {
+                    from.alias = alias.unwrap_or(first);
+                    from.bound.push(from.alias.clone());
+                } else {
+                    from.alias = first;
+                    from.bind(
+                        alias.or_else(|| inferred(&path)).unwrap_or_default(),
+                        Source::Value(path),
+                    );
+                }
+            }
+        }
+        from.sets += 1;
+        self.joins(from)
+    }
+
+    /// The same over names that a query around this one binds.
+    fn over_names(&mut self) -> Parsed<From> {
+        let mut from = From::default();
+        self.source(&mut from)?;
+        self.joins(from)
+    }
+
+    fn joins(&mut self, mut from: From) -> Parsed<From> {
+        while self.is_word("JOIN") {
+            let place = self.place();
+            self.next();
+            self.source(&mut from)?;
+            if from.sets > MAX_JOINS + 1 {
+                let cause = format!("The query has more than {MAX_JOINS} joins.");
+                return Err(error::semantic(self.text, place, &cause));
+            }
+        }
+        Ok(from)
+    }
+
+    /// `t IN c.tags`, `t IN (SELECT …)`, `(SELECT …) t`, `c.address a`.
+    fn source(&mut self, from: &mut From) -> Parsed<()> {
+        let mark = self.unbound.len();
+        let (alias, source) = if self.symbol("(") {
+            let select = self.sub_query()?;
+            self.expect(")")?;
+            (
+                self.alias()?.unwrap_or_default(),
+                Source::Rows(select.into()),
+            )
+        } else {
+            let place = self.place();
+            let first = self.name()?;
+            if self.word("IN") {
+                (first, self.elements()?)
+            } else {
+                self.use_name(&first, place);
+                let path = self.path(&first)?;
+                let alias = self.alias()?.or_else(|| inferred(&path));
+                (alias.unwrap_or_default(), Source::Value(path))
+            }
+        };
+        let outer = self.resolve(mark, &from.bound);
+        from.outer.extend(outer);
+        from.bind(alias, source);
+        from.sets += 1;
+        Ok(())
+    }
+
+    fn elements(&mut self) -> Parsed<Source> {
+        if self.symbol("(") {
+            let select = self.sub_query()?;
+            self.expect(")")?;
+            return Ok(Source::ElementsOfRows(select.into()));
+        }
+        let place = self.place();
+        let root = self.name()?;
+        self.use_name(&root, place);
+        self.path(&root).map(Source::Elements)
+    }
+
+    /// The properties behind a name: `.a`, `["b"]`, `[0]`.
+    fn path(&mut self, root: &str) -> Parsed<Expr> {
+        let mut path = Expr::Name(root.to_owned());
+        loop {
+            if self.symbol(".") {
+                self.link()?;
+                let name = self.name()?;
+                path = Expr::Member(path.into(), Expr::Literal(name.into()).into());
+            } else if self.symbol("[") {
+                self.link()?;
+                let key = match self.peek() {
+                    Token::Number(_) | Token::Text(_) => self.primary()?,
+                    _ => return Err(self.unexpected()),
+                };
+                self.expect("]")?;
+                path = Expr::Member(path.into(), key.into());
+            } else {
+                return Ok(path);
+            }
+        }
+    }
+
+    fn alias(&mut self) -> Parsed<Option<String>> {
+        if self.word("AS") || self.is_name() {
+            return self.name().map(Some);
+        }
+        Ok(None)
+    }
+}
+
+impl From {
+    fn bind(&mut self, alias: String, source: Source) {
+        self.bound.push(alias.clone());
+        self.joins.push(Join { alias, source });
+    }
+}
+
+/// The name that an expression has without an alias.
+fn inferred(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Name(name) => Some(name.clone()),
+        Expr::Member(_, key) => match &**key {
+            Expr::Literal(Value::String(name)) => Some(name.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}

@@ -1,0 +1,224 @@
+//! Patterns: `LIKE` with `%`, `_`, `[a-f]` and `[^a-f]`, and regular expressions.
+//!
+//! The service's regular expressions are PCRE. Here they are those of regex-lite, whose classes are ASCII too; what it
+//! cannot know (look-around, references, `\p`) is refused, since undefined would look like an answer.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use regex_lite::{Regex, RegexBuilder};
+
+use super::context::Context;
+use crate::error::ServiceError;
+
+/// The largest compiled pattern, in bytes: it bounds the work per character of a text.
+const MAX_COMPILED: usize = 64 * 1024;
+/// How many patterns of a query are kept compiled.
+const KEPT: usize = 16;
+
+/// Patterns that a query has compiled; `None` is an invalid one.
+pub(super) type Patterns = RefCell<HashMap<(String, String), Option<Regex>>>;
+
+/// What a place in a pattern matches.
+#[derive(Debug, PartialEq)]
+enum Sign {
+    /// `%`: any text.
+    Any,
+    /// `_`: any character.
+    One,
+    Letter(char),
+    /// `[…]` or, negated, `[^…]`: characters from and to.
+    Set(bool, Vec<(char, char)>),
+}
+
+/// Whether a text is `LIKE` a pattern. After an escape character every character stands for itself.
+pub(super) fn like(text: &str, pattern: &str, escape: Option<char>) -> bool {
+    let signs = signs(pattern, escape);
+    let text: Vec<char> = text.chars().collect();
+    let (mut at, mut sign) = (0, 0);
+    // Where the last `%` stands, and up to where it has swallowed the text.
+    let mut retry: Option<(usize, usize)> = None;
+    while at < text.len() {
+        match signs.get(sign) {
+            Some(Sign::Any) => {
+                retry = Some((sign, at));
+                sign += 1;
+            }
+            Some(one) if one.takes(text[at]) => {
+                at += 1;
+                sign += 1;
+            }
+            _ => {
+                let Some((any, swallowed)) = retry else {
+                    return false;
+                };
+                retry = Some((any, swallowed + 1));
+                at = swallowed + 1;
+                sign = any + 1;
+            }
+        }
+    }
+    signs[sign.min(signs.len())..]
+        .iter()
+        .all(|sign| *sign == Sign::Any)
+}
+
+impl Sign {
+    fn takes(&self, letter: char) -> bool {
+        match self {
+            Self::Any | Self::One => true,
+            Self::Letter(known) => *known == letter,
+            Self::Set(negated, ranges) => {
+                let inside = |(from, to): &(char, char)| (*from..=*to).contains(&letter);
+                ranges.iter().any(inside) != *negated
+            }
+        }
+    }
+}
+
+fn signs(pattern: &str, escape: Option<char>) -> Vec<Sign> {
+    let letters: Vec<char> = pattern.chars().collect();
+    let mut signs = Vec::new();
+    let mut at = 0;
+    while let Some(&letter) = letters.get(at) {
+        at += 1;
+        let sign = match letter {
+            _ if Some(letter) == escape => {
+                let literal = letters.get(at).copied().unwrap_or(letter);
+                at += 1;
+                Sign::Letter(literal)
+            }
+            '%' => Sign::Any,
+            '_' => Sign::One,
+            '[' => match letters[at..].iter().skip(1).position(|c| *c == ']') {
+                // The set has at least one character: `[]]` is the bracket itself.
+                Some(length) => {
+                    let inside = &letters[at..=at + length];
+                    at += length + 2;
+                    set(inside)
+                }
+                None => Sign::Letter(letter),
+            },
+            _ => Sign::Letter(letter),
+        };
+        signs.push(sign);
+    }
+    signs
+}
+
+fn set(inside: &[char]) -> Sign {
+    let (negated, mut letters) = match inside {
+        ['^', rest @ ..] if !rest.is_empty() => (true, rest),
+        all => (false, all),
+    };
+    let mut ranges = Vec::new();
+    loop {
+        letters = match letters {
+            [from, '-', to, rest @ ..] => {
+                ranges.push((*from, *to));
+                rest
+            }
+            [one, rest @ ..] => {
+                ranges.push((*one, *one));
+                rest
+            }
+            [] => return Sign::Set(negated, ranges),
+        };
+    }
+}
+
+/// Whether a text matches a regular expression; `None` when the expression or a modifier is invalid.
+pub(super) fn regex(text: &str, pattern: &str, modifiers: &str, context: &Context) -> Option<bool> {
+    let mut patterns = context.patterns.borrow_mut();
+    let key = (pattern.to_owned(), modifiers.to_owned());
+    if !patterns.contains_key(&key) {
+        if patterns.len() >= KEPT {
+            patterns.clear();
+        }
+        let compiled = match compile(pattern, modifiers) {
+            Ok(compiled) => compiled,
+            Err(error) => {
+                context.fail(error);
+                return None;
+            }
+        };
+        patterns.insert(key.clone(), compiled);
+    }
+    let compiled = patterns.get(&key)?.as_ref()?;
+    Some(compiled.is_match(text))
+}
+
+fn compile(pattern: &str, modifiers: &str) -> Result<Option<Regex>, ServiceError> {
+    if !modifiers.chars().all(|modifier| "imsx".contains(modifier)) {
+        return Ok(None);
+    }
+    let has = |modifier: char| modifiers.contains(modifier);
+    let compiled = RegexBuilder::new(pattern)
+        .case_insensitive(has('i'))
+        .multi_line(has('m'))
+        .dot_matches_new_line(has('s'))
+        .ignore_whitespace(has('x'))
+        .size_limit(MAX_COMPILED)
+        .build();
+    match compiled {
+        Ok(compiled) => Ok(Some(compiled)),
+        Err(_) if is_foreign(pattern) => Err(ServiceError::bad_request(format!(
+            "The regular expression '{pattern}' needs PCRE: look-around, references and \\p are not supported by this emulator."
+        ))),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Whether a pattern has what PCRE knows and regex-lite does not.
+fn is_foreign(pattern: &str) -> bool {
+    ["(?=", "(?!", "(?<", "(?>", "\\p", "\\P"]
+        .iter()
+        .any(|part| pattern.contains(part))
+        || pattern
+            .as_bytes()
+            .windows(2)
+            .any(|pair| pair[0] == b'\\' && pair[1].is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn like_knows_its_wildcards_and_sets() {
+        for (text, pattern, expected) in [
+            ("order-1", "order%", true),
+            ("order-1", "%1", true),
+            ("order-1", "o_der__", true),
+            ("order-1", "order", false),
+            ("", "%", true),
+            ("", "", true),
+            ("a", "", false),
+            ("abc", "%b%", true),
+            ("abcabd", "%abd", true),
+            ("sod", "so[a-f]", true),
+            ("sox", "so[a-f]", false),
+            ("sox", "so[^a-f]", true),
+            ("20-30%", "20-30[%]", true),
+            ("20-300", "20-30[%]", false),
+            ("_n", "[_]n", true),
+            ("[", "[[]", true),
+            ("]", "]", true),
+            ("[a", "[a", true),
+            ("]", "[]]", true),
+        ] {
+            assert_eq!(like(text, pattern, None), expected, "{text} LIKE {pattern}");
+        }
+        assert!(like("20%", "20^%", Some('^')));
+        assert!(!like("200", "20^%", Some('^')));
+    }
+
+    #[test]
+    fn what_pcre_alone_knows_is_refused_and_not_undefined() {
+        assert!(compile("a(?=b)", "").is_err());
+        assert!(compile("(a)\\1", "").is_err());
+        assert!(compile("(a", "").expect("an answer").is_none());
+        assert!(compile("a", "z").expect("an answer").is_none());
+        assert!(compile("a.b", "is").expect("an answer").is_some());
+    }
+}
