@@ -249,7 +249,7 @@ mod tests {
                 "compositeIndexes": [[{ "path": "/type" }, { "path": "/at" }]],
             },
         });
-        let container = Container::create(&connection, "d", definition, 1, 0).unwrap();
+        let container = Container::create(&connection, "d", &definition, 1, 0).unwrap();
         let parameters =
             HashMap::from([("@t".to_owned(), json!("q")), ("@n".to_owned(), json!(10))]);
         let select = sql::parse(sql).unwrap();

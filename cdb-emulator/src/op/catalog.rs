@@ -5,12 +5,12 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use super::{list, listing, not_allowed, offers};
-use crate::charge;
 use crate::error::ServiceError;
 use crate::route::{self, Resource, flag, header};
 use crate::service::{Answer, Asked, Service, now_secs};
 use crate::store::offers::Offer;
 use crate::store::{Container, Database};
+use crate::{charge, rules};
 
 pub(super) fn dispatch(
     service: &Service,
@@ -47,10 +47,7 @@ fn databases(connection: &Connection, asked: &Asked) -> Result<Answer, ServiceEr
         }
         Method::POST => {
             let body: Value = serde_json::from_slice(&asked.body)?;
-            let id = body["id"].as_str().unwrap_or_default();
-            if id.is_empty() {
-                return Err(ServiceError::bad_request("A database needs an id."));
-            }
+            let id = rules::name(&body)?;
             let throughput = offers::asked_for(&asked.headers)?;
             let database = Database::create(connection, id, now_secs())?;
             if let Some(content) = throughput {
@@ -91,12 +88,12 @@ fn containers(
             Ok(list("DocumentCollections", &rid, found))
         }
         Method::POST => {
-            let definition = serde_json::from_slice(&asked.body)?;
+            let definition = rules::definition(serde_json::from_slice(&asked.body)?, None)?;
             let ranges = service.settings.physical_partitions;
             let throughput = offers::asked_for(&asked.headers)?;
             let parent = Database::find(connection, database)?;
             let shared = Offer::of(connection, &parent.self_link())?.is_some();
-            let created = Container::create(connection, database, definition, ranges, now_secs())?;
+            let created = Container::create(connection, database, &definition, ranges, now_secs())?;
             if let Some(content) = throughput.or_else(|| (!shared).then(offers::default_content)) {
                 let resource = (&*created.self_link(), &*created.rid());
                 Offer::create(connection, resource, &content, now_secs())?;
@@ -133,7 +130,9 @@ fn container(
             if header(&asked.headers, "if-match").is_some_and(|etag| etag != container.etag) {
                 return Err(ServiceError::precondition_failed());
             }
-            container.replace(connection, &serde_json::from_slice(&asked.body)?)?;
+            let definition = serde_json::from_slice(&asked.body)?;
+            let definition = rules::definition(definition, Some(&container.definition))?;
+            container.replace(connection, &definition)?;
             let replaced = Container::find(connection, database, id)?;
             Ok(Answer::json(200, &replaced.to_json()).with("etag", replaced.etag))
         }

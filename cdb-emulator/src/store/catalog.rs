@@ -165,21 +165,12 @@ impl Container {
     pub(crate) fn create(
         connection: &Connection,
         database: &str,
-        definition: Value,
+        definition: &Value,
         ranges: u32,
         now: i64,
     ) -> Result<Self, ServiceError> {
         Database::find(connection, database)?;
         let id = definition["id"].as_str().unwrap_or_default().to_owned();
-        if id.is_empty() || strings(&definition["partitionKey"]["paths"]).is_empty() {
-            return Err(ServiceError::bad_request(
-                "A container needs an id and a partitionKey.",
-            ));
-        }
-        let mut definition = definition;
-        if definition["indexingPolicy"].is_null() {
-            definition["indexingPolicy"] = default_policy();
-        }
         let added = connection.execute(
             "INSERT OR IGNORE INTO container (database, id, definition, etag, created, ranges)
              VALUES (?, ?, ?, ?, ?, ?)",
@@ -233,17 +224,12 @@ impl Container {
         })
     }
 
-    /// Replaces the definition; the partition key stays. The indexes follow the new policy at once.
+    /// Replaces the definition, which was checked. The indexes follow the new policy at once.
     pub(crate) fn replace(
         &self,
         connection: &Connection,
         definition: &Value,
     ) -> Result<(), ServiceError> {
-        if definition["partitionKey"]["paths"] != self.definition["partitionKey"]["paths"] {
-            return Err(ServiceError::bad_request(
-                "The partition key of a container cannot be changed.",
-            ));
-        }
         connection.execute(
             "UPDATE container SET definition = ?, etag = ? WHERE number = ?",
             params![definition.to_string(), new_etag(), self.number],
@@ -253,6 +239,9 @@ impl Container {
             definition: definition.clone(),
             ..self.clone()
         };
+        if replaced.default_ttl() != self.default_ttl() {
+            self.reckon_expiry(connection, replaced.default_ttl())?;
+        }
         indexes::create(connection, &replaced)
     }
 
@@ -310,13 +299,6 @@ impl Container {
         body["_conflicts"] = "conflicts/".into();
         body
     }
-}
-
-fn default_policy() -> Value {
-    json!({
-        "indexingMode": "consistent", "automatic": true, "includedPaths": [{ "path": "/*" }],
-        "excludedPaths": [{ "path": "/\"_etag\"/?" }],
-    })
 }
 
 /// A version that was never given before.

@@ -114,14 +114,16 @@ impl Container {
                 })
                 .collect();
             let sql = format!(
-                "SELECT 1 FROM document_{} WHERE pk = ?1 AND id <> ?2 AND {}",
+                "SELECT 1 FROM document_{} WHERE pk = ?1 AND id <> ?2
+                 AND (expires IS NULL OR expires > ?4) AND {}",
                 self.number,
                 same.join(" AND ")
             );
-            let taken = connection.prepare_cached(&sql)?.exists([
-                &document.pk,
-                &document.id,
-                &document.body,
+            let taken = connection.prepare_cached(&sql)?.exists(params![
+                document.pk,
+                document.id,
+                document.body,
+                document.ts
             ])?;
             if taken {
                 let message = "Unique index constraint violation.";

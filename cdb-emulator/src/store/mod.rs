@@ -6,6 +6,7 @@
 
 pub(crate) mod catalog;
 mod documents;
+mod expiry;
 mod home;
 pub(crate) mod indexes;
 pub(crate) mod offers;

@@ -114,11 +114,20 @@ impl Account {
 
     /// As [`send`](Self::send); `None` when the connection breaks.
     async fn try_send(&self, request: &Request<'_>) -> Option<Answer> {
+        let (token, date) = self.authorization(&request.method, request.resource);
+        self.send_as(&token, &date, request).await
+    }
+
+    /// The headers `authorization` and `x-ms-date` of a request.
+    pub(crate) fn authorization(
+        &self,
+        method: &Method,
+        (kind, link): (&str, &str),
+    ) -> (String, String) {
         let date = httpdate::fmt_http_date(now());
-        let (kind, link) = request.resource;
         let text = format!(
             "{}\n{kind}\n{link}\n{}\n\n",
-            request.method.as_str().to_lowercase(),
+            method.as_str().to_lowercase(),
             date.to_lowercase()
         );
         let key = STANDARD.decode(self.emulator.key()).expect("base64");
@@ -127,7 +136,7 @@ impl Account {
         let signature = STANDARD.encode(mac.finalize().into_bytes());
         let token = format!("type=master&ver=1.0&sig={signature}");
         let token = utf8_percent_encode(&token, NON_ALPHANUMERIC).to_string();
-        self.send_as(&token, &date, request).await
+        (token, date)
     }
 
     /// Sends a request with whatever authorization it is given. `None` when the connection breaks.

@@ -10,6 +10,7 @@ mod crowd;
 mod documents;
 mod durability;
 mod faults;
+mod malformed;
 mod plans;
 mod queries;
 mod ranges;

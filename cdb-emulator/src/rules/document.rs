@@ -6,9 +6,11 @@ use crate::error::ServiceError;
 use crate::sql::value;
 
 /// Largest document and largest request.
-pub(crate) const MAX_BYTES: usize = 2 * 1024 * 1024;
+const MAX_BYTES: usize = 2 * 1024 * 1024;
 /// Longest id in bytes.
 const MAX_ID_BYTES: usize = 1023;
+/// Longest text in a partition key, in bytes.
+const MAX_KEY_BYTES: usize = 2048;
 
 /// Checks a document's id and returns it.
 pub(crate) fn id(document: &Map<String, Value>) -> Result<&str, ServiceError> {
@@ -90,6 +92,24 @@ pub(crate) fn partition_key_header(text: &str) -> Result<Vec<Option<Value>>, Ser
             "Partition key {text} is invalid: it must be a JSON array."
         ))
     })?;
+    let long = |value: &Value| {
+        value
+            .as_str()
+            .is_some_and(|text| text.len() > MAX_KEY_BYTES)
+    };
+    if values.iter().any(long) {
+        return Err(ServiceError::bad_request(format!(
+            "The partition key is too long: at most {MAX_KEY_BYTES} bytes of text are allowed."
+        )));
+    }
+    if values
+        .iter()
+        .any(|value| value.is_array() || value.as_object().is_some_and(|object| !object.is_empty()))
+    {
+        return Err(ServiceError::bad_request(format!(
+            "Partition key {text} is invalid: its values are texts, numbers, booleans, null or {{}}."
+        )));
+    }
     Ok(values
         .into_iter()
         .map(|value| {

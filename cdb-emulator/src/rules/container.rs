@@ -1,0 +1,139 @@
+//! Definitions of containers: what they have to say, and what is filled in where they say nothing.
+
+use serde_json::{Value, json};
+
+use super::name::name;
+use super::policy;
+use crate::error::ServiceError;
+
+/// Most levels of a hierarchical partition key.
+const MOST_LEVELS: usize = 3;
+/// Most unique keys, and most paths of one (concepts-limits).
+const MOST_UNIQUE_KEYS: usize = 10;
+const MOST_UNIQUE_PATHS: usize = 16;
+
+/// Checks the definition of a container and fills in what is left out. `former` is the one that it replaces: what
+/// cannot be changed has to be as it was.
+pub(crate) fn definition(
+    mut definition: Value,
+    former: Option<&Value>,
+) -> Result<Value, ServiceError> {
+    name(&definition)?;
+    partition_key(&definition["partitionKey"])?;
+    unique_keys(&definition["uniqueKeyPolicy"])?;
+    let expires = time_to_live(&definition)?;
+    let indexing = &definition["indexingPolicy"];
+    let lists = ["includedPaths", "excludedPaths"];
+    let says_paths = lists.iter().any(|list| !indexing[*list].is_null());
+    let indexes = !indexing["indexingMode"]
+        .as_str()
+        .is_some_and(|mode| mode.eq_ignore_ascii_case("none"));
+    if indexing.is_null() {
+        definition["indexingPolicy"] = default_policy();
+    } else if !indexing.is_object() {
+        return Err(ServiceError::bad_request(
+            "The indexingPolicy has to be an object.",
+        ));
+    } else if !says_paths && indexes {
+        for list in lists {
+            definition["indexingPolicy"][list] = default_policy()[list].clone();
+        }
+    }
+    policy::check(&definition["indexingPolicy"], expires)?;
+    if let Some(former) = former {
+        unchanged(&definition, former)?;
+    }
+    Ok(definition)
+}
+
+fn partition_key(key: &Value) -> Result<(), ServiceError> {
+    let refuse = |why: &str| {
+        Err(ServiceError::bad_request(format!(
+            "The partition key definition is invalid: {why}."
+        )))
+    };
+    let Some(paths) = key["paths"].as_array() else {
+        return refuse("a container needs a partitionKey with paths");
+    };
+    let most = match key["kind"].as_str() {
+        None | Some("Hash") => 1,
+        Some("MultiHash") => MOST_LEVELS,
+        Some(_) => return refuse("its kind is neither 'Hash' nor 'MultiHash'"),
+    };
+    if paths.is_empty() || paths.len() > most {
+        return refuse(&format!(
+            "it has {} paths, 1 to {most} are allowed",
+            paths.len()
+        ));
+    }
+    let good = |path: &Value| {
+        path.as_str().is_some_and(|path| {
+            path.len() > 1
+                && path.starts_with('/')
+                && !path.ends_with('/')
+                && !path.contains(['*', '['])
+        })
+    };
+    if !paths.iter().all(good) {
+        return refuse("a path has the form '/name' or '/name/name'");
+    }
+    Ok(())
+}
+
+fn unique_keys(policy: &Value) -> Result<(), ServiceError> {
+    let keys = policy["uniqueKeys"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    let fits = |key: &Value| {
+        let paths = key["paths"].as_array().map_or(&[][..], Vec::as_slice);
+        let good = |path: &Value| path.as_str().is_some_and(|path| path.starts_with('/'));
+        (1..=MOST_UNIQUE_PATHS).contains(&paths.len()) && paths.iter().all(good)
+    };
+    if keys.len() > MOST_UNIQUE_KEYS || !keys.iter().all(fits) {
+        return Err(ServiceError::bad_request(format!(
+            "The unique key policy is invalid: at most {MOST_UNIQUE_KEYS} keys of 1 to {MOST_UNIQUE_PATHS} paths are \
+             allowed, and a path begins with '/'."
+        )));
+    }
+    Ok(())
+}
+
+/// Whether documents can expire.
+fn time_to_live(definition: &Value) -> Result<bool, ServiceError> {
+    let ttl = &definition["defaultTtl"];
+    if ttl.is_null() {
+        return Ok(false);
+    }
+    match ttl.as_i64() {
+        Some(seconds) if seconds == -1 || (1..=i64::from(i32::MAX)).contains(&seconds) => Ok(true),
+        _ => Err(ServiceError::bad_request(
+            "The value of defaultTtl is invalid. It has to be -1 or a positive number of seconds up to 2147483647.",
+        )),
+    }
+}
+
+fn unchanged(definition: &Value, former: &Value) -> Result<(), ServiceError> {
+    let keys = |of: &Value| {
+        let keys = of["uniqueKeyPolicy"]["uniqueKeys"].as_array();
+        keys.cloned().unwrap_or_default()
+    };
+    let what = if definition["id"] != former["id"] {
+        "id"
+    } else if definition["partitionKey"]["paths"] != former["partitionKey"]["paths"] {
+        "partition key"
+    } else if keys(definition) != keys(former) {
+        "unique keys"
+    } else {
+        return Ok(());
+    };
+    Err(ServiceError::bad_request(format!(
+        "The {what} of a container cannot be changed."
+    )))
+}
+
+fn default_policy() -> Value {
+    json!({
+        "indexingMode": "consistent", "automatic": true, "includedPaths": [{ "path": "/*" }],
+        "excludedPaths": [{ "path": "/\"_etag\"/?" }],
+    })
+}
