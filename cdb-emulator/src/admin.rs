@@ -1,16 +1,18 @@
 //! `/_admin/…`: what the Rust API of [`Emulator`](crate::Emulator) does, for programs in any language.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use http::Method;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::ServiceError;
 use crate::fault::{FaultPlan, FaultState, Latency};
 use crate::http_front::Front;
 use crate::local::{json, not_allowed};
 use crate::observe::RequestLog;
-use crate::service::{Answer, Asked};
+use crate::op;
+use crate::service::{Answer, Asked, Service};
+use crate::store::Lane;
 
 /// The answer of `/_admin/faults`.
 #[derive(Debug, Serialize)]
@@ -21,15 +23,16 @@ pub(crate) struct FaultsState {
 }
 
 /// Answers a request below `/_admin`.
-pub(crate) fn answer(front: &Front, asked: &Asked) -> Result<Answer, ServiceError> {
+pub(crate) async fn answer(front: &Front, asked: &Asked) -> Result<Answer, ServiceError> {
     match asked.path.as_str() {
         "/_admin/faults" => faults(front, asked),
         "/_admin/requests" => requests(front, &asked.method),
+        "/_admin/split" => split(&front.service, asked).await,
         _ => Err(ServiceError::new(
             404,
             0,
             "NotFound",
-            "There are /_admin/faults and /_admin/requests.",
+            "There are /_admin/faults, /_admin/requests and /_admin/split.",
         )),
     }
 }
@@ -60,4 +63,30 @@ fn requests(front: &Front, method: &Method) -> Result<Answer, ServiceError> {
         _ => return Err(not_allowed(method, "GET and DELETE")),
     }
     json(&*log)
+}
+
+/// `POST /_admin/split`: which physical partition is to be cut in two.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Split {
+    database: String,
+    container: String,
+    range: String,
+}
+
+/// The answer of `/_admin/split`: the ids of the two halves.
+#[derive(Debug, Serialize)]
+struct Halves {
+    children: [String; 2],
+}
+
+async fn split(service: &Arc<Service>, asked: &Asked) -> Result<Answer, ServiceError> {
+    if asked.method != Method::POST {
+        return Err(not_allowed(&asked.method, "POST"));
+    }
+    let at: Split = serde_json::from_slice(&asked.body)?;
+    let splitter = service.clone();
+    let work = move || op::ranges::split(&splitter, (&at.database, &at.container), &at.range);
+    let children = service.store.run(Lane::Write, work).await?;
+    json(&Halves { children })
 }

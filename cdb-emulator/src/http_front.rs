@@ -139,7 +139,13 @@ async fn answer(
     request: Request<Incoming>,
     on_loopback: bool,
 ) -> Result<Response<Outgoing>, Broken> {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    if let Some(authority) = parts.uri.authority()
+        && let Ok(host) = authority.as_str().parse()
+    {
+        // HTTP/2 says there which host is meant.
+        parts.headers.insert(http::header::HOST, host);
+    }
     let mut asked = Asked {
         method: parts.method,
         path: parts.uri.path().to_owned(),
@@ -161,9 +167,14 @@ async fn answer(
         }
     }
     if local::concerns(&asked.path) {
-        let answer = local::answer(&front, &Arc::new(asked), on_loopback);
+        let answer = local::answer(&front, &asked, on_loopback).await;
         return Ok(to_http(answer, None));
     }
+    unless_struck(&front, asked).await
+}
+
+/// Carries a request out, unless a fault has it that something else happens.
+async fn unless_struck(front: &Front, asked: Asked) -> Result<Response<Outgoing>, Broken> {
     let Strike { delay, effect } = front.faults.strike(asked.kind());
     if !delay.is_zero() {
         tokio::time::sleep(delay).await;

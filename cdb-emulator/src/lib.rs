@@ -20,6 +20,7 @@ mod charge;
 mod emulator;
 mod epk;
 mod error;
+mod explorer;
 mod fault;
 mod http_front;
 mod index_terms;

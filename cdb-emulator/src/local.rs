@@ -5,16 +5,15 @@
 //! that are open in the browser. Faults do not strike them, and they are not counted.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use http::Method;
 use serde::Serialize;
 
-use crate::admin;
 use crate::error::ServiceError;
 use crate::http_front::Front;
 use crate::route::header;
 use crate::service::{Answer, Asked};
+use crate::{admin, explorer};
 
 /// Whether a path is one of these pages, and not a resource of the account.
 pub(crate) fn concerns(path: &str) -> bool {
@@ -25,9 +24,9 @@ pub(crate) fn concerns(path: &str) -> bool {
 }
 
 /// Answers a request for one of these pages; `on_loopback` says that both ends of its connection are on this machine.
-pub(crate) fn answer(front: &Front, asked: &Arc<Asked>, on_loopback: bool) -> Answer {
-    let answered = guard(asked, on_loopback).and_then(|()| admin::answer(front, asked));
-    answered
+pub(crate) async fn answer(front: &Front, asked: &Asked, on_loopback: bool) -> Answer {
+    page(front, asked, on_loopback)
+        .await
         .unwrap_or_else(|error| {
             let answer = Answer {
                 status: error.status,
@@ -38,6 +37,15 @@ pub(crate) fn answer(front: &Front, asked: &Arc<Asked>, on_loopback: bool) -> An
         })
         .with("cache-control", "no-store")
         .with("x-content-type-options", "nosniff")
+}
+
+async fn page(front: &Front, asked: &Asked, on_loopback: bool) -> Result<Answer, ServiceError> {
+    guard(asked, on_loopback)?;
+    if asked.path.starts_with("/_admin") {
+        admin::answer(front, asked).await
+    } else {
+        explorer::answer(front, asked).await
+    }
 }
 
 const JSON: &str = "application/json";

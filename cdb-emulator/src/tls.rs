@@ -116,6 +116,7 @@ mod certificate {
                         PrivateKeyDer::try_from(server_key.serialize_der())?,
                     )?;
             config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+            config.alpn_protocols = [&b"h2"[..], b"http/1.1"].map(<[u8]>::to_vec).to_vec();
             Ok(Self {
                 acceptor: TlsAcceptor::from(Arc::new(config)),
                 authority_pem,

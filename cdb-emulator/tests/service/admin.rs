@@ -173,6 +173,20 @@ async fn counters_are_read_and_reset_and_do_not_count_themselves() {
 }
 
 #[tokio::test]
+async fn a_physical_partition_is_split_over_http() {
+    let account = Account::start().await;
+    let split = async |range: &str| {
+        let body = json!({ "database": "db", "container": "c", "range": range }).to_string();
+        ask(&account.emulator, Method::POST, "_admin/split", &body).await
+    };
+    assert_eq!(split("0").await, (200, json!({ "children": ["1", "2"] })));
+    let (status, gone) = split("0").await;
+    assert_eq!(status, 410, "{gone}");
+    let (status, refused) = ask(&account.emulator, Method::POST, "_admin/split", "{}").await;
+    assert_eq!(status, 400, "{refused}");
+}
+
+#[tokio::test]
 async fn other_routes_and_methods_are_named() {
     let emulator = Emulator::start().await.unwrap();
     for (method, path, status, says) in [
@@ -180,6 +194,7 @@ async fn other_routes_and_methods_are_named() {
         (Method::GET, "_admin/fault", 404, "/_admin/faults"),
         (Method::PATCH, "_admin/faults", 405, "GET, POST and DELETE"),
         (Method::POST, "_admin/requests", 405, "GET and DELETE"),
+        (Method::GET, "_admin/split", 405, "POST"),
     ] {
         let (answered, body) = ask(&emulator, method, path, "").await;
         let message = body["message"].as_str().unwrap_or_default();

@@ -2,6 +2,7 @@
 
 mod account;
 mod admin;
+mod browser;
 mod catalog;
 #[cfg(feature = "bin")]
 mod command;
@@ -9,6 +10,7 @@ mod cost;
 mod crowd;
 mod documents;
 mod durability;
+mod explorer;
 mod faults;
 mod malformed;
 mod plans;

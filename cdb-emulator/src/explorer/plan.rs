@@ -1,0 +1,87 @@
+//! What the indexes of the policy do for a query, and what is left over for loaded documents.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::index_use::is_served;
+use crate::sql::ast::{Binary, Expr, Select};
+
+/// The plan of a query, in lines for people.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Plan {
+    /// Conditions that an index answers or narrows.
+    served: Vec<String>,
+    /// Conditions that are judged on documents, each of which is loaded for it.
+    left: Vec<String>,
+    /// The sort, which an index serves, or the query would have been refused.
+    sort: Vec<String>,
+    /// Indexes that are used.
+    used: Vec<String>,
+    /// Indexes that the policy lacks and this query could use.
+    missing: Vec<String>,
+}
+
+/// The service's report on the use of indexes. Shape: .NET client, `IndexUtilizationInfo`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Report {
+    #[serde(rename = "UtilizedSingleIndexes")]
+    used: Vec<Single>,
+    #[serde(rename = "UtilizedCompositeIndexes")]
+    used_composites: Vec<Composite>,
+    #[serde(rename = "PotentialSingleIndexes")]
+    missing: Vec<Single>,
+    #[serde(rename = "PotentialCompositeIndexes")]
+    missing_composites: Vec<Composite>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Single {
+    index_spec: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Composite {
+    index_specs: Vec<String>,
+}
+
+impl Plan {
+    /// The plan of a query under a policy, with what the service reported.
+    pub(super) fn of(select: &Select, policy: &Value, report: &Report) -> Self {
+        let mut plan = Self {
+            used: lines(&report.used, &report.used_composites),
+            missing: lines(&report.missing, &report.missing_composites),
+            ..Self::default()
+        };
+        if let Some(filter) = &select.filter {
+            plan.judge(filter, select, policy);
+        }
+        for key in &select.order_by {
+            let direction = if key.descending { "DESC" } else { "ASC" };
+            plan.sort.push(format!("{} {direction}", key.expr));
+        }
+        plan
+    }
+
+    /// Takes a filter apart into the conditions that all have to hold.
+    fn judge(&mut self, expr: &Expr, select: &Select, policy: &Value) {
+        if let Expr::Binary(left, Binary::And, right) = expr {
+            self.judge(left, select, policy);
+            self.judge(right, select, policy);
+        } else if is_served(expr, &select.alias, policy) {
+            self.served.push(expr.to_string());
+        } else {
+            self.left.push(expr.to_string());
+        }
+    }
+}
+
+fn lines(singles: &[Single], composites: &[Composite]) -> Vec<String> {
+    let singles = singles.iter().map(|single| single.index_spec.clone());
+    let composites = composites
+        .iter()
+        .map(|composite| format!("composite ({})", composite.index_specs.join(", ")));
+    singles.chain(composites).collect()
+}

@@ -1,0 +1,293 @@
+//! The Explorer: what its endpoints say, and what a browser makes of it.
+
+use cdb_emulator::Emulator;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::account::{Account, http_client};
+use crate::browser::Browser;
+
+/// Markup in an id: what a page that is careless with documents would run.
+const HOSTILE: &str = "<img src=x onerror=window.pwned=1>";
+
+/// A container where `/n` and `/pk` are indexed, with 60 documents, of which one is hostile.
+async fn account(partitions: u32) -> Account {
+    let emulator = Emulator::builder().physical_partitions(partitions).start();
+    let policy = json!({ "indexingPolicy": { "indexingMode": "consistent", "excludedPaths": [{ "path": "/*" }],
+        "includedPaths": [{ "path": "/n/?" }, { "path": "/pk/?" }] } });
+    let account = Account::with(emulator.await.expect("it starts"), policy).await;
+    for n in 0..60 {
+        let id = if n == 7 {
+            HOSTILE.to_owned()
+        } else {
+            format!("document-{n:02}")
+        };
+        let document =
+            json!({ "id": id, "pk": "p", "n": n, "text": "</pre><script>window.pwned=1</script>" });
+        assert_eq!(account.create(&document).await.status, 201);
+    }
+    account
+}
+
+/// Asks an endpoint of the page; a body makes it a POST.
+async fn ask(account: &Account, path: &str, body: Option<&Value>) -> (u16, Value) {
+    let url = format!("{}_explorer/{path}", account.emulator.endpoint());
+    let method = if body.is_some() {
+        Method::POST
+    } else {
+        Method::GET
+    };
+    let request = http_client().request(method, url);
+    let request = match body {
+        Some(body) => request.body(body.to_string()),
+        None => request,
+    };
+    let answer = request.send().await.expect("an answer");
+    let status = answer.status().as_u16();
+    let body = answer.bytes().await.expect("a body");
+    (status, serde_json::from_slice(&body).expect("JSON"))
+}
+
+/// Asks a query of the container.
+async fn query(account: &Account, sql: &str, scope: Value) -> (u16, Value) {
+    let body =
+        json!({ "database": "db", "container": "c", "query": sql, "scope": scope, "pageSize": 25 });
+    ask(account, "api/query", Some(&body)).await
+}
+
+#[tokio::test]
+async fn the_page_loads_nothing_from_elsewhere_and_runs_no_script_but_its_own() {
+    let account = Account::start().await;
+    let url = format!("{}_explorer", account.emulator.endpoint());
+    let page = http_client().get(url).send().await.expect("an answer");
+    assert_eq!(page.url().path(), "/_explorer/", "it is redirected");
+    let policy = page.headers()["content-security-policy"].to_str().unwrap();
+    assert!(
+        policy.starts_with("default-src 'none'; script-src 'self';"),
+        "{policy}"
+    );
+    assert_eq!(page.headers()["content-type"], "text/html; charset=utf-8");
+    let text = page.text().await.unwrap();
+    for file in ["page.js", "page.css"] {
+        assert!(text.contains(file), "{text}");
+        let url = format!("{}_explorer/{file}", account.emulator.endpoint());
+        let answer = http_client().get(url).send().await.expect("an answer");
+        assert_eq!(answer.status(), 200);
+        let text = answer.text().await.unwrap();
+        for careless in [
+            "innerHTML",
+            "insertAdjacentHTML",
+            "http://",
+            "https://",
+            "eval(",
+        ] {
+            assert!(!text.contains(careless), "{file} has {careless}");
+        }
+    }
+    assert!(!text.contains("://"), "no other server is named: {text}");
+}
+
+#[tokio::test]
+async fn the_tree_names_containers_with_their_policy_and_partitions() {
+    let account = account(2).await;
+    let (status, tree) = ask(&account, "api/tree", None).await;
+    assert_eq!(status, 200, "{tree}");
+    assert_eq!(tree["databases"][0]["id"], "db");
+    let container = &tree["databases"][0]["containers"][0];
+    assert_eq!(container["id"], "c");
+    assert_eq!(container["partitionKey"], json!(["/pk"]));
+    assert_eq!(container["ranges"], json!(["0", "1"]));
+    let included = &container["definition"]["indexingPolicy"]["includedPaths"];
+    assert_eq!(included[0]["path"], "/n/?");
+}
+
+#[tokio::test]
+async fn documents_come_in_pages_and_each_of_them_once() {
+    let account = account(1).await;
+    let mut seen = Vec::new();
+    let mut continuation = Value::Null;
+    loop {
+        let body = json!({ "database": "db", "container": "c", "query": "SELECT VALUE c.n FROM c",
+            "pageSize": 25, "continuation": continuation });
+        let (status, found) = ask(&account, "api/query", Some(&body)).await;
+        assert_eq!(status, 200, "{found}");
+        let rows = found["rows"].as_array().expect("rows");
+        assert!(rows.len() <= 25);
+        seen.extend(rows.iter().filter_map(Value::as_u64));
+        continuation = found["continuation"].clone();
+        if continuation.is_null() {
+            break;
+        }
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, (0..60).collect::<Vec<u64>>());
+}
+
+#[tokio::test]
+async fn a_plan_tells_what_the_index_serves_from_what_is_left_over() {
+    let account = account(1).await;
+    let sql = "SELECT * FROM c WHERE c.n >= 50 AND c.text != 'x' ORDER BY c.n DESC";
+    let (status, found) = query(&account, sql, json!({ "range": "0" })).await;
+    assert_eq!(status, 200, "{found}");
+    let plan = &found["plan"];
+    assert_eq!(plan["served"], json!(["c.n >= 50"]), "{plan}");
+    assert_eq!(plan["left"], json!(["c.text != \"x\""]), "{plan}");
+    assert_eq!(plan["sort"], json!(["c.n DESC"]));
+    assert_eq!(plan["used"], json!(["/n/?"]));
+    let missing = plan["missing"].as_array().expect("a list");
+    assert!(missing.contains(&json!("/text/?")), "{plan}");
+    assert_eq!(found["metrics"]["retrievedDocumentCount"], 10.0, "{found}");
+    let (_, scan) = query(
+        &account,
+        "SELECT * FROM c WHERE c.text != 'x'",
+        json!("everything"),
+    )
+    .await;
+    let (narrow, wide) = (&found["charge"], &scan["charge"]);
+    assert!(narrow.as_f64() < wide.as_f64(), "{narrow} {wide}");
+}
+
+#[tokio::test]
+async fn a_scope_is_everything_a_physical_partition_or_a_key() {
+    let account = account(2).await;
+    let other = json!({ "id": "a", "pk": "ключ ✓" });
+    let key = [(
+        "x-ms-documentdb-partitionkey",
+        r#"["\u043a\u043b\u044e\u0447 \u2713"]"#,
+    )];
+    assert_eq!(account.post(&key, &other).await.status, 201);
+    let count = async |scope: Value| {
+        let (status, found) = query(&account, "SELECT VALUE COUNT(1) FROM c", scope).await;
+        assert_eq!(status, 200, "{found}");
+        found["rows"][0].as_u64().expect("a count")
+    };
+    assert_eq!(count(json!({ "partitionKey": ["p"] })).await, 60);
+    assert_eq!(count(json!({ "partitionKey": ["ключ ✓"] })).await, 1);
+    let (first, second) = (
+        count(json!({ "range": "0" })).await,
+        count(json!({ "range": "1" })).await,
+    );
+    assert_eq!(first + second, 61);
+    let (status, refused) = query(
+        &account,
+        "SELECT VALUE COUNT(1) FROM c",
+        json!("everything"),
+    )
+    .await;
+    assert_eq!(status, 400, "the gateway does not merge: {refused}");
+}
+
+#[tokio::test]
+async fn mistakes_are_answered_as_the_service_does_and_nothing_is_written() {
+    let account = account(1).await;
+    account.emulator.reset_requests();
+    for (sql, scope, status) in [
+        ("SELEC", json!("everything"), 400),
+        (
+            "SELECT * FROM c ORDER BY c.text",
+            json!({ "range": "0" }),
+            400,
+        ),
+        ("SELECT * FROM c", json!({ "range": "9" }), 410),
+        ("SELECT * FROM c", json!({ "range": "\n" }), 400),
+        ("SELECT * FROM c", json!({ "partitionKey": [] }), 400),
+        (
+            "SELECT * FROM c",
+            json!({ "partitionKey": ["p", "q"] }),
+            400,
+        ),
+        ("SELECT * FROM c", json!({ "planet": "x" }), 400),
+    ] {
+        let (answered, refused) = query(&account, sql, scope.clone()).await;
+        assert_eq!(answered, status, "{sql} {scope}: {refused}");
+        assert!(
+            refused["code"].is_string() && refused["message"].is_string(),
+            "{refused}"
+        );
+    }
+    let nowhere = json!({ "database": "x", "container": "c", "query": "SELECT * FROM c" });
+    assert_eq!(ask(&account, "api/query", Some(&nowhere)).await.0, 404);
+    assert_eq!(ask(&account, "api/query", Some(&json!({}))).await.0, 400);
+    assert_eq!(ask(&account, "api/query", None).await.0, 405);
+    assert_eq!(ask(&account, "api/tree", Some(&json!({}))).await.0, 405);
+    assert_eq!(ask(&account, "api/other", None).await.0, 404);
+    assert_eq!(
+        account.emulator.requests().total(),
+        0,
+        "looking is not counted"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_browser_shows_documents_as_text_and_is_worked_by_keyboard() {
+    let account = account(1).await;
+    let url = format!("{}_explorer/", account.emulator.endpoint());
+    let browsed = tokio::task::spawn_blocking(move || browse(&url)).await;
+    if !browsed.expect("the page works") {
+        println!(
+            "skipped: no chromium, chromium-browser or google-chrome here, and CHROME names none"
+        );
+    }
+}
+
+/// Whether there was a browser to see it with.
+fn browse(url: &str) -> bool {
+    let Some(mut browser) = Browser::open(url) else {
+        return false;
+    };
+    browser.wait_for("document.querySelector('#tree button') !== null");
+    let chosen = "document.activeElement.textContent === 'c'";
+    for _ in 0..6 {
+        if browser.evaluate(chosen) == json!(true) {
+            break;
+        }
+        browser.press("Tab", 9, false);
+    }
+    browser.wait_for(chosen);
+    browser.press("Enter", 13, false);
+    browser.wait_for("document.querySelectorAll('#rows > li').length === 50");
+    let titles = browser.evaluate("document.getElementById('rows').textContent");
+    assert!(
+        titles.as_str().unwrap_or_default().contains(HOSTILE),
+        "{titles}"
+    );
+    browser.screenshot("documents");
+
+    browser.evaluate("document.getElementById('next').focus()");
+    browser.press("Enter", 13, false);
+    browser.wait_for("document.querySelectorAll('#rows > li').length === 10");
+    assert_eq!(
+        browser.evaluate("document.getElementById('next').disabled"),
+        json!(true)
+    );
+
+    browser.evaluate(
+        "document.getElementById('sql').select(), document.getElementById('sql').focus()",
+    );
+    let sql = "SELECT * FROM c WHERE c.n < 20 AND CONTAINS(c.id, \"7\") ORDER BY c.n";
+    browser.call("Input.insertText", &json!({ "text": sql }));
+    browser.press("Enter", 13, true);
+    browser.wait_for("document.getElementById('status').textContent.startsWith('1 row ')");
+    let status = browser.evaluate("document.getElementById('status').textContent");
+    assert!(
+        status.as_str().unwrap_or_default().contains(" RU in "),
+        "{status}"
+    );
+    let plan = browser.evaluate("document.getElementById('plan').innerText");
+    for part in ["c.n < 20", "CONTAINS", "/n/?", "/id/?"] {
+        assert!(plan.as_str().unwrap_or_default().contains(part), "{plan}");
+    }
+    browser.screenshot("query");
+
+    browser.call("Input.insertText", &json!({ "text": " nonsense" }));
+    browser.press("Enter", 13, true);
+    browser.wait_for("document.getElementById('error').textContent.startsWith('400 BadRequest')");
+    browser.screenshot("error");
+
+    assert_eq!(browser.evaluate("window.pwned === undefined"), json!(true));
+    assert_eq!(
+        browser.evaluate("document.querySelectorAll('img, #rows script').length"),
+        json!(0)
+    );
+    true
+}
