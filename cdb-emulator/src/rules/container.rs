@@ -122,7 +122,14 @@ fn unchanged(definition: &Value, former: &Value) -> Result<(), ServiceError> {
     } else if definition["partitionKey"]["paths"] != former["partitionKey"]["paths"] {
         "partition key"
     } else if keys(definition) != keys(former) {
-        "unique keys"
+        // Also when they are left out, as azure-sdk-for-python#40070 found.
+        return Err(ServiceError::new(
+            403,
+            0,
+            "Forbidden",
+            "The unique index cannot be modified. To change the unique index, remove the collection and re-create a \
+             new one.",
+        ));
     } else {
         return Ok(());
     };

@@ -189,6 +189,31 @@ async fn unique_keys_hold_within_a_partition() {
 }
 
 #[tokio::test]
+async fn unique_keys_cannot_be_changed_nor_left_out() {
+    let emulator = cdb_emulator::Emulator::start().await.expect("it starts");
+    let keys = json!({ "uniqueKeys": [{ "paths": ["/mail"] }] });
+    let account = Account::with(emulator, json!({ "uniqueKeyPolicy": keys })).await;
+    for (policy, status) in [
+        (keys, 200),
+        (json!({ "uniqueKeys": [] }), 403),
+        (Value::Null, 403),
+    ] {
+        let body = json!({ "id": "c", "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 },
+            "uniqueKeyPolicy": policy });
+        let answer = account
+            .send(&Request {
+                method: Method::PUT,
+                resource: ("colls", "dbs/db/colls/c"),
+                path: "dbs/db/colls/c",
+                headers: &[],
+                body: Some(&body),
+            })
+            .await;
+        assert_eq!(answer.status, status, "{policy}: {}", answer.body);
+    }
+}
+
+#[tokio::test]
 async fn a_document_expires() {
     let emulator = cdb_emulator::Emulator::start().await.expect("it starts");
     let account = Account::with(emulator, json!({ "defaultTtl": -1 })).await;

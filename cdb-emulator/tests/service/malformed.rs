@@ -375,13 +375,22 @@ async fn a_replaced_container_keeps_what_cannot_change_and_reckons_expiry_anew()
             })
             .await
     };
-    for changed in [
-        json!({ "id": "d", "partitionKey": { "paths": ["/pk"] } }),
-        json!({ "id": "c", "partitionKey": { "paths": ["/other"] } }),
-        json!({ "id": "c", "partitionKey": { "paths": ["/pk"] },
-            "uniqueKeyPolicy": { "uniqueKeys": [{ "paths": ["/a"] }] } }),
+    for (changed, status) in [
+        (
+            json!({ "id": "d", "partitionKey": { "paths": ["/pk"] } }),
+            400,
+        ),
+        (
+            json!({ "id": "c", "partitionKey": { "paths": ["/other"] } }),
+            400,
+        ),
+        (
+            json!({ "id": "c", "partitionKey": { "paths": ["/pk"] },
+                "uniqueKeyPolicy": { "uniqueKeys": [{ "paths": ["/a"] }] } }),
+            403,
+        ),
     ] {
-        assert_eq!(replace(changed.clone()).await.status, 400, "{changed}");
+        assert_eq!(replace(changed.clone()).await.status, status, "{changed}");
     }
     let expiring = json!({ "id": "c", "partitionKey": { "paths": ["/pk"] }, "defaultTtl": 1 });
     let replaced = replace(expiring).await;

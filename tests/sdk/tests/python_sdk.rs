@@ -1,0 +1,171 @@
+//! The emulator's promises, kept to Microsoft's client for Python (`azure-cosmos`).
+//!
+//! The promises are functions of `python/promises.py`, each a test here under the same name. The client is installed into a
+//! virtual environment below the target directory, once. Where that cannot be done, the tests say so and pass: a machine
+//! without Python or without a network must be able to run the rest.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use cdb_emulator::Emulator;
+
+/// How long a failed installation is not tried again: every test is a process of its own under nextest.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+macro_rules! promises {
+    ($($name:ident,)*) => {
+        const NAMES: &[&str] = &[$(stringify!($name)),*];
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                hold(stringify!($name)).await;
+            }
+        )*
+    };
+}
+
+promises! {
+    databases_are_created_listed_and_deleted,
+    a_container_keeps_its_definition,
+    a_policy_is_replaced,
+    throughput_is_changed,
+    a_document_is_created_read_replaced_and_deleted,
+    a_write_happens_only_to_the_version_that_was_read,
+    a_patch_changes_what_it_names_when_its_condition_holds,
+    a_batch_happens_as_a_whole_or_not_at_all,
+    one_partition_answers_the_whole_dialect,
+    sorts_of_all_partitions_are_merged,
+    aggregates_of_all_partitions_add_up,
+    the_rest_of_the_dialect_works_over_all_partitions,
+    what_the_client_cannot_merge_is_refused_in_the_service_s_words,
+    pages_have_the_size_that_is_asked_for,
+    many_documents_are_read_at_once,
+    the_change_feed_goes_on_where_its_token_says,
+    the_physical_partitions_share_the_documents,
+    keys_of_several_levels_name_documents_and_prefixes,
+    a_query_tells_what_it_cost,
+}
+
+fn script() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("python/promises.py")
+}
+
+#[test]
+fn every_promise_of_the_script_is_a_test() {
+    let text = fs::read_to_string(script()).expect("the script can be read");
+    let after = text.split("@promise\ndef ").skip(1);
+    let written: BTreeSet<&str> = after.filter_map(|rest| rest.split('(').next()).collect();
+    assert_eq!(written, NAMES.iter().copied().collect());
+}
+
+/// Runs a promise against an emulator of its own.
+async fn hold(name: &str) {
+    static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let python = match PYTHON.get_or_init(|| environment().inspect_err(|reason| skipped(reason))) {
+        Ok(python) => python.clone(),
+        Err(_) => return,
+    };
+    let emulator = Emulator::builder().physical_partitions(3);
+    let emulator = emulator.start().await.expect("it starts");
+    let mut command = Command::new(python);
+    command
+        .arg(script())
+        .args([&emulator.endpoint(), emulator.key(), name]);
+    let ran = tokio::task::spawn_blocking(move || command.output())
+        .await
+        .expect("no panic");
+    let ran = ran.expect("Python starts");
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    assert_eq!(text(&ran.stdout).trim(), name);
+}
+
+/// Past the capture of a test that passes, which would hide it.
+fn skipped(reason: &str) {
+    let message = format!("\nSKIPPED: Microsoft's client for Python was not tested: {reason}\n\n");
+    std::io::stderr()
+        .write_all(message.as_bytes())
+        .expect("stderr is open");
+}
+
+/// The interpreter of the virtual environment, which is made when it is not there, or why it cannot be had.
+fn environment() -> Result<PathBuf, String> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/requirements.txt");
+    let wanted = fs::read_to_string(&requirements).expect("the requirements can be read");
+    // One makes it, the others wait; the lock ends with the file.
+    let lock = File::create(folder.join("azure-cosmos.lock"))
+        .expect("the target directory can be written");
+    lock.lock().expect("locks are supported");
+
+    let home = folder.join("azure-cosmos");
+    let binaries = home.join(if cfg!(windows) { "Scripts" } else { "bin" });
+    let ready = home.join("requirements.txt");
+    if fs::read_to_string(&ready).is_ok_and(|installed| installed == wanted) {
+        return Ok(binaries.join("python"));
+    }
+    let failure = folder.join("azure-cosmos.failed");
+    if let Some(reason) = recent(&failure) {
+        return Err(reason);
+    }
+    let made = install(&home, &binaries, &requirements);
+    match &made {
+        Ok(()) => fs::write(ready, wanted),
+        Err(reason) => fs::write(failure, reason),
+    }
+    .expect("the target directory can be written");
+    made.map(|()| binaries.join("python"))
+}
+
+fn recent(failure: &Path) -> Option<String> {
+    let age = failure.metadata().ok()?.modified().ok()?.elapsed().ok()?;
+    (age < PATIENCE).then(|| fs::read_to_string(failure).ok())?
+}
+
+fn install(home: &Path, binaries: &Path, requirements: &Path) -> Result<(), String> {
+    let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let venv = Command::new(&python)
+        .args(["-m", "venv", "--clear"])
+        .arg(home)
+        .output();
+    explain(&format!("{python} -m venv"), venv)?;
+    let pip = Command::new(binaries.join("python"))
+        .args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--retries",
+            "1",
+            "--timeout",
+            "15",
+        ])
+        .arg("--requirement")
+        .arg(requirements)
+        .output();
+    explain("pip install", pip)
+}
+
+fn explain(what: &str, ran: std::io::Result<Output>) -> Result<(), String> {
+    match ran {
+        Err(error) => Err(format!("{what} does not start: {error}")),
+        Ok(ran) if ran.status.success() => Ok(()),
+        Ok(ran) => {
+            let output = [ran.stdout, ran.stderr].concat();
+            let lines = text(&output);
+            Err(format!(
+                "{what} failed: {}",
+                lines.trim().lines().last().unwrap_or("no reason given")
+            ))
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
