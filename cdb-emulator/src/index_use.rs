@@ -1,13 +1,12 @@
 //! What the indexes of a policy do for a query: which conditions they answer, and which index would have helped.
 //!
-//! A condition is served when its path is included (index-policy); a conjunction when one side is, which narrows it, a
-//! disjunction when both are. A composite serves a sort by exactly its paths, and a filter by exactly its paths with
+//! A condition is served when its path is included (index-policy), a combination when all of it is. A composite serves a sort by exactly its paths, and a filter by exactly its paths with
 //! at most one range, the last. What is not served is judged on loaded documents, and charged so.
 
 use serde_json::{Value, json};
 
 use crate::sql::Aggregate;
-use crate::sql::ast::{Binary, Expr, Projection, Select};
+use crate::sql::ast::{Binary, Expr, Projection, Select, Source};
 use crate::store::indexes::{composite_of, is_included};
 
 /// How a query uses the indexes.
@@ -17,6 +16,8 @@ pub(crate) struct IndexUse {
     pub(crate) lookups: usize,
     /// Whether indexes answer all of it, so that no document is loaded: a count of what they find.
     pub(crate) covers: bool,
+    /// Whether an index answers a condition on elements of a `JOIN`, so that documents without a match stay unloaded.
+    pub(crate) joined: bool,
     utilized: Vec<String>,
     potential: Vec<String>,
     utilized_composites: Vec<Vec<(String, bool)>>,
@@ -32,24 +33,29 @@ struct Condition {
 impl IndexUse {
     /// Looks at a query under a policy.
     pub(crate) fn of(select: &Select, policy: &Value) -> Self {
+        let names = Names::of(select);
         let mut found = Vec::new();
         if let Some(filter) = &select.filter {
-            conditions(filter, &select.alias, &mut found);
+            conditions(filter, &names, &mut found);
         }
         let mut sort = Vec::new();
         for item in &select.order_by {
-            sort.extend(
-                item.expr
-                    .path(&select.alias)
-                    .map(|path| (path, item.descending)),
-            );
+            let path = names.path(&item.expr);
+            sort.extend(path.map(|path| (path, item.descending)));
         }
         let mut this = Self::default();
         this.singles(&found, &sort, policy);
         this.composites(&found, &sort, policy);
         let filter = select.filter.as_ref();
-        let all_served = filter.is_none_or(|filter| is_answered(filter, &select.alias, policy));
+        let all_served = filter.is_none_or(|filter| is_answered(filter, &names, policy));
         this.covers = all_served && counts_only(select);
+        this.joined = filter.is_some_and(|filter| {
+            let mut joined = false;
+            conjuncts(filter, &mut |expr| {
+                joined |= is_answered(expr, &names, policy) && !is_served(expr, select, policy);
+            });
+            joined
+        });
         this
     }
 
@@ -127,28 +133,92 @@ impl IndexUse {
     }
 }
 
-/// Whether an index narrows what meets a condition.
-pub(crate) fn is_served(expr: &Expr, alias: &str, policy: &Value) -> bool {
-    if let Expr::Binary(left, Binary::And, right) = expr {
-        return is_served(left, alias, policy) || is_served(right, alias, policy);
+/// What names stand for, as paths of the document.
+struct Names(Vec<(String, String)>);
+
+impl Names {
+    /// The name of the document itself. A row of a query in `FROM` is none.
+    fn of_document(select: &Select) -> Self {
+        let document = (select.alias.clone(), String::new());
+        Self(if select.derived.is_some() || select.alias.is_empty() {
+            Vec::new()
+        } else {
+            vec![document]
+        })
     }
-    is_answered(expr, alias, policy)
+
+    /// All names of a query.
+    fn of(select: &Select) -> Self {
+        Self::of_document(select).with(select)
+    }
+
+    /// These names and those that the joins of a query bind.
+    fn with(&self, select: &Select) -> Self {
+        let mut names = Self(self.0.clone());
+        for join in &select.joins {
+            let path = match &join.source {
+                Source::Elements(of) => names.stored_path(of).map(|path| format!("{path}/[]")),
+                Source::Value(of) => names.stored_path(of),
+                Source::Rows(_) | Source::ElementsOfRows(_) => None,
+            };
+            names.0.extend(path.map(|path| (join.alias.clone(), path)));
+        }
+        names
+    }
+
+    fn stored_path(&self, expr: &Expr) -> Option<String> {
+        let mut names = self.0.iter();
+        names.find_map(|(name, base)| Some(format!("{base}{}", expr.path(name)?)))
+    }
+
+    /// The path that an expression is, unless it is the whole document.
+    fn path(&self, expr: &Expr) -> Option<String> {
+        self.stored_path(expr).filter(|path| !path.is_empty())
+    }
+}
+
+/// Whether indexes answer a condition that is about the document alone, and not about what is joined to it.
+pub(crate) fn is_served(expr: &Expr, select: &Select, policy: &Value) -> bool {
+    is_answered(expr, &Names::of_document(select), policy)
+}
+
+/// Visits conditions all of which have to hold.
+pub(crate) fn conjuncts(expr: &Expr, visit: &mut impl FnMut(&Expr)) {
+    if let Expr::Binary(left, Binary::And, right) = expr {
+        conjuncts(left, visit);
+        conjuncts(right, visit);
+    } else {
+        visit(expr);
+    }
 }
 
 /// Whether indexes answer the whole of a condition.
-fn is_answered(expr: &Expr, alias: &str, policy: &Value) -> bool {
+fn is_answered(expr: &Expr, names: &Names, policy: &Value) -> bool {
     match expr {
         Expr::Binary(left, Binary::And | Binary::Or, right) => {
-            is_answered(left, alias, policy) && is_answered(right, alias, policy)
+            is_answered(left, names, policy) && is_answered(right, names, policy)
         }
-        Expr::Unary(_, inner) => is_answered(inner, alias, policy),
-        _ => condition(expr, alias).is_some_and(|found| is_included(policy, &found.path)),
+        Expr::Unary(_, inner) => is_answered(inner, names, policy),
+        Expr::Exists(inner) => exists_is_answered(inner, names, policy),
+        _ => condition(expr, names).is_some_and(|found| is_included(policy, &found.path)),
     }
 }
 
+/// Whether indexes say that an array has an element like this.
+fn exists_is_answered(inner: &Select, names: &Names, policy: &Value) -> bool {
+    let simple = inner.derived.is_none() && inner.group_by.is_empty() && !inner.aggregates();
+    let [join] = &*inner.joins else { return false };
+    let inside = names.with(inner);
+    if let Some(filter) = &inner.filter {
+        return simple && is_answered(filter, &inside, policy);
+    }
+    let path = inside.path(&Expr::Name(join.alias.clone()));
+    simple && path.is_some_and(|path| is_included(policy, &path))
+}
+
 /// The path that a condition is about, and whether it asks for one value. Nothing for what no index answers.
-fn condition(expr: &Expr, alias: &str) -> Option<Condition> {
-    let path = |expr: &Expr| expr.path(alias).filter(|path| !path.is_empty());
+fn condition(expr: &Expr, names: &Names) -> Option<Condition> {
+    let path = |expr: &Expr| names.path(expr);
     let range = |path| Condition {
         path,
         equality: false,
@@ -169,9 +239,10 @@ fn condition(expr: &Expr, alias: &str) -> Option<Condition> {
         Expr::Between(left, low, high) if is_constant(low) && is_constant(high) => {
             Some(range(path(left)?))
         }
-        Expr::Like(left, ..) => Some(range(path(left)?)),
+        Expr::Like(left, pattern, _) if is_constant(pattern) => Some(range(path(left)?)),
         Expr::Call(function, arguments) => {
-            let first = path(arguments.first()?)?;
+            let (first, others) = arguments.split_first()?;
+            let first = path(first).filter(|_| others.iter().all(is_constant))?;
             match function.name {
                 "ARRAY_CONTAINS" => Some(range(format!("{first}/[]"))),
                 // "Most system functions" use the index; of text, these (index-overview, string functions).
@@ -207,14 +278,19 @@ fn is_constant(expr: &Expr) -> bool {
 }
 
 /// All conditions of a filter that an index could answer.
-fn conditions(expr: &Expr, alias: &str, found: &mut Vec<Condition>) {
+fn conditions(expr: &Expr, names: &Names, found: &mut Vec<Condition>) {
     match expr {
         Expr::Binary(left, Binary::And | Binary::Or, right) => {
-            conditions(left, alias, found);
-            conditions(right, alias, found);
+            conditions(left, names, found);
+            conditions(right, names, found);
         }
-        Expr::Unary(_, inner) => conditions(inner, alias, found),
-        _ => found.extend(condition(expr, alias)),
+        Expr::Unary(_, inner) => conditions(inner, names, found),
+        Expr::Exists(inner) => {
+            if let Some(filter) = &inner.filter {
+                conditions(filter, &names.with(inner), found);
+            }
+        }
+        _ => found.extend(condition(expr, names)),
     }
 }
 

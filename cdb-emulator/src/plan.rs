@@ -6,7 +6,7 @@ use rusqlite::types::Value as Sql;
 use serde_json::Value;
 
 use crate::error::ServiceError;
-use crate::index_use::is_served;
+use crate::index_use::{conjuncts, is_served};
 use crate::sql::ast::{Binary, Expr, Projection, Select};
 use crate::store::indexes::{has_composite, is_included};
 use crate::store::json_path;
@@ -100,7 +100,7 @@ pub(crate) fn pushdown(
     let mut fixed = Vec::new();
     if let Some(filter) = &select.filter {
         conjuncts(filter, &mut |expr| {
-            if !is_served(expr, &select.alias, policy) {
+            if !is_served(expr, select, policy) {
                 return;
             }
             match comparison(expr, &select.alias, parameters).filter(|_| plain) {
@@ -145,15 +145,6 @@ fn order(select: &Select, fixed: &[String]) -> Option<String> {
 
 fn direction(descending: bool) -> &'static str {
     if descending { "DESC" } else { "ASC" }
-}
-
-fn conjuncts(expr: &Expr, visit: &mut impl FnMut(&Expr)) {
-    if let Expr::Binary(left, Binary::And, right) = expr {
-        conjuncts(left, visit);
-        conjuncts(right, visit);
-    } else {
-        visit(expr);
-    }
 }
 
 fn comparison(

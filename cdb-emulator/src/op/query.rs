@@ -82,12 +82,14 @@ pub(super) fn query(
     pushdown.restrict(reach.rows);
     let ranges = reach.ranges.len();
     let visit = Visit::read(service, &connection, asked, &container, reach.ranges)?;
+    let index = IndexUse::of(&select, container.policy());
     let run = Run {
         connection: &connection,
         container: &container,
         select: &select,
         context: &context,
         judged: std::mem::take(&mut pushdown.judged),
+        joined: index.joined,
         limit: page_size(asked)?.unwrap_or(PAGE),
     };
     let page = if plan::streams(&select) {
@@ -96,7 +98,6 @@ pub(super) fn query(
         run.whole(&pushdown, &position)?
     };
     let last = catalog::last_lsn(&connection)?;
-    let index = IndexUse::of(&select, container.policy());
     let (touched, rows) = (page.touched, page.rows.len());
     let answer = account(
         asked,
@@ -168,6 +169,8 @@ struct Run<'a> {
     context: &'a Context,
     /// What an index would have sorted out before a document is loaded.
     judged: Vec<Expr>,
+    /// Whether an index also sorts out documents to which nothing is joined.
+    joined: bool,
     limit: usize,
 }
 
@@ -181,8 +184,11 @@ impl Run<'_> {
                 return Ok(Vec::new());
             }
         }
-        touched.document(body);
-        scope.matching(self.select)
+        let found = scope.matching(self.select)?;
+        if !self.joined || !found.is_empty() {
+            touched.document(body);
+        }
+        Ok(found)
     }
 
     /// Rows in the order of their keys, page by page from where the last one ended.

@@ -125,6 +125,32 @@ async fn metrics_say_what_was_loaded_and_what_came_out() {
 }
 
 #[tokio::test]
+async fn elements_of_arrays_are_found_by_their_index_or_by_loading_all() {
+    let (with, _) = filled(&["/tags/[]/?"], json!([])).await;
+    let (without, _) = filled(&["/tags/*"], json!([])).await;
+    let (none, _) = filled(&[], json!([])).await;
+    let odd = json!({ "id": "odd", "pk": "p", "tags": ["z"] });
+    for account in [&with, &without, &none] {
+        assert_eq!(account.create(&odd).await.status, 201);
+    }
+    for sql in [
+        "SELECT VALUE c.id FROM c JOIN t IN c.tags WHERE t = 'z'",
+        "SELECT VALUE c.id FROM c WHERE EXISTS (SELECT VALUE t FROM t IN c.tags WHERE t = 'z')",
+        "SELECT VALUE c.id FROM c WHERE ARRAY_CONTAINS(c.tags, 'z')",
+    ] {
+        for (account, loaded) in [(&with, "1"), (&without, "1"), (&none, "21")] {
+            let answer = ask(account, sql).await;
+            assert_eq!(answer.documents(), [json!("odd")], "{sql}");
+            assert_eq!(
+                documents(&answer, "retrievedDocumentCount"),
+                loaded,
+                "{sql}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
 async fn the_utilization_names_the_indexes_that_served_and_those_that_would_have() {
     let composite = json!([[{ "path": "/kind" }, { "path": "/n" }]]);
     let (account, _) = filled(&["/n/?", "/kind/?"], composite).await;
