@@ -70,7 +70,7 @@ impl Plan {
         if let Expr::Binary(left, Binary::And, right) = expr {
             self.judge(left, select, policy);
             self.judge(right, select, policy);
-        } else if is_served(expr, &select.alias, policy) {
+        } else if is_served(expr, select, policy) {
             self.served.push(expr.to_string());
         } else {
             self.left.push(expr.to_string());
