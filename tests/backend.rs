@@ -134,6 +134,20 @@ impl ProviderFactory for Backend {
                 .await
                 .expect("the history can be patched");
         }
+        // Whoever writes history gives the instance a new version: what is remembered is checked by that.
+        let instance = container
+            .query(Query::<Instance>::in_partition(instance))
+            .first()
+            .await
+            .expect("the instance can be read");
+        if let Some(instance) = instance {
+            let same =
+                Patch::<Instance>::new().set(Instance::UPDATED_AT, instance.document.updated_at);
+            container
+                .patch_stored(&instance, &same)
+                .await
+                .expect("the instance can be patched");
+        }
     }
 
     async fn get_max_attempt_count(&self, instance: &str) -> u32 {

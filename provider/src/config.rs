@@ -32,6 +32,9 @@ pub struct CosmosDBProviderConfig {
     /// The longest time between two polls of a queue, reached while nothing comes; 1 s by default. Work that this
     /// process enqueues itself is seen at once and needs no poll.
     pub max_poll_interval: Duration,
+    /// Room for the histories of instances that this process works on, in bytes of memory; 64 MiB by default. What is
+    /// remembered need not be read again for the next turn. Zero remembers nothing.
+    pub history_cache_bytes: u64,
     /// What to do about a database or container that does not exist; they are created by default.
     pub bootstrap: Bootstrap,
 }
@@ -73,6 +76,7 @@ impl Default for CosmosDBProviderConfig {
             long_polling: true,
             min_poll_interval: Duration::from_millis(50),
             max_poll_interval: Duration::from_secs(1),
+            history_cache_bytes: 64 * 1024 * 1024,
             bootstrap: Bootstrap::CreateIfMissing,
         }
     }
@@ -92,6 +96,7 @@ impl fmt::Debug for CosmosDBProviderConfig {
             .field("long_polling", &self.long_polling)
             .field("min_poll_interval", &self.min_poll_interval)
             .field("max_poll_interval", &self.max_poll_interval)
+            .field("history_cache_bytes", &self.history_cache_bytes)
             .field("bootstrap", &self.bootstrap)
             .finish()
     }

@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use cdb_client::Error;
+use cdb_model::{Batch, Stored};
 use duroxide::providers::{ProviderError, WorkItem};
+use tokio::time::Instant;
 
 use crate::documents::{OrchestratorItem, WorkerItem, target_instance};
 use crate::error::{provider_error, unreadable};
 use crate::provider::Inner;
+use crate::turn::{Ahead, Message, enqueued};
 
 /// Implements `Provider::enqueue_for_orchestrator`.
 pub(crate) async fn message(
@@ -27,9 +31,70 @@ pub(crate) async fn message(
     let cause = uuid::Uuid::new_v4().to_string();
     let document =
         OrchestratorItem::new(item, cause, due, now).map_err(|error| unreadable(ENQUEUE, error))?;
-    store(inner.container.create(&document).await, ENQUEUE)?;
-    inner.hint_instance(target_instance(item), document.execution_id, due.since(now));
+    if due <= now
+        && let Some(turn) = Ahead::of_start(inner, item)
+    {
+        match start(inner, turn, &document, item).await {
+            Ok(true) => return Ok(()),
+            // The instance exists already, or the answer was lost: as if nothing had been tried.
+            Ok(false) => {}
+            Err(error) => return Err(provider_error(ENQUEUE, &error)),
+        }
+    }
+    let after = due.since(now);
+    match inner.container.create(&document).await {
+        Ok(written) => {
+            let stored = Stored {
+                id: written.id,
+                etag: written.etag,
+                timestamp: now,
+                document,
+            };
+            let item = item.clone();
+            let message = Message {
+                stored,
+                item,
+                seen_at: Instant::now(),
+            };
+            inner.expect_message(message, after);
+        }
+        // An earlier try has stored it.
+        Err(error) if error.is_conflict() => {
+            inner.hint_unknown(target_instance(item), document.execution_id, after);
+        }
+        Err(error) => return Err(provider_error(ENQUEUE, &error)),
+    }
     Ok(())
+}
+
+/// Creates the start message together with the locked instance. `false` when it may not have taken place.
+async fn start(
+    inner: &Inner,
+    mut turn: Ahead<'_>,
+    document: &OrchestratorItem,
+    item: &WorkItem,
+) -> Result<bool, Error> {
+    let mut batch = Batch::new(&*document.instance_id);
+    let added = batch
+        .create(document)
+        .and_then(|operation| turn.add_to(&mut batch, document).map(|()| operation));
+    let Ok(operation) = added else {
+        return Ok(false);
+    };
+    let outcome = match inner.container.execute(&batch).await {
+        Ok(outcome) => outcome,
+        Err(error) if error.is_ambiguous() => {
+            turn.lost_sight();
+            return Ok(false);
+        }
+        Err(error) if error.is_conflict() => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    match enqueued(&outcome, operation, document.clone(), item.clone()) {
+        Some(message) => turn.won(&outcome, message),
+        None => turn.lost_sight(),
+    }
+    Ok(true)
 }
 
 /// Implements `Provider::enqueue_for_worker`.
@@ -43,18 +108,12 @@ pub(crate) async fn activity(inner: &Inner, item: &WorkItem) -> Result<(), Provi
                 "only ActivityExecute goes to the worker queue; use enqueue_for_orchestrator",
             )
         })?;
-    store(inner.container.create(&document).await, ENQUEUE)?;
-    inner.activities.quicken();
-    Ok(())
-}
-
-/// An item that is there already was stored by an earlier try, or by the same cause.
-fn store<T>(
-    created: Result<T, cdb_client::Error>,
-    operation: &'static str,
-) -> Result<(), ProviderError> {
-    match created {
-        Err(error) if !error.is_conflict() => Err(provider_error(operation, &error)),
-        _ => Ok(()),
+    match inner.container.create(&document).await {
+        // A conflict: an earlier try has stored it.
+        Err(error) if !error.is_conflict() => Err(provider_error(ENQUEUE, &error)),
+        _ => {
+            inner.activities.quicken();
+            Ok(())
+        }
     }
 }

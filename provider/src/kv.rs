@@ -5,8 +5,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use cdb_client::ContainerClient;
-use cdb_model::{Batch, BatchError, Filter, Query, Stored, Timestamp};
+use cdb_client::{BatchOutcome, ContainerClient};
+use cdb_model::{
+    Batch, BatchError, Document, DocumentKey, ETag, Filter, ItemId, OperationIndex, Query, Stored,
+    Timestamp,
+};
 use duroxide::providers::{KvEntry, ProviderError};
 use duroxide::{Event, EventKind};
 
@@ -30,6 +33,14 @@ pub(crate) struct KvChanges {
 }
 
 impl KvState {
+    /// Bytes of all values, with an estimate for what surrounds them.
+    pub(crate) fn bytes(&self) -> usize {
+        let store = self.store.iter().map(|stored| stored.document.value.len());
+        let delta = self.delta.iter();
+        let delta = delta.map(|stored| stored.document.value.as_ref().map_or(0, String::len));
+        store.chain(delta).map(|value| value + 512).sum()
+    }
+
     /// What the turn's orchestration starts from.
     pub(crate) fn snapshot(&self) -> HashMap<String, KvEntry> {
         let entry = |stored: &Stored<KeyValue>| {
@@ -155,21 +166,80 @@ impl KvState {
 
 impl KvChanges {
     /// Adds them to the commit.
-    pub(crate) fn add_to(self, batch: &mut Batch<Durable>) -> Result<(), BatchError> {
-        for value in &self.values {
-            batch.upsert(value)?;
-        }
-        for delta in &self.deltas {
-            batch.upsert(delta)?;
-        }
+    pub(crate) fn add_to(self, batch: &mut Batch<Durable>) -> Result<KvWritten, BatchError> {
+        let values = self.values.into_iter();
+        let values = values
+            .map(|value| batch.upsert(&value).map(|operation| (value, operation)))
+            .collect::<Result<_, _>>()?;
+        let deltas = self.deltas.into_iter();
+        let deltas = deltas
+            .map(|delta| batch.upsert(&delta).map(|operation| (delta, operation)))
+            .collect::<Result<_, _>>()?;
+        let mut gone = Vec::new();
         for value in &self.gone_values {
             batch.delete_stored(value)?;
+            gone.push(value.id.clone());
         }
         for delta in &self.gone_deltas {
             batch.delete_stored(delta)?;
+            gone.push(delta.id.clone());
         }
-        Ok(())
+        Ok(KvWritten {
+            values,
+            deltas,
+            gone,
+        })
     }
+}
+
+/// Changes as they are part of a batch.
+#[derive(Debug)]
+pub(crate) struct KvWritten {
+    values: Vec<(KeyValue, OperationIndex)>,
+    deltas: Vec<(KeyValueDelta, OperationIndex)>,
+    gone: Vec<ItemId>,
+}
+
+impl KvWritten {
+    /// The state after the batch. `None` when its answer does not say which versions it left.
+    pub(crate) fn applied(
+        &self,
+        mut state: KvState,
+        outcome: &BatchOutcome<Durable>,
+    ) -> Option<KvState> {
+        state.store.retain(|stored| !self.gone.contains(&stored.id));
+        state.delta.retain(|stored| !self.gone.contains(&stored.id));
+        for (value, operation) in &self.values {
+            let etag = outcome.etag(*operation)?.clone();
+            put(
+                &mut state.store,
+                value.key().to_id().ok()?,
+                value.clone(),
+                etag,
+            );
+        }
+        for (delta, operation) in &self.deltas {
+            let etag = outcome.etag(*operation)?.clone();
+            put(
+                &mut state.delta,
+                delta.key().to_id().ok()?,
+                delta.clone(),
+                etag,
+            );
+        }
+        Some(state)
+    }
+}
+
+/// Puts a new version in the place of the one before.
+fn put<D>(documents: &mut Vec<Stored<D>>, id: ItemId, document: D, etag: ETag) {
+    documents.retain(|stored| stored.id != id);
+    documents.push(Stored {
+        id,
+        document,
+        etag,
+        timestamp: Timestamp::default(),
+    });
 }
 
 /// Implements `Provider::get_kv_value`.

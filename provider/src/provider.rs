@@ -2,13 +2,16 @@
 
 use std::fmt;
 use std::future::Future;
+use std::hash::RandomState;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use cdb_client::{ContainerClient, CosmosClient, Error, MasterKey};
 use cdb_model::{Stored, Timestamp};
+use duroxide::Event;
 use duroxide::providers::ProviderError;
+use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::config::CosmosDBProviderConfig;
@@ -17,8 +20,8 @@ use crate::error::provider_error;
 use crate::leases::{InMemoryLeaseProvider, LeaseProvider};
 use crate::outbox;
 use crate::session::Sessions;
-use crate::turn::{InstanceCandidate, Turn, TurnTable};
-use crate::wait::Lobby;
+use crate::turn::{InstanceCandidate, Mail, Memory, Message, Turn, TurnTable, Wish};
+use crate::wait::{Lobby, Watch, is_near};
 use crate::work::{WorkTable, WorkerCandidate};
 
 /// How many candidates a poll fetches per dispatcher, so that one poll feeds all of them for a while.
@@ -38,10 +41,17 @@ pub(crate) struct Inner {
     pub(crate) long_polling: bool,
     pub(crate) leases: Arc<dyn LeaseProvider>,
     pub(crate) turns: TurnTable,
+    pub(crate) memory: Memory,
+    pub(crate) mail: Mail,
     pub(crate) work: WorkTable,
     pub(crate) sessions: Sessions,
     pub(crate) orchestrations: Lobby<InstanceCandidate>,
     pub(crate) activities: Lobby<WorkerCandidate>,
+    pub(crate) watch: Watch,
+    /// How old an intent is that nobody has delivered.
+    pub(crate) reconciler_age: Duration,
+    /// Puts candidates into an order that is another one in every process.
+    pub(crate) scatter: RandomState,
     pub(crate) orchestration_prefetch: u32,
     pub(crate) activity_prefetch: u32,
     last_enqueued: AtomicU64,
@@ -129,10 +139,15 @@ impl CosmosDBProvider {
             long_polling: config.long_polling,
             leases,
             turns: TurnTable::default(),
+            memory: Memory::new(config.history_cache_bytes),
+            mail: Mail::default(),
             work: WorkTable::default(),
             sessions: Sessions::default(),
             orchestrations: Lobby::new(lobby_pace.0, lobby_pace.1),
             activities: Lobby::new(lobby_pace.0, lobby_pace.1),
+            watch: Watch::default(),
+            reconciler_age: config.reconciler_age_threshold,
+            scatter: RandomState::new(),
             orchestration_prefetch: prefetch(config.orch_concurrency),
             activity_prefetch: prefetch(config.worker_concurrency),
             last_enqueued: AtomicU64::new(0),
@@ -143,7 +158,6 @@ impl CosmosDBProvider {
         tokio::spawn(outbox::reconcile(
             Arc::downgrade(&inner),
             config.reconciler_interval,
-            config.reconciler_age_threshold,
             stop,
         ));
         Self { inner }
@@ -198,8 +212,28 @@ impl Inner {
         Timestamp::from_millis(now.max(last + 1))
     }
 
-    /// This process knows that an instance will have a message due.
-    pub(crate) fn hint_instance(
+    /// This process has queued a message that will be due `after` a while.
+    pub(crate) fn expect_message(&self, message: Message, after: Duration) {
+        if !is_near(after) {
+            return;
+        }
+        let instance_id = message.stored.document.instance_id.clone();
+        self.mail.note(message);
+        self.hint_known(&instance_id, after);
+    }
+
+    /// An instance has messages due that this process knows.
+    pub(crate) fn hint_known(&self, instance_id: &str, after: Duration) {
+        let candidate = InstanceCandidate {
+            instance_id: instance_id.to_owned(),
+            execution_id: None,
+            known: true,
+        };
+        self.orchestrations.hint(candidate, after);
+    }
+
+    /// An instance has messages due, perhaps; its partition must be searched.
+    pub(crate) fn hint_unknown(
         &self,
         instance_id: &str,
         execution_id: Option<u64>,
@@ -208,35 +242,49 @@ impl Inner {
         let candidate = InstanceCandidate {
             instance_id: instance_id.to_owned(),
             execution_id,
+            known: false,
         };
         self.orchestrations.hint(candidate, after);
     }
 
-    /// This process knows that an activity will be free.
-    pub(crate) fn hint_worker(&self, item: Stored<WorkerItem>, after: Duration) {
-        self.activities.hint(WorkerCandidate(item), after);
+    /// This process knows of an activity that will be free `after` a while.
+    pub(crate) fn hint_free(&self, item: Stored<WorkerItem>, after: Duration) {
+        let candidate = WorkerCandidate {
+            item,
+            handed_at: None,
+        };
+        self.activities.hint(candidate, after);
+    }
+
+    /// An activity is locked for whichever worker of this process asks next.
+    pub(crate) fn hand_over(&self, item: Stored<WorkerItem>) {
+        let candidate = WorkerCandidate {
+            item,
+            handed_at: Some(Instant::now()),
+        };
+        self.activities.hint_first(candidate);
     }
 
     /// A turn has ended: its instance is free for the next one.
-    pub(crate) fn finish_turn(&self, turn: &mut Turn, delay: Duration) {
-        turn.ended = true;
-        self.turns.remove(&turn.token);
-        let instance = &turn.instance.document;
-        self.release_instance(&instance.instance_id, turn.claim);
-        if !delay.is_zero() {
-            self.hint_instance(
-                &instance.instance_id,
-                Some(instance.current_execution_id),
-                delay,
-            );
-        }
+    pub(crate) fn finish_turn(&self, turn: &mut Turn) {
+        self.turns.end(turn);
+        self.release_instance(&turn.instance.document.instance_id, turn.claim);
     }
 
     /// Gives back the claim on an instance, and looks again if somebody asked for it meanwhile.
     pub(crate) fn release_instance(&self, instance_id: &str, claim: u64) {
-        if self.turns.release(instance_id, claim) {
-            self.hint_instance(instance_id, None, Duration::ZERO);
+        match self.turns.release(instance_id, claim) {
+            Wish::None => {}
+            Wish::Known => self.hint_known(instance_id, Duration::ZERO),
+            Wish::Search => self.hint_unknown(instance_id, None, Duration::ZERO),
         }
+    }
+
+    /// What this process knows of the history of an instance, if anything.
+    pub(crate) fn known_history(&self, instance_id: &str) -> Option<Arc<Vec<Event>>> {
+        let remembered = self.memory.get(instance_id);
+        let events = remembered.map(|remembered| remembered.past.events.clone());
+        events.or_else(|| self.turns.history(instance_id))
     }
 
     /// Runs something that nobody waits for, unless the provider is gone.

@@ -105,6 +105,11 @@ impl Instance {
         !self.orchestration_name.is_empty()
     }
 
+    /// Whether another turn is to be expected.
+    pub fn has_more(&self) -> bool {
+        !matches!(self.status, Status::Completed | Status::Failed)
+    }
+
     /// Whether somebody holds the lock at `now`.
     pub fn is_locked(&self, now: Timestamp) -> bool {
         self.lock_token.is_some() && self.locked_until.is_some_and(|until| until > now)

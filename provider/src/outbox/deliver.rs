@@ -129,7 +129,7 @@ impl Delivery {
         match self {
             Self::Message(item) => {
                 let after = item.visible_at.since(inner.container.now());
-                inner.hint_instance(&intent.target_instance_id, item.execution_id, after);
+                inner.hint_unknown(&intent.target_instance_id, item.execution_id, after);
             }
             Self::Activity(_) => inner.activities.quicken(),
         }

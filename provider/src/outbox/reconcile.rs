@@ -4,43 +4,47 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use cdb_model::{Batch, Query, Stored};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::deliver::deliver;
 use crate::documents::{Durable, OutboxIntent};
 use crate::provider::Inner;
+use crate::{turn, work};
 
 /// Most intents per round; what is left comes in the next one, without waiting.
 const ROUND: u32 = 100;
 
+/// How often what was left lying is looked after; sends nothing when there is none.
+const HOUSEKEEPING: Duration = Duration::from_millis(500);
+
 /// Runs until the provider is gone.
-pub(crate) async fn run(
-    inner: Weak<Inner>,
-    interval: Duration,
-    age: Duration,
-    stop: CancellationToken,
-) {
-    let mut wait = interval;
+pub(crate) async fn run(inner: Weak<Inner>, interval: Duration, stop: CancellationToken) {
+    let mut next_round = Instant::now() + interval;
     loop {
+        let tick = next_round.min(Instant::now() + HOUSEKEEPING);
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(wait) => {}
+            () = tokio::time::sleep_until(tick) => {}
         }
         let Some(inner) = inner.upgrade() else { return };
         inner.turns.sweep(inner.container.now());
         inner.work.sweep(inner.container.now());
-        wait = if round(&inner, age).await {
-            Duration::ZERO
-        } else {
-            interval
-        };
+        turn::give_back_unwanted(&inner).await;
+        work::give_back_unwanted(&inner).await;
+        if Instant::now() >= next_round {
+            // Idle queues ask whether anything is due, undelivered messages included.
+            let quiet = matches!(inner.watch.is_quiet(&inner, interval).await, Ok(true));
+            let more = !quiet && round(&inner).await;
+            next_round = Instant::now() + if more { Duration::ZERO } else { interval };
+        }
     }
 }
 
 /// Delivers one round of old intents. Returns whether more are waiting that can be delivered.
-async fn round(inner: &Inner, age: Duration) -> bool {
+async fn round(inner: &Inner) -> bool {
     let query = Query::<OutboxIntent>::across_partitions()
-        .filter(OutboxIntent::CREATED_AT.le(inner.container.now() - age))
+        .filter(OutboxIntent::CREATED_AT.le(inner.container.now() - inner.reconciler_age))
         .order_by(OutboxIntent::BY_CREATED.asc())
         .top(ROUND);
     let found: Vec<Stored<OutboxIntent>> = match inner.container.query(query).all().await {

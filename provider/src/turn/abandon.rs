@@ -30,7 +30,15 @@ pub(crate) async fn abandon(
     let batch =
         release(inner, &turn, delay, ignore_attempt).map_err(|error| unreadable(ABANDON, error))?;
     let outcome = inner.container.execute(&batch).await;
-    inner.finish_turn(&mut turn, delay.unwrap_or_default());
+    // Their versions have changed, and perhaps their times.
+    inner.mail.forget(&turn.instance.document.instance_id);
+    inner.finish_turn(&mut turn);
+    let instance = &turn.instance.document;
+    inner.hint_unknown(
+        &instance.instance_id,
+        Some(instance.current_execution_id),
+        delay.unwrap_or_default(),
+    );
     match outcome {
         Ok(_) => Ok(()),
         Err(error) if error.is_precondition_failed() || error.is_not_found() => {
@@ -52,7 +60,7 @@ fn release(
     let mut attempts = instance.attempts.clone();
     if ignore_attempt {
         for message in &turn.messages {
-            if let Some(count) = attempts.get_mut(message.id.as_str()) {
+            if let Some(count) = attempts.get_mut(message.id().as_str()) {
                 *count = count.saturating_sub(1);
             }
         }
@@ -71,7 +79,7 @@ fn release(
     if let Some(delay) = delay {
         let later = Patch::<OrchestratorItem>::new().set(OrchestratorItem::VISIBLE_AT, now + delay);
         for message in &turn.messages {
-            batch.patch_stored(message, &later)?;
+            batch.patch_stored(&message.stored, &later)?;
         }
     }
     Ok(batch)

@@ -1,13 +1,17 @@
 //! From a hint to a locked turn.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::hash::BuildHasher;
 use std::time::Duration;
 
-use cdb_model::{Query, Stored, Timestamp};
+use cdb_model::{Query, Stored};
 use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem, ProviderError};
+use tokio::time::Instant;
 
+use super::ahead;
+use super::claim::{Claim, Wish};
 use super::load::{self, Loaded};
 use super::lock;
+use super::mail::Message;
 use super::table::Turn;
 use crate::documents::OrchestratorItem;
 use crate::error::provider_error;
@@ -20,7 +24,7 @@ const FETCH: &str = "fetch_orchestration_item";
 const AVOID_LOCKED: Duration = Duration::from_millis(100);
 /// How long an instance is left alone that this runtime cannot work on: an incompatible version, messages that came
 /// before their start, documents that cannot be read.
-const AVOID_UNFIT: Duration = Duration::from_secs(1);
+pub(super) const AVOID_UNFIT: Duration = Duration::from_secs(1);
 
 /// An instance that may have messages due.
 #[derive(Clone, Debug)]
@@ -28,27 +32,42 @@ pub(crate) struct InstanceCandidate {
     pub(crate) instance_id: String,
     /// The execution that the message is for, so that its history can be read together with the instance.
     pub(crate) execution_id: Option<u64>,
+    /// Whether the messages are known; otherwise its partition must be searched.
+    pub(crate) known: bool,
 }
 
-impl Candidate for InstanceCandidate {
-    type Key = String;
-
-    fn key(&self) -> String {
-        self.instance_id.clone()
-    }
-}
-
-impl From<&OrchestratorItem> for InstanceCandidate {
-    fn from(item: &OrchestratorItem) -> Self {
-        Self {
-            instance_id: item.instance_id.clone(),
-            execution_id: item.execution_id,
+impl InstanceCandidate {
+    fn wish(&self) -> Wish {
+        if self.known {
+            Wish::Known
+        } else {
+            Wish::Search
         }
     }
 }
 
+impl Candidate for InstanceCandidate {
+    type Key = (String, bool);
+
+    fn key(&self) -> Self::Key {
+        (self.instance_id.clone(), self.known)
+    }
+}
+
+/// What a fetch gives to the runtime: the item, its lock token, the attempt.
+type Fetched = (OrchestrationItem, String, u32);
+
 /// How long a fetch without patience sleeps between two looks at a try that is still going on.
 const UNDECIDED_PAUSE: Duration = Duration::from_millis(5);
+
+/// What one dispatcher asks for.
+#[derive(Clone, Copy)]
+struct Ask<'a> {
+    lock_timeout: Duration,
+    filter: Option<&'a DispatcherCapabilityFilter>,
+    /// It waits for work: a runtime's dispatcher, not somebody who looks once.
+    patient: bool,
+}
 
 /// Implements `Provider::fetch_orchestration_item`.
 pub(crate) async fn fetch(
@@ -56,25 +75,61 @@ pub(crate) async fn fetch(
     lock_timeout: Duration,
     patience: Duration,
     filter: Option<&DispatcherCapabilityFilter>,
-) -> Result<Option<(OrchestrationItem, String, u32)>, ProviderError> {
+) -> Result<Option<Fetched>, ProviderError> {
+    let ask = Ask {
+        lock_timeout,
+        filter,
+        patient: !patience.is_zero(),
+    };
+    if ask.patient {
+        inner.turns.note_lock_timeout(lock_timeout);
+    }
     let mut waiter = inner.orchestrations.wait(patience);
-    while let Some(candidate) = waiter.next(|_| true, || poll(inner)).await? {
+    while let Some(candidate) = waiter
+        .next(|_| true, || poll(inner), || poll_in_background(inner))
+        .await?
+    {
         let id = &candidate.instance_id;
-        let mut claim = Claim::try_new(inner, id, lock_timeout, filter);
-        // Who looks once wants to know. Another try in this process is no answer yet: it may be dropped.
-        while claim.is_none() && patience.is_zero() && inner.turns.is_undecided(id) {
-            tokio::time::sleep(UNDECIDED_PAUSE).await;
-            claim = Claim::try_new(inner, id, lock_timeout, filter);
+        if let Some(turn) = inner.turns.take_ahead(id) {
+            match ahead::begin(inner, turn, filter, lock_timeout).await {
+                Some(fetched) => return Ok(Some(fetched)),
+                None => continue,
+            }
         }
-        let Some(claim) = claim else {
+        let claim = || Claim::try_new(inner, id, lock_timeout, filter, candidate.wish());
+        let mut claimed = claim();
+        // Who looks once wants to know. Another try in this process is no answer yet: it may be dropped.
+        while claimed.is_none() && !ask.patient && inner.turns.is_undecided(id) {
+            tokio::time::sleep(UNDECIDED_PAUSE).await;
+            claimed = claim();
+        }
+        let Some(claim) = claimed else {
             continue;
         };
-        if let Some(fetched) = attempt(inner, &claim, &candidate, filter, lock_timeout).await? {
+        if let Some(turn) = attempt(inner, &claim, &candidate, ask).await? {
+            let fetched = (load::item(&turn), turn.token.clone(), turn.attempt_count());
+            claim.lasts_until(turn.instance.document.locked_until.unwrap_or_default());
             claim.keep();
+            inner.turns.insert(turn);
             return Ok(Some(fetched));
         }
     }
     Ok(None)
+}
+
+/// A poll that no dispatcher waits for: all of them see what it finds, and those at work are not kept.
+fn poll_in_background(inner: &Inner) {
+    inner.spawn(|inner| async move {
+        let polling = inner.orchestrations.polling();
+        match inner
+            .watch
+            .unless_quiet(&inner, polling.interval(), poll(&inner))
+            .await
+        {
+            Ok(found) => polling.finish(found),
+            Err(error) => tracing::warn!(%error, "the orchestrator queue cannot be polled"),
+        }
+    });
 }
 
 /// Asks every physical partition for its first due messages.
@@ -88,35 +143,67 @@ async fn poll(inner: &Inner) -> Result<Vec<InstanceCandidate>, ProviderError> {
         .filter(due)
         .order_by(OrchestratorItem::BY_DUE.asc())
         .top(inner.orchestration_prefetch);
+    let asked_at = Instant::now();
     let items: Vec<Stored<OrchestratorItem>> = inner
         .container
         .query(query)
         .all()
         .await
         .map_err(|error| provider_error(FETCH, &error))?;
-    Ok(items.iter().map(|item| (&item.document).into()).collect())
+    let mut candidates = Vec::with_capacity(items.len());
+    for stored in items {
+        let mut candidate = InstanceCandidate {
+            instance_id: stored.document.instance_id.clone(),
+            execution_id: stored.document.execution_id,
+            known: true,
+        };
+        match Message::parse(stored, asked_at) {
+            Ok(message) => inner.mail.note(message),
+            // The load will say what is wrong with it.
+            Err(_) => candidate.known = false,
+        }
+        candidates.push(candidate);
+    }
+    // Runtimes find the same messages, and race for the same locks if they begin with the same. So each begins with
+    // the instances that it remembers, and goes through the others in an order of its own.
+    candidates.sort_by_cached_key(|candidate| {
+        let id = &candidate.instance_id;
+        (inner.memory.get(id).is_none(), inner.scatter.hash_one(id))
+    });
+    Ok(candidates)
 }
 
-/// Why a candidate was not worked on, and for how long it is not worth another look.
-enum Unfit {
-    /// Nothing due.
-    Idle,
-    /// Another runtime has it.
-    Locked,
-    /// Its execution is pinned to a version that this dispatcher does not support.
-    Incompatible(u64),
-    /// Nothing says yet which orchestration its messages are for.
-    Early,
-}
-
+/// From a claim to a lock, by what is known if that is enough, by a load of the partition if not.
 async fn attempt(
     inner: &Inner,
     claim: &Claim<'_>,
     candidate: &InstanceCandidate,
-    filter: Option<&DispatcherCapabilityFilter>,
-    lock_timeout: Duration,
-) -> Result<Option<(OrchestrationItem, String, u32)>, ProviderError> {
+    ask: Ask<'_>,
+) -> Result<Option<Turn>, ProviderError> {
     let instance_id = &candidate.instance_id;
+    let remembered = inner.memory.get(instance_id);
+    let read_at = remembered.as_ref().and_then(|known| known.past.read_at);
+    let known = inner.mail.due(instance_id, inner.container.now(), read_at);
+    if candidate.known && known.is_empty() {
+        // They were part of an earlier turn.
+        return Ok(None);
+    }
+    let expected = match remembered {
+        Some(remembered) => Some(Loaded::remembered(&remembered, known)),
+        None if load::starts(&known) => Some(Loaded::unborn(instance_id, known)),
+        None => None,
+    };
+    if let Some(expected) = expected.filter(|_| candidate.known) {
+        if !judge(inner, claim, &expected, ask.filter).await? {
+            return Ok(None);
+        }
+        if let Some(turn) = lock_turn(inner, claim, expected, ask).await? {
+            return Ok(Some(turn));
+        }
+        // Another runtime has worked on it.
+        inner.memory.forget(instance_id);
+    }
+    inner.mail.forget(instance_id);
     let loaded = match load::load(inner, candidate).await {
         Ok(loaded) => loaded,
         Err(error) => {
@@ -130,80 +217,89 @@ async fn attempt(
             };
         }
     };
-    match judge(inner, &loaded, filter).await? {
-        None => {}
-        Some(Unfit::Idle) => return Ok(None),
-        Some(Unfit::Locked) => {
-            claim.avoid(AVOID_LOCKED, None);
-            return Ok(None);
-        }
-        Some(Unfit::Incompatible(pinned)) => {
-            claim.avoid(AVOID_UNFIT, Some(pinned));
-            return Ok(None);
-        }
-        Some(Unfit::Early) => {
-            claim.avoid(AVOID_UNFIT, None);
-            return Ok(None);
-        }
+    if !judge(inner, claim, &loaded, ask.filter).await? {
+        return Ok(None);
     }
     let Some(loaded) = load::complete(inner, loaded).await? else {
         return Ok(None);
     };
-    let Some(locked) = lock::lock(inner, &loaded, instance_id, lock_timeout).await? else {
+    let turn = lock_turn(inner, claim, loaded, ask).await?;
+    if turn.is_none() {
         claim.avoid(AVOID_LOCKED, None);
-        return Ok(None);
-    };
-    let turn = Turn {
-        token: locked.token.clone(),
-        claim: claim.number,
-        instance: locked.instance,
-        messages: loaded.messages.clone(),
-        kv: loaded.kv.clone(),
-        ended: false,
-    };
-    claim.lasts_until(turn.instance.document.locked_until.unwrap_or_default());
-    let item = load::item(&turn.instance.document, &loaded);
-    inner.turns.insert(turn);
-    Ok(Some((item, locked.token, locked.attempt_count)))
+    }
+    Ok(turn)
 }
 
-/// Decides without a write whether this runtime can work on the instance now.
+async fn lock_turn(
+    inner: &Inner,
+    claim: &Claim<'_>,
+    loaded: Loaded,
+    ask: Ask<'_>,
+) -> Result<Option<Turn>, ProviderError> {
+    let token = uuid::Uuid::new_v4().to_string();
+    let Some(instance) = lock::lock(inner, &loaded, &token, ask.lock_timeout).await? else {
+        return Ok(None);
+    };
+    inner.memory.forget(&loaded.instance_id);
+    let past = loaded.past();
+    let mut turn = Turn {
+        token,
+        claim: claim.number,
+        instance,
+        messages: loaded.messages,
+        kv: loaded.kv,
+        past,
+        patient: ask.patient,
+        ended: false,
+    };
+    ahead::merge_late(inner, &mut turn);
+    Ok(Some(turn))
+}
+
+/// Decides without a lock whether this runtime can work on the instance now.
 async fn judge(
     inner: &Inner,
+    claim: &Claim<'_>,
     loaded: &Loaded,
     filter: Option<&DispatcherCapabilityFilter>,
-) -> Result<Option<Unfit>, ProviderError> {
+) -> Result<bool, ProviderError> {
     if loaded.messages.is_empty() {
-        return Ok(Some(Unfit::Idle));
+        return Ok(false);
     }
     let instance = loaded.instance.as_ref().map(|stored| &stored.document);
     if instance.is_some_and(|instance| instance.is_locked(inner.container.now())) {
-        return Ok(Some(Unfit::Locked));
+        claim.avoid(AVOID_LOCKED, None);
+        return Ok(false);
     }
     // The filter comes before the lock and before any event is read: an incompatible execution may hold events that
     // this version does not know (provider guide, "Capability Filtering Contract").
     // An execution without a pinned version fits every dispatcher that supports anything at all.
     let pinned = instance.and_then(|instance| instance.pinned_duroxide_version_packed);
     match pinned {
-        Some(pinned) if !supports(filter, pinned) => return Ok(Some(Unfit::Incompatible(pinned))),
+        Some(pinned) if !supports(filter, pinned) => {
+            claim.avoid(AVOID_UNFIT, Some(pinned));
+            return Ok(false);
+        }
         None if filter.is_some_and(|filter| filter.supported_duroxide_versions.is_empty()) => {
-            return Ok(Some(Unfit::Idle));
+            return Ok(false);
         }
         _ => {}
     }
     if loaded.has_context() {
-        return Ok(None);
+        return Ok(true);
     }
     if loaded.only_queue_messages() {
         load::drop_orphans(inner, loaded).await?;
-        return Ok(Some(Unfit::Idle));
+    } else {
+        // Nothing says yet which orchestration its messages are for.
+        claim.avoid(AVOID_UNFIT, None);
     }
-    Ok(Some(Unfit::Early))
+    Ok(false)
 }
 
 /// Whether a dispatcher can work on executions pinned to this version. Of several ranges duroxide uses the first
 /// (its suite: `fetch_single_range_only_uses_first_range`).
-fn supports(filter: Option<&DispatcherCapabilityFilter>, pinned: u64) -> bool {
+pub(super) fn supports(filter: Option<&DispatcherCapabilityFilter>, pinned: u64) -> bool {
     filter.is_none_or(|filter| {
         let first = filter.supported_duroxide_versions.first();
         first.is_some_and(|range| range.contains(&unpack_version(pinned)))
@@ -217,64 +313,6 @@ pub(super) fn pack_version(version: &semver::Version) -> u64 {
 
 fn unpack_version(packed: u64) -> semver::Version {
     semver::Version::new(packed / 1_000_000, packed / 1_000 % 1_000, packed % 1_000)
-}
-
-/// The right of one dispatcher to try an instance. Given back on drop, unless the lock was won.
-struct Claim<'a> {
-    inner: &'a Inner,
-    instance_id: String,
-    number: u64,
-    kept: bool,
-}
-
-impl<'a> Claim<'a> {
-    fn try_new(
-        inner: &'a Inner,
-        instance_id: &str,
-        lock_timeout: Duration,
-        filter: Option<&DispatcherCapabilityFilter>,
-    ) -> Option<Self> {
-        static NUMBERS: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        let now = inner.container.now();
-        inner
-            .turns
-            .claim(instance_id, (now, now + lock_timeout), number, |pinned| {
-                supports(filter, pinned)
-            })
-            .then(|| Self {
-                inner,
-                instance_id: instance_id.to_owned(),
-                number,
-                kept: false,
-            })
-    }
-
-    fn avoid(&self, duration: Duration, pinned: Option<u64>) {
-        let now = self.inner.container.now();
-        self.inner
-            .turns
-            .avoid(&self.instance_id, (now, now + duration), pinned);
-        self.inner.hint_instance(&self.instance_id, None, duration);
-    }
-
-    fn lasts_until(&self, until: Timestamp) {
-        self.inner
-            .turns
-            .extend(&self.instance_id, self.number, until);
-    }
-
-    fn keep(mut self) {
-        self.kept = true;
-    }
-}
-
-impl Drop for Claim<'_> {
-    fn drop(&mut self) {
-        if !self.kept {
-            self.inner.release_instance(&self.instance_id, self.number);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,25 +1,34 @@
 //! The commit of a turn: one atomic batch, conditional on the lock.
 
+use std::time::Duration;
+
 use cdb_client::BatchOutcome;
 use cdb_model::{
-    Batch, BatchError, BulkBatch, Document, DocumentKey, OperationIndex, Stored, Timestamp,
+    Batch, BatchError, BulkBatch, Document, DocumentKey, ItemId, OperationIndex, Stored, Timestamp,
 };
 use duroxide::Event;
 use duroxide::providers::{
     ExecutionMetadata, ProviderError, ScheduledActivityIdentifier, WorkItem,
 };
 
+use tokio::time::Instant;
+
+use super::ahead;
 use super::candidate::pack_version;
-use super::outgoing::{Origin, Outgoing};
+use super::mail::Message;
+use super::memory::{Past, Remembered};
+use super::next::NextTurn;
+use super::outgoing::{Origin, Outgoing, Placed};
 use super::resolve::{Fate, fate};
 use super::table::Turn;
 use crate::custom_status;
 use crate::documents::{
-    Durable, Execution, HistorySegment, Instance, OutboxIntent, Status, WorkerItem, WorkerItemKey,
+    Durable, Execution, HistorySegment, Instance, OutboxIntent, Status, WorkerItemKey,
 };
 use crate::error::{lock_lost, provider_error, unreadable};
-use crate::outbox;
+use crate::kv::KvWritten;
 use crate::provider::Inner;
+use crate::{outbox, work};
 
 const ACK: &str = "ack_orchestration_item";
 
@@ -50,7 +59,7 @@ pub(crate) async fn commit(
     let mut turn = shared.lock().await;
     let now = inner.container.now();
     if !turn.holds(now) {
-        inner.finish_turn(&mut turn, std::time::Duration::ZERO);
+        inner.finish_turn(&mut turn);
         return Err(lock_lost(ACK, "it has expired"));
     }
     let origin = Origin {
@@ -68,25 +77,11 @@ pub(crate) async fn commit(
     let segments =
         pack_history(origin.instance_id, &result).map_err(|error| unreadable(ACK, error))?;
 
-    let committed = send(inner, &mut turn, &result, &segments, &origin, outgoing).await?;
-    if result.execution_id > turn.instance.document.current_execution_id {
-        turn.instance.document.current_execution_id = result.execution_id;
-        inner.turns.note_execution(&turn.instance.document);
-    }
-    inner.finish_turn(&mut turn, std::time::Duration::ZERO);
+    let sent = send(inner, &mut turn, &result, &segments, &origin, outgoing).await?;
+    let intents = settle(inner, &mut turn, &result, &segments, sent);
     drop(turn);
-    after_commit(inner, &result.cancelled, committed).await;
+    after_commit(inner, &result.cancelled, intents).await;
     Ok(())
-}
-
-/// What a commit has set in motion.
-struct Committed {
-    /// New activities; with a version where the answer arrived.
-    workers: Vec<Stored<WorkerItem>>,
-    own: Vec<(Timestamp, Option<u64>)>,
-    instance_id: String,
-    intents: Vec<OutboxIntent>,
-    now: Timestamp,
 }
 
 /// Sends the batch until it is known to be committed or the lock is known to be lost.
@@ -97,55 +92,121 @@ async fn send(
     segments: &[HistorySegment],
     origin: &Origin<'_>,
     outgoing: Outgoing,
-) -> Result<Committed, ProviderError> {
-    let mut outgoing = Some(outgoing);
+) -> Result<Sent, ProviderError> {
+    let mut outgoing = outgoing;
     for _ in 0..MAX_SENDS {
-        let mut batch = turn_itself(turn, result, segments, origin.now)
+        let mut sent = Sent::prepare(inner, turn, result, segments, origin, outgoing)
             .map_err(|error| unreadable(ACK, error))?;
-        let fitted = outgoing.take().unwrap_or_default().fit(origin, &batch);
-        let workers = fitted
-            .add_to(&mut batch)
-            .map_err(|error| unreadable(ACK, error))?;
-        match inner.container.execute(&batch).await {
-            Ok(outcome) => return Ok(committed(fitted, origin, &workers, Some(&outcome))),
+        match inner.container.execute(&sent.batch).await {
+            Ok(outcome) => {
+                sent.outcome = Some(outcome);
+                return Ok(sent);
+            }
             Err(error) if error.is_ambiguous() || error.is_precondition_failed() => {
                 match fate(inner, ACK, turn).await? {
-                    Fate::Committed => return Ok(committed(fitted, origin, &workers, None)),
+                    Fate::Committed => return Ok(sent),
                     Fate::Held(stored) => turn.instance.etag = stored.etag,
                     Fate::Lost => return Err(lost(inner, turn)),
                 }
             }
-            // A message or the instance is gone: deleted by hand.
-            Err(error) if error.is_not_found() => return Err(lost(inner, turn)),
+            // A message is gone that another turn has consumed, or the instance was deleted by hand.
+            Err(error) if error.is_not_found() => {
+                ahead::unlock(inner, &turn.instance, &turn.messages).await;
+                return Err(lost(inner, turn));
+            }
             Err(error) => return Err(provider_error(ACK, &error)),
         }
-        outgoing = Some(fitted);
+        outgoing = sent.outgoing;
     }
     Err(ProviderError::retryable(ACK, "the service did not answer"))
 }
 
 fn lost(inner: &Inner, turn: &mut Turn) -> ProviderError {
-    inner.finish_turn(turn, std::time::Duration::ZERO);
+    let instance_id = turn.instance.document.instance_id.clone();
+    inner.mail.forget(&instance_id);
+    inner.finish_turn(turn);
+    inner.hint_unknown(&instance_id, None, Duration::ZERO);
     lock_lost(ACK, "another runtime took the instance, or it was deleted")
 }
 
-/// The operations that make the turn: instance, history, consumed messages, key-value store.
-fn turn_itself(
+/// A commit as it is sent.
+struct Sent {
+    batch: Batch<Durable>,
+    /// The instance as the commit leaves it.
+    instance: Instance,
+    instance_operation: OperationIndex,
+    kv: KvWritten,
+    outgoing: Outgoing,
+    placed: Placed,
+    /// The lock of the next turn, which begins with the commit of this one.
+    next: Option<NextTurn>,
+    /// Nothing when the answer was lost and the instance said that the commit took place.
+    outcome: Option<BatchOutcome<Durable>>,
+}
+
+impl Sent {
+    /// The operations that make the turn: instance, history, consumed messages, key-value store, and what it sends.
+    fn prepare(
+        inner: &Inner,
+        turn: &Turn,
+        result: &TurnResult,
+        segments: &[HistorySegment],
+        origin: &Origin<'_>,
+        outgoing: Outgoing,
+    ) -> Result<Self, BatchError> {
+        let next = NextTurn::plan(inner, turn, result, &outgoing.own);
+        let messages = outgoing.own.len();
+        let mut instance = advance(turn, result, segments.len() as u64, origin.now);
+        if let Some(next) = &next {
+            instance = next.lock(instance, &outgoing.own, origin.now)?;
+        }
+        let mut batch = Batch::new(origin.instance_id);
+        // First, so that a lost lock shows up as this operation's 412.
+        let instance_operation = batch.replace_if_match(&instance, &turn.instance.etag)?;
+        let kv = add_turn(&mut batch, turn, result, segments, origin.now)?;
+        let mut outgoing = outgoing.fit(origin, &batch);
+        if next.is_some() && outgoing.own.len() < messages {
+            // They travel by intents now, so they are no part of the next turn.
+            return Self::prepare(inner, turn, result, segments, origin, outgoing);
+        }
+        work::lock_ahead(inner, &mut outgoing.workers, origin.now);
+        let placed = outgoing.add_to(&mut batch)?;
+        Ok(Self {
+            batch,
+            instance,
+            instance_operation,
+            kv,
+            outgoing,
+            placed,
+            next,
+            outcome: None,
+        })
+    }
+
+    /// What an operation of the batch left, if its answer arrived.
+    fn stored<D>(&self, id: ItemId, document: D, operation: OperationIndex) -> Option<Stored<D>> {
+        Some(Stored {
+            id,
+            etag: self.outcome.as_ref()?.etag(operation)?.clone(),
+            document,
+            timestamp: self.instance.updated_at,
+        })
+    }
+}
+
+fn add_turn(
+    batch: &mut Batch<Durable>,
     turn: &Turn,
     result: &TurnResult,
     segments: &[HistorySegment],
     now: Timestamp,
-) -> Result<Batch<Durable>, BatchError> {
+) -> Result<KvWritten, BatchError> {
     let before = &turn.instance.document;
-    let instance = advance(turn, result, segments.len() as u64, now);
     let terminal = result
         .metadata
         .status
         .as_ref()
         .is_some_and(|status| Status::from(status.clone()).is_terminal());
-    let mut batch = Batch::new(&*before.instance_id);
-    // First, so that a lost lock shows up as this operation's 412.
-    batch.replace_if_match(&instance, &turn.instance.etag)?;
     if result.execution_id > before.current_execution_id && before.started_at.is_some() {
         batch.upsert(&ended_execution(before, now))?;
     }
@@ -153,7 +214,7 @@ fn turn_itself(
         batch.create(segment)?;
     }
     for message in &turn.messages {
-        batch.delete_stored(message)?;
+        batch.delete_stored(&message.stored)?;
     }
     turn.kv
         .changes(
@@ -163,8 +224,7 @@ fn turn_itself(
             terminal,
             now,
         )
-        .add_to(&mut batch)?;
-    Ok(batch)
+        .add_to(batch)
 }
 
 /// The instance after the turn.
@@ -176,7 +236,7 @@ fn advance(turn: &Turn, result: &TurnResult, new_documents: u64, now: Timestamp)
     instance.commit_token = Some(turn.token.clone());
     instance.updated_at = now;
     for message in &turn.messages {
-        instance.attempts.remove(message.id.as_str());
+        instance.attempts.remove(message.id().as_str());
     }
     if result.execution_id > instance.current_execution_id {
         instance.current_execution_id = result.execution_id;
@@ -267,56 +327,117 @@ fn pack_history(
     Ok(segments)
 }
 
-fn committed(
-    outgoing: Outgoing,
-    origin: &Origin<'_>,
-    workers: &[OperationIndex],
-    outcome: Option<&BatchOutcome<Durable>>,
-) -> Committed {
-    let own = outgoing
-        .own
+/// The turn is committed: what it left is remembered, what it set in motion is handed on. Returns what goes elsewhere.
+fn settle(
+    inner: &Inner,
+    turn: &mut Turn,
+    result: &TurnResult,
+    segments: &[HistorySegment],
+    mut sent: Sent,
+) -> Vec<OutboxIntent> {
+    inner.mail.consumed(&turn.messages);
+    inner.turns.note_execution(&sent.instance);
+    hand_on_activities(inner, &mut sent);
+    let own = hand_on_messages(inner, &mut sent);
+    let intents = std::mem::take(&mut sent.outgoing.intents);
+
+    let added = segments
         .iter()
-        .map(|item| (item.visible_at, item.execution_id))
-        .collect();
-    let workers = outgoing
-        .workers
-        .into_iter()
-        .zip(workers)
-        .filter_map(|(document, &index)| {
-            Some(Stored {
-                id: document.key().to_id().ok()?,
-                etag: outcome?.etag(index)?.clone(),
-                document,
-                timestamp: origin.now,
-            })
+        .map(|segment| segment.event_data.len())
+        .sum();
+    let past = if result.execution_id > turn.instance.document.current_execution_id {
+        let read_at = turn.past.as_ref().ok().and_then(|past| past.read_at);
+        Ok(Past {
+            read_at,
+            ..Past::default()
         })
-        .collect();
-    Committed {
-        workers,
-        own,
-        instance_id: origin.instance_id.to_owned(),
-        intents: outgoing.intents,
-        now: origin.now,
+    } else {
+        std::mem::replace(&mut turn.past, Ok(Past::default()))
+    };
+    let past = past.map(|past| past.extended(&result.history_delta, added));
+    let id = turn.instance.id.clone();
+    let instance = sent.stored(id, sent.instance.clone(), sent.instance_operation);
+    let kv = std::mem::take(&mut turn.kv);
+    let kv = sent
+        .outcome
+        .as_ref()
+        .and_then(|outcome| sent.kv.applied(kv, outcome));
+    let known = match (instance, past, kv) {
+        (Some(instance), Ok(past), Some(kv)) => Some(Remembered { instance, past, kv }),
+        _ => None,
+    };
+    match (sent.next, known) {
+        (Some(next), Some(known)) => {
+            inner.turns.end(turn);
+            next.begin(inner, turn, known, own);
+        }
+        (Some(next), None) => {
+            inner.finish_turn(turn);
+            next.lost_sight(inner, turn);
+        }
+        (None, known) => {
+            if let Some(known) = known.filter(|known| known.instance.document.has_more()) {
+                inner.memory.put(known);
+            }
+            inner.finish_turn(turn);
+        }
+    }
+    intents
+}
+
+/// Gives new activities to waiting workers: those that were created for them as theirs, the others as hints.
+fn hand_on_activities(inner: &Inner, sent: &mut Sent) {
+    let workers = std::mem::take(&mut sent.outgoing.workers);
+    for (document, &operation) in workers.into_iter().zip(&sent.placed.workers) {
+        let locked = document.lock_token.is_some().then(|| document.clone());
+        let id = document.key().to_id().ok();
+        let stored = id.and_then(|id| sent.stored(id, document, operation));
+        match (stored, locked) {
+            (Some(item), Some(_)) => inner.hand_over(item),
+            (Some(item), None) => inner.hint_free(item, Duration::ZERO),
+            (None, Some(item)) => work::lost_sight(inner, item),
+            (None, None) => inner.activities.quicken(),
+        }
     }
 }
 
-/// Wakes who waits for what was committed, removes what was cancelled, delivers what goes elsewhere.
+/// Notes the turn's messages to its own instance. Returns those that are due.
+fn hand_on_messages(inner: &Inner, sent: &mut Sent) -> Vec<Message> {
+    let now = sent.instance.updated_at;
+    let own = std::mem::take(&mut sent.outgoing.own);
+    let mut due = Vec::new();
+    for (document, &operation) in own.into_iter().zip(&sent.placed.own) {
+        let after = document.visible_at.since(now);
+        let (instance_id, execution_id) = (document.instance_id.clone(), document.execution_id);
+        let stored = document
+            .key()
+            .to_id()
+            .ok()
+            .and_then(|id| sent.stored(id, document, operation));
+        match stored.map(|stored| Message::parse(stored, Instant::now())) {
+            Some(Ok(message)) if after.is_zero() => due.push(message),
+            Some(Ok(message)) => inner.expect_message(message, after),
+            _ => inner.hint_unknown(&instance_id, execution_id, after),
+        }
+    }
+    if sent.next.is_none() {
+        for message in std::mem::take(&mut due) {
+            inner.expect_message(message, Duration::ZERO);
+        }
+    }
+    due
+}
+
+/// Removes what was cancelled, delivers what goes elsewhere.
 ///
 /// None of it can fail the turn any more: what is not done here is done by a poll, by the reconciler, or proves
 /// superfluous.
 async fn after_commit(
     inner: &Inner,
     cancelled: &[ScheduledActivityIdentifier],
-    committed: Committed,
+    intents: Vec<OutboxIntent>,
 ) {
-    for worker in committed.workers {
-        inner.hint_worker(worker, std::time::Duration::ZERO);
-    }
-    for (visible_at, execution_id) in committed.own {
-        let after = visible_at.since(committed.now);
-        inner.hint_instance(&committed.instance_id, execution_id, after);
-    }
-    let deliveries = outbox::deliver_all(inner, committed.intents);
+    let deliveries = outbox::deliver_all(inner, intents);
     let cancellations = cancel(inner, cancelled);
     futures::join!(deliveries, cancellations);
 }

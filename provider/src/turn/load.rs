@@ -1,13 +1,18 @@
 //! Everything a turn needs, in one query of the instance's partition.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_model::{Batch, Filter, Query, Stored};
 use duroxide::providers::{OrchestrationItem, ProviderError, WorkItem};
 use duroxide::{Event, EventKind};
+use tokio::time::Instant;
 
 use super::candidate::InstanceCandidate;
+use super::mail::{Message, in_order};
+use super::memory::{Past, Remembered};
+use super::table::Turn;
 use crate::documents::{
     Durable, HistorySegment, Instance, KeyValue, KeyValueDelta, OrchestratorItem,
 };
@@ -17,9 +22,6 @@ use crate::kv::KvState;
 use crate::provider::Inner;
 
 const FETCH: &str = "fetch_orchestration_item";
-
-/// Most messages of one turn. Each is deleted by the commit, which has room for 100 operations in all.
-const MAX_MESSAGES: usize = 64;
 
 /// How often a history that lacks committed documents is read again before it is called damaged.
 const STALE_READS: u32 = 5;
@@ -31,30 +33,62 @@ pub(crate) struct Loaded {
     pub(crate) instance_id: String,
     pub(crate) instance: Option<Stored<Instance>>,
     /// Due messages, oldest first.
-    pub(crate) messages: Vec<Stored<OrchestratorItem>>,
-    pub(crate) work_items: Vec<WorkItem>,
+    pub(crate) messages: Vec<Message>,
     pub(crate) kv: KvState,
-    segments: Vec<HistorySegment>,
-    /// The execution that `segments` belongs to.
-    execution_id: u64,
+    history: History,
+}
+
+#[derive(Debug)]
+enum History {
+    /// Read from the partition, perhaps of another execution, perhaps not all of it.
+    Read {
+        execution_id: u64,
+        segments: Vec<HistorySegment>,
+        at: Instant,
+    },
+    /// Known from the commits of this process. Holds if the lock is won on the remembered version.
+    Remembered(Past),
 }
 
 impl Loaded {
+    /// What is remembered of an instance, with messages that are known to wait for it.
+    pub(crate) fn remembered(remembered: &Remembered, messages: Vec<Message>) -> Self {
+        let instance = &remembered.instance;
+        Self {
+            instance_id: instance.document.instance_id.clone(),
+            instance: Some(instance.clone()),
+            messages,
+            kv: remembered.kv.clone(),
+            history: History::Remembered(remembered.past.clone()),
+        }
+    }
+
+    /// An instance that does not exist yet, as far as is known, and the messages that start it.
+    pub(crate) fn unborn(instance_id: &str, messages: Vec<Message>) -> Self {
+        Self {
+            instance_id: instance_id.to_owned(),
+            instance: None,
+            messages,
+            kv: KvState::default(),
+            history: History::Remembered(Past::default()),
+        }
+    }
+
     /// Whether it is known which orchestration the messages are for.
     pub(crate) fn has_context(&self) -> bool {
         self.instance
             .as_ref()
             .is_some_and(|stored| stored.document.is_created())
-            || !self.segments.is_empty()
-            || self.work_items.iter().any(is_start)
+            || self.has_history()
+            || starts(&self.messages)
     }
 
     /// Whether nothing but queued events waits, which do not keep until an orchestration starts
     /// (provider guide, "Work Queues").
     pub(crate) fn only_queue_messages(&self) -> bool {
-        self.work_items
+        self.messages
             .iter()
-            .all(|item| matches!(item, WorkItem::QueueMessage { .. }))
+            .all(|message| matches!(message.item, WorkItem::QueueMessage { .. }))
     }
 
     fn current_execution(&self) -> u64 {
@@ -65,7 +99,17 @@ impl Loaded {
 
     /// How many history documents the load found.
     pub(crate) fn history_documents(&self) -> u64 {
-        self.segments.len() as u64
+        match &self.history {
+            History::Read { segments, .. } => segments.len() as u64,
+            History::Remembered(_) => 0,
+        }
+    }
+
+    fn has_history(&self) -> bool {
+        match &self.history {
+            History::Read { segments, .. } => !segments.is_empty(),
+            History::Remembered(past) => !past.events.is_empty(),
+        }
     }
 
     fn lacks_history(&self) -> bool {
@@ -73,15 +117,46 @@ impl Loaded {
             .instance
             .as_ref()
             .and_then(|stored| stored.document.history_documents);
-        committed.is_some_and(|committed| self.history_documents() < committed)
+        matches!(self.history, History::Read { .. })
+            && committed.is_some_and(|committed| self.history_documents() < committed)
+    }
+
+    /// The history, now that the lock is won.
+    pub(super) fn past(&self) -> Result<Past, String> {
+        let (execution_id, segments, read_at) = match &self.history {
+            History::Remembered(past) => return Ok(past.clone()),
+            History::Read {
+                execution_id,
+                segments,
+                at,
+            } => (execution_id, segments, *at),
+        };
+        if self.lacks_history() {
+            return Err(format!(
+                "execution {execution_id} has only {} of its history documents",
+                segments.len()
+            ));
+        }
+        let events = history::unpack(segments).map_err(|error| error.to_string())?;
+        Ok(Past {
+            events: Arc::new(events),
+            bytes: segments
+                .iter()
+                .map(|segment| segment.event_data.len())
+                .sum(),
+            read_at: Some(read_at),
+        })
     }
 }
 
-fn is_start(item: &WorkItem) -> bool {
-    matches!(
-        item,
-        WorkItem::StartOrchestration { .. } | WorkItem::ContinueAsNew { .. }
-    )
+/// Whether these messages start an orchestration.
+pub(crate) fn starts(messages: &[Message]) -> bool {
+    messages.iter().any(|message| {
+        matches!(
+            message.item,
+            WorkItem::StartOrchestration { .. } | WorkItem::ContinueAsNew { .. }
+        )
+    })
 }
 
 /// Reads the partition of a candidate.
@@ -97,8 +172,9 @@ pub(crate) async fn load(
     let known = inner.turns.newest_execution(&candidate.instance_id);
     let execution_id = known.or(candidate.execution_id).unwrap_or(1);
     loop {
+        let asked_at = Instant::now();
         let (rows, pages) = read(inner, &candidate.instance_id, execution_id).await?;
-        let loaded = sort_out(&candidate.instance_id, execution_id, rows)?;
+        let loaded = sort_out(&candidate.instance_id, execution_id, rows, asked_at)?;
         if pages <= 1 || is_unchanged(inner, &loaded).await? {
             return Ok(loaded);
         }
@@ -143,16 +219,16 @@ fn sort_out(
     instance_id: &str,
     execution_id: u64,
     rows: Vec<Stored<Durable>>,
+    asked_at: Instant,
 ) -> Result<Loaded, ProviderError> {
     let mut loaded = Loaded {
         instance_id: instance_id.to_owned(),
         instance: None,
         messages: Vec::new(),
-        work_items: Vec::new(),
         kv: KvState::default(),
-        segments: Vec::new(),
-        execution_id,
+        history: History::Remembered(Past::default()),
     };
+    let mut segments = Vec::new();
     for row in rows {
         let Stored {
             id,
@@ -172,10 +248,15 @@ fn sort_out(
         }
         match document {
             Durable::Instance(instance) => loaded.instance = Some(stored!(instance)),
-            Durable::OrchestratorItem(item) => loaded.messages.push(stored!(item)),
+            Durable::OrchestratorItem(item) => {
+                let message = Message::parse(stored!(item), asked_at).map_err(|error| {
+                    unreadable(FETCH, format!("a message of `{instance_id}`: {error}"))
+                })?;
+                loaded.messages.push(message);
+            }
             Durable::KeyValue(value) => loaded.kv.store.push(stored!(value)),
             Durable::KeyValueDelta(delta) => loaded.kv.delta.push(stored!(delta)),
-            Durable::History(segment) => loaded.segments.push(segment),
+            Durable::History(segment) => segments.push(segment),
             Durable::Execution(_)
             | Durable::WorkerItem(_)
             | Durable::OutboxIntent(_)
@@ -183,18 +264,13 @@ fn sort_out(
             | Durable::Session(_) => {}
         }
     }
-    loaded.messages.sort_by(|a, b| {
-        let key =
-            |item: &Stored<OrchestratorItem>| (item.document.visible_at, item.document.enqueued_at);
-        key(a).cmp(&key(b)).then_with(|| a.id.cmp(&b.id))
-    });
-    loaded.messages.truncate(MAX_MESSAGES);
-    for message in &loaded.messages {
-        let item = serde_json::from_str(&message.document.work_item)
-            .map_err(|error| unreadable(FETCH, format!("message `{}`: {error}", message.id)))?;
-        loaded.work_items.push(item);
-    }
-    loaded.segments.sort_by_key(|segment| segment.event_id);
+    in_order(&mut loaded.messages);
+    segments.sort_by_key(|segment: &HistorySegment| segment.event_id);
+    loaded.history = History::Read {
+        execution_id,
+        segments,
+        at: asked_at,
+    };
     Ok(loaded)
 }
 
@@ -203,9 +279,14 @@ pub(crate) async fn complete(
     inner: &Inner,
     mut loaded: Loaded,
 ) -> Result<Option<Loaded>, ProviderError> {
-    if loaded.current_execution() != loaded.execution_id {
-        loaded.execution_id = loaded.current_execution();
-        loaded.segments = segments(inner, &loaded).await?;
+    let History::Read {
+        execution_id, at, ..
+    } = loaded.history
+    else {
+        return Ok(Some(loaded));
+    };
+    if loaded.current_execution() != execution_id {
+        loaded.history = segments(inner, &loaded, at).await?;
     }
     for _ in 0..STALE_READS {
         if !loaded.lacks_history() {
@@ -216,19 +297,21 @@ pub(crate) async fn complete(
         if !is_unchanged(inner, &loaded).await? {
             return Ok(None);
         }
-        loaded.segments = segments(inner, &loaded).await?;
+        loaded.history = segments(inner, &loaded, at).await?;
     }
     Ok(Some(loaded))
 }
 
-async fn segments(inner: &Inner, loaded: &Loaded) -> Result<Vec<HistorySegment>, ProviderError> {
-    history::read_segments(
-        &inner.container,
-        FETCH,
-        &loaded.instance_id,
-        loaded.execution_id,
-    )
-    .await
+async fn segments(inner: &Inner, loaded: &Loaded, at: Instant) -> Result<History, ProviderError> {
+    let execution_id = loaded.current_execution();
+    let instance_id = &loaded.instance_id;
+    let segments =
+        history::read_segments(&inner.container, FETCH, instance_id, execution_id).await?;
+    Ok(History::Read {
+        execution_id,
+        segments,
+        at,
+    })
 }
 
 /// Deletes queued events that came before their orchestration.
@@ -241,7 +324,7 @@ pub(crate) async fn drop_orphans(inner: &Inner, loaded: &Loaded) -> Result<(), P
     let mut batch = Batch::<Durable>::new(&*loaded.instance_id);
     for message in &loaded.messages {
         batch
-            .delete_stored(message)
+            .delete_stored(&message.stored)
             .map_err(|error| unreadable(FETCH, error))?;
     }
     match inner.container.execute(&batch).await {
@@ -253,45 +336,39 @@ pub(crate) async fn drop_orphans(inner: &Inner, loaded: &Loaded) -> Result<(), P
 }
 
 /// What the runtime gets to see.
-pub(crate) fn item(instance: &Instance, loaded: &Loaded) -> OrchestrationItem {
-    let (history, history_error) = match unpack(loaded) {
-        Ok(events) => (events, None),
+pub(super) fn item(turn: &Turn) -> OrchestrationItem {
+    let (history, history_error) = match &turn.past {
+        Ok(past) => (Vec::clone(&past.events), None),
         // The lock is held, so this is no error of the fetch: the runtime counts the attempt and in the end fails
         // the orchestration (provider guide, "History Deserialization Contract").
-        Err(reason) => (Vec::new(), Some(reason)),
+        Err(reason) => (Vec::new(), Some(reason.clone())),
     };
-    let (name, version) = identity(instance, &history, &loaded.work_items);
+    let instance = &turn.instance.document;
+    let (name, version) = identity(instance, &history, &turn.messages);
     OrchestrationItem {
-        instance: loaded.instance_id.clone(),
+        instance: instance.instance_id.clone(),
         orchestration_name: name,
         execution_id: instance.current_execution_id,
         version: version.unwrap_or_else(|| "unknown".to_owned()),
         history,
-        messages: loaded.work_items.clone(),
+        messages: turn
+            .messages
+            .iter()
+            .map(|message| message.item.clone())
+            .collect(),
         kv_snapshot: if history_error.is_some() {
             HashMap::new()
         } else {
-            loaded.kv.snapshot()
+            turn.kv.snapshot()
         },
         history_error,
     }
 }
 
-fn unpack(loaded: &Loaded) -> Result<Vec<Event>, String> {
-    if loaded.lacks_history() {
-        return Err(format!(
-            "execution {} has only {} of its history documents",
-            loaded.execution_id,
-            loaded.history_documents()
-        ));
-    }
-    history::unpack(&loaded.segments).map_err(|error| error.to_string())
-}
-
 fn identity(
     instance: &Instance,
     history: &[Event],
-    messages: &[WorkItem],
+    messages: &[Message],
 ) -> (String, Option<String>) {
     if instance.is_created() {
         return (
@@ -314,7 +391,7 @@ fn identity(
             orchestration,
             version,
             ..
-        } = message
+        } = &message.item
         {
             return (orchestration.clone(), version.clone());
         }

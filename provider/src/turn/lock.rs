@@ -1,10 +1,9 @@
 //! The lock of an instance: one conditional write, which also records the attempt.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cdb_client::Error;
-use cdb_model::{Batch, DocumentKey, ETag, Patch, Stored};
+use cdb_model::{Batch, DocumentKey, ETag, ItemId, Patch, Stored, Timestamp};
 use duroxide::providers::ProviderError;
 
 use super::load::Loaded;
@@ -15,36 +14,52 @@ use crate::provider::Inner;
 
 const FETCH: &str = "fetch_orchestration_item";
 
-/// A lock that was won.
-#[derive(Debug)]
-pub(super) struct Locked {
-    pub(super) token: String,
-    pub(super) instance: Stored<Instance>,
-    /// The highest count among the turn's messages.
-    pub(super) attempt_count: u32,
+/// The instance as it is while somebody works on these messages.
+pub(super) fn locked<'a>(
+    mut instance: Instance,
+    token: &str,
+    (now, until): (Timestamp, Timestamp),
+    messages: impl IntoIterator<Item = (&'a ItemId, &'a OrchestratorItem)>,
+) -> Instance {
+    instance.lock_token = Some(token.to_owned());
+    instance.locked_until = Some(until);
+    instance.updated_at = now;
+    for (id, message) in messages {
+        *instance
+            .attempts
+            .entry(id.as_str().to_owned())
+            .or_insert(message.attempt_count) += 1;
+    }
+    instance
+}
+
+/// What changes in an instance that exists when it is locked.
+pub(super) fn lock_patch(locked: &Instance) -> Patch<Instance> {
+    Patch::<Instance>::new()
+        .set(Instance::LOCK_TOKEN, locked.lock_token.clone())
+        .set(Instance::LOCKED_UNTIL, locked.locked_until)
+        .set(Instance::UPDATED_AT, locked.updated_at)
+        .set(Instance::ATTEMPTS, locked.attempts.clone())
 }
 
 /// Locks the instance as it was loaded. `None` when somebody was faster.
 pub(super) async fn lock(
     inner: &Inner,
     loaded: &Loaded,
-    instance_id: &str,
+    token: &str,
     timeout: Duration,
-) -> Result<Option<Locked>, ProviderError> {
-    let token = uuid::Uuid::new_v4().to_string();
+) -> Result<Option<Stored<Instance>>, ProviderError> {
     let now = inner.container.now();
-    let mut instance = match &loaded.instance {
+    let instance = match &loaded.instance {
         Some(stored) => stored.document.clone(),
         None => Instance {
             history_documents: Some(loaded.history_documents()),
-            ..Instance::pending(instance_id, now)
+            ..Instance::pending(&loaded.instance_id, now)
         },
     };
-    instance.lock_token = Some(token.clone());
-    instance.locked_until = Some(now + timeout);
-    instance.updated_at = now;
-    let attempt_count = count_attempts(&mut instance.attempts, &loaded.messages);
-
+    let messages = loaded.messages.iter();
+    let messages = messages.map(|message| (message.id(), &message.stored.document));
+    let instance = locked(instance, token, (now, now + timeout), messages);
     let written = match &loaded.instance {
         None => inner
             .container
@@ -55,21 +70,16 @@ pub(super) async fn lock(
     };
     let etag = match written {
         Ok(etag) => etag,
-        Err(error) => settle(inner, instance_id, &token, error).await?,
+        Err(error) => settle(inner, &loaded.instance_id, token, error).await?,
     };
-    let Some(etag) = etag else { return Ok(None) };
-    let id = InstanceKey::new(instance_id)
+    let id = InstanceKey::new(&*loaded.instance_id)
         .to_id()
         .map_err(|error| unreadable(FETCH, error))?;
-    Ok(Some(Locked {
-        token,
-        instance: Stored {
-            id,
-            document: instance,
-            etag,
-            timestamp: now,
-        },
-        attempt_count,
+    Ok(etag.map(|etag| Stored {
+        id,
+        document: instance,
+        etag,
+        timestamp: now,
     }))
 }
 
@@ -82,14 +92,9 @@ async fn relock(
     let key = InstanceKey::new(&*locked.instance_id);
     let id = key.to_id().map_err(|error| unreadable(FETCH, error))?;
     if stored.id == id {
-        let patch = Patch::<Instance>::new()
-            .set(Instance::LOCK_TOKEN, locked.lock_token.clone())
-            .set(Instance::LOCKED_UNTIL, locked.locked_until)
-            .set(Instance::UPDATED_AT, locked.updated_at)
-            .set(Instance::ATTEMPTS, locked.attempts.clone());
         return Ok(inner
             .container
-            .patch_if_match(&key, &patch, &stored.etag)
+            .patch_if_match(&key, &lock_patch(locked), &stored.etag)
             .await
             .map(|written| Some(written.etag)));
     }
@@ -124,20 +129,4 @@ async fn settle(
         return Ok(None);
     }
     Err(provider_error(FETCH, &error))
-}
-
-/// Counts this fetch for every message and returns the highest count.
-fn count_attempts(
-    attempts: &mut BTreeMap<String, u32>,
-    messages: &[Stored<OrchestratorItem>],
-) -> u32 {
-    let mut highest = 0;
-    for message in messages {
-        let count = attempts
-            .entry(message.id.as_str().to_owned())
-            .or_insert(message.document.attempt_count);
-        *count += 1;
-        highest = highest.max(*count);
-    }
-    highest
 }

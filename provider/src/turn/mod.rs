@@ -4,17 +4,26 @@
 //! before is a hint; everything kept in memory is checked by the ETag when it is acted on.
 
 mod abandon;
+mod ahead;
 mod candidate;
+mod claim;
 mod commit;
 mod load;
 mod lock;
+mod mail;
+mod memory;
+mod next;
 mod outgoing;
 mod renew;
 mod resolve;
 mod table;
 
 pub(crate) use abandon::abandon;
+pub(crate) use ahead::{Ahead, enqueued, give_back_unwanted};
 pub(crate) use candidate::{InstanceCandidate, fetch};
+pub(crate) use claim::Wish;
 pub(crate) use commit::{TurnResult, commit};
+pub(crate) use mail::{Mail, Message};
+pub(crate) use memory::Memory;
 pub(crate) use renew::renew;
 pub(crate) use table::{Turn, TurnTable};

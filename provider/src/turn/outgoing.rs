@@ -171,24 +171,24 @@ impl Outgoing {
         self
     }
 
-    /// Adds everything to the commit. The indexes are those of the worker items, in order.
-    pub(super) fn add_to(
-        &self,
-        batch: &mut Batch<Durable>,
-    ) -> Result<Vec<OperationIndex>, BatchError> {
-        let workers = self
-            .workers
-            .iter()
-            .map(|item| batch.create(item))
-            .collect::<Result<_, _>>()?;
-        for item in &self.own {
-            batch.create(item)?;
-        }
+    /// Adds everything to the commit.
+    pub(super) fn add_to(&self, batch: &mut Batch<Durable>) -> Result<Placed, BatchError> {
+        let workers = self.workers.iter().map(|item| batch.create(item));
+        let workers = workers.collect::<Result<_, _>>()?;
+        let own = self.own.iter().map(|item| batch.create(item));
+        let own = own.collect::<Result<_, _>>()?;
         for intent in &self.intents {
             batch.create(intent)?;
         }
-        Ok(workers)
+        Ok(Placed { workers, own })
     }
+}
+
+/// Where in the commit the items of the own partition are, in their order.
+#[derive(Debug)]
+pub(super) struct Placed {
+    pub(super) workers: Vec<OperationIndex>,
+    pub(super) own: Vec<OperationIndex>,
 }
 
 /// When a message is due: a timer's says so itself.

@@ -3,11 +3,18 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use std::time::Duration;
+
 use cdb_model::{ETag, Stored, Timestamp};
+use duroxide::Event;
 use duroxide::providers::ProviderError;
 use tokio::sync::Mutex as AsyncMutex;
+use tokio::time::Instant;
 
-use crate::documents::{Instance, OrchestratorItem};
+use super::claim::Wish;
+use super::mail::Message;
+use super::memory::Past;
+use crate::documents::Instance;
 use crate::error::lock_lost;
 use crate::kv::KvState;
 
@@ -19,8 +26,12 @@ pub(crate) struct Turn {
     pub(crate) claim: u64,
     /// The instance as locked: its ETag is the one that the commit is conditional on.
     pub(crate) instance: Stored<Instance>,
-    pub(crate) messages: Vec<Stored<OrchestratorItem>>,
+    pub(crate) messages: Vec<Message>,
     pub(crate) kv: KvState,
+    /// The history of the newest execution, or why it cannot be read.
+    pub(crate) past: Result<Past, String>,
+    /// Fetched by a dispatcher that waits for work: a runtime, not somebody who looks once.
+    pub(crate) patient: bool,
     /// Committed, abandoned or lost. A second call with the same token waited for the first one and comes too late.
     pub(crate) ended: bool,
 }
@@ -29,6 +40,13 @@ impl Turn {
     /// Whether the lock still holds at `now`.
     pub(crate) fn holds(&self, now: Timestamp) -> bool {
         !self.ended && self.instance.document.is_locked(now)
+    }
+
+    /// The highest count of fetches among the messages. One that came after the lock was taken counts once.
+    pub(crate) fn attempt_count(&self) -> u32 {
+        let attempts = &self.instance.document.attempts;
+        let count = |message: &Message| attempts.get(message.id().as_str()).copied().unwrap_or(1);
+        self.messages.iter().map(count).max().unwrap_or(1)
     }
 
     /// A write of ours succeeded and gave the instance this version.
@@ -55,6 +73,10 @@ struct State {
     avoided: HashMap<String, Avoided>,
     /// The newest execution of instances that have more than one, as last seen.
     executions: HashMap<String, u64>,
+    /// Turns whose lock was won ahead of the dispatcher that will ask for them, by instance.
+    ahead: HashMap<String, (Turn, Instant)>,
+    /// The lock time that dispatchers of this process ask for.
+    lock_timeout: Option<Duration>,
 }
 
 #[derive(Debug)]
@@ -72,12 +94,16 @@ struct Busy {
     claim: u64,
     /// The lock is won; before, the claim is a try.
     locked: bool,
-    /// Somebody asked for the instance meanwhile.
-    wanted: bool,
+    /// What somebody wants who asked for the instance meanwhile.
+    wish: Wish,
 }
 
 /// How many newest executions are remembered before all are forgotten.
 const MAX_EXECUTIONS: usize = 65_536;
+
+/// How many candidates may be ready per dispatcher for another one to be locked ahead: enough that no dispatcher waits
+/// for a lock, few enough that what is locked is worked on within a fraction of the lock time.
+const AHEAD_PER_DISPATCHER: usize = 4;
 
 /// How many avoided instances are remembered before the outdated ones are dropped.
 const AVOIDED_BEFORE_SWEEP: usize = 1024;
@@ -95,6 +121,7 @@ impl TurnTable {
         instance_id: &str,
         (now, until): (Timestamp, Timestamp),
         claim: u64,
+        wish: Wish,
         supports: impl Fn(u64) -> bool,
     ) -> bool {
         let mut state = self.state();
@@ -107,29 +134,29 @@ impl TurnTable {
         if let Some(busy) = state.busy.get_mut(instance_id)
             && busy.until > now
         {
-            busy.wanted = true;
+            busy.wish = busy.wish.max(wish);
             return false;
         }
         let busy = Busy {
             until,
             claim,
             locked: false,
-            wanted: false,
+            wish: Wish::None,
         };
         state.busy.insert(instance_id.to_owned(), busy);
         true
     }
 
-    /// Gives a claim back. Returns whether somebody asked for the instance meanwhile.
-    pub(crate) fn release(&self, instance_id: &str, claim: u64) -> bool {
+    /// Gives a claim back. Returns what somebody wants who asked for the instance meanwhile.
+    pub(crate) fn release(&self, instance_id: &str, claim: u64) -> Wish {
         let mut state = self.state();
         match state.busy.get(instance_id) {
             Some(busy) if busy.claim == claim => {
-                let wanted = busy.wanted;
+                let wish = busy.wish;
                 state.busy.remove(instance_id);
-                wanted
+                wish
             }
-            _ => false,
+            _ => Wish::None,
         }
     }
 
@@ -183,6 +210,23 @@ impl TurnTable {
             .insert(instance.instance_id.clone(), instance.current_execution_id);
     }
 
+    /// The history that a turn of this instance has begun with, in this process.
+    pub(crate) fn history(&self, instance_id: &str) -> Option<Arc<Vec<Event>>> {
+        let of = |turn: &Turn| {
+            let past = turn.past.as_ref().ok();
+            past.filter(|_| turn.instance.document.instance_id == instance_id)
+                .map(|past| past.events.clone())
+                .filter(|events| !events.is_empty())
+        };
+        let state = self.state();
+        let ahead = state.ahead.get(instance_id);
+        let begun = || {
+            let mut turns = state.turns.values();
+            turns.find_map(|turn| turn.try_lock().ok().and_then(|turn| of(&turn)))
+        };
+        ahead.and_then(|(turn, _)| of(turn)).or_else(begun)
+    }
+
     /// Registers a turn whose lock was won.
     pub(crate) fn insert(&self, turn: Turn) {
         let token = turn.token.clone();
@@ -190,6 +234,49 @@ impl TurnTable {
         self.state()
             .turns
             .insert(token, Arc::new(AsyncMutex::new(turn)));
+    }
+
+    /// Notes the lock time that a waiting dispatcher asked for: locks taken ahead of it last as long.
+    pub(crate) fn note_lock_timeout(&self, lock_timeout: Duration) {
+        self.state().lock_timeout = Some(lock_timeout);
+    }
+
+    /// How long a lock taken ahead lasts; nothing when the turn would have to wait: when `ready` candidates are enough
+    /// for the `waiting` dispatchers and those at work here.
+    pub(super) fn room_ahead(&self, ready: usize, waiting: usize) -> Option<Duration> {
+        let state = self.state();
+        // A turn that is being worked on at this very moment can be locked; then it belongs to a dispatcher anyway.
+        let at_work = state.turns.values();
+        let at_work = at_work.filter(|turn| turn.try_lock().map_or(true, |turn| turn.patient));
+        let dispatchers = waiting + at_work.count();
+        let room = ready < AHEAD_PER_DISPATCHER * dispatchers;
+        state.lock_timeout.filter(|_| room)
+    }
+
+    /// Keeps a turn whose lock was won until a dispatcher asks for it.
+    pub(super) fn keep_ahead(&self, turn: Turn) {
+        let until = turn.instance.document.locked_until.unwrap_or_default();
+        let instance_id = turn.instance.document.instance_id.clone();
+        self.extend(&instance_id, turn.claim, until);
+        self.state()
+            .ahead
+            .insert(instance_id, (turn, Instant::now()));
+    }
+
+    /// The turn that was locked ahead for an instance.
+    pub(super) fn take_ahead(&self, instance_id: &str) -> Option<Turn> {
+        let taken = self.state().ahead.remove(instance_id);
+        taken.map(|(turn, _)| turn)
+    }
+
+    /// Takes out the turns that nobody has asked for within `patience`.
+    pub(super) fn take_unwanted(&self, patience: Duration) -> Vec<Turn> {
+        let mut state = self.state();
+        let now = Instant::now();
+        let unwanted = state
+            .ahead
+            .extract_if(|_, (_, since)| now.duration_since(*since) > patience);
+        unwanted.map(|(_, (turn, _))| turn).collect()
     }
 
     /// The turn of a lock token, for `operation`.
@@ -203,6 +290,12 @@ impl TurnTable {
     ) -> Result<SharedTurn, ProviderError> {
         let held = self.state().turns.get(token).cloned();
         held.ok_or_else(|| lock_lost(operation, "this process holds no such lock"))
+    }
+
+    /// The turn is over; whoever calls with its token later comes too late. Its claim is not given back.
+    pub(crate) fn end(&self, turn: &mut Turn) {
+        turn.ended = true;
+        self.remove(&turn.token);
     }
 
     /// The turn is over, whatever its end.

@@ -3,6 +3,9 @@
 //! A candidate is a hint and nothing more. Whoever takes one must still win its lock in the store, and a candidate
 //! that is lost (a dropped future, a crash) is found again by a poll. So nothing here is durable, and nothing outside
 //! may depend on a candidate being handed out exactly once.
+//!
+//! One poll at a time serves all dispatchers. It runs in the background, also while there is enough to do, so that work
+//! of other processes does not wait until ours is done.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::future::Future;
@@ -41,6 +44,8 @@ struct State<C: Candidate> {
     sequence: u64,
     pace: Pace,
     polling: bool,
+    /// How many fetches with patience are here.
+    waiting: usize,
 }
 
 impl<C: Candidate> Lobby<C> {
@@ -53,6 +58,7 @@ impl<C: Candidate> Lobby<C> {
                 sequence: 0,
                 pace: Pace::new(min_poll, max_poll),
                 polling: false,
+                waiting: 0,
             }),
             arrived: Notify::new(),
         }
@@ -65,11 +71,12 @@ impl<C: Candidate> Lobby<C> {
 
     /// This process knows of something to do `after` a delay. What is far away is not kept: a poll will find it.
     pub(crate) fn hint(&self, candidate: C, after: Duration) {
-        if after > FARTHEST_HINT {
+        if !is_near(after) {
             return;
         }
         {
             let mut state = self.state();
+            state.pace.busy(Instant::now());
             if after.is_zero() {
                 state.push(candidate);
             } else {
@@ -81,20 +88,59 @@ impl<C: Candidate> Lobby<C> {
         self.arrived.notify_one();
     }
 
+    /// Like [`Lobby::hint`] at once, before all others: what was taken for somebody here should not lie.
+    pub(crate) fn hint_first(&self, candidate: C) {
+        {
+            let mut state = self.state();
+            state.pace.busy(Instant::now());
+            if state.queued.insert(candidate.key()) {
+                state.ready.push_front(candidate);
+            }
+        }
+        self.arrived.notify_one();
+    }
+
     /// Something may have come that this process does not know in detail: polls soon.
     pub(crate) fn quicken(&self) {
         self.state().pace.quicken(Instant::now());
         self.arrived.notify_one();
     }
 
+    /// How many candidates are ready, and how many dispatchers wait for one.
+    pub(crate) fn ready_and_waiting(&self) -> (usize, usize) {
+        let state = self.state();
+        (state.ready.len(), state.waiting)
+    }
+
+    /// Takes the first candidate that is `wanted`, if there is one.
+    pub(crate) fn take(&self, wanted: impl Fn(&C) -> bool) -> Option<C> {
+        self.state().take(&wanted)
+    }
+
     /// Starts one fetch that may wait for `patience`; zero means to look once.
     pub(crate) fn wait(&self, patience: Duration) -> Waiter<'_, C> {
+        let patient = !patience.is_zero();
+        self.state().waiting += usize::from(patient);
         Waiter {
             lobby: self,
             deadline: Instant::now() + patience,
-            must_poll: patience.is_zero(),
+            patient,
+            must_poll: !patient,
         }
     }
+
+    /// The right to poll, for whoever was asked to.
+    pub(crate) fn polling(&self) -> Polling<'_, C> {
+        Polling {
+            lobby: self,
+            found: false,
+        }
+    }
+}
+
+/// Whether something that is due after this time is kept until then.
+pub(crate) fn is_near(after: Duration) -> bool {
+    after <= FARTHEST_HINT
 }
 
 impl<C: Candidate> State<C> {
@@ -134,6 +180,7 @@ enum Step<C> {
 pub(crate) struct Waiter<'a, C: Candidate> {
     lobby: &'a Lobby<C>,
     deadline: Instant,
+    patient: bool,
     /// A fetch without patience polls once whatever the pace says: its caller wants to know now.
     must_poll: bool,
 }
@@ -141,7 +188,8 @@ pub(crate) struct Waiter<'a, C: Candidate> {
 impl<C: Candidate> Waiter<'_, C> {
     /// The next candidate that is `wanted`, or `None` when patience has ended.
     ///
-    /// `poll` asks the store; of all waiters, one polls at a time and all share what it finds.
+    /// `poll` asks the store for a fetch without patience. `start_poll` is called when a poll is due for all: it sees to
+    /// it that somebody does [`Lobby::polling`] in the background.
     ///
     /// # Errors
     /// Those of `poll`.
@@ -149,11 +197,16 @@ impl<C: Candidate> Waiter<'_, C> {
         &mut self,
         wanted: impl Fn(&C) -> bool,
         mut poll: impl FnMut() -> F,
+        start_poll: impl Fn(),
     ) -> Result<Option<C>, E> {
         loop {
             // Registered before looking, so that an arrival in between is not missed.
             let arrival = self.lobby.arrived.notified();
-            match self.step(&wanted) {
+            let (step, poll_is_due) = self.step(&wanted);
+            if poll_is_due {
+                start_poll();
+            }
+            match step {
                 Step::Take(candidate) => return Ok(Some(candidate)),
                 Step::GiveUp => return Ok(None),
                 Step::Sleep(until) => {
@@ -162,26 +215,31 @@ impl<C: Candidate> Waiter<'_, C> {
                 }
                 Step::Poll => {
                     self.must_poll = false;
-                    let mut turn = PollTurn::of(self.lobby);
-                    turn.finish(poll().await?);
+                    let found = poll().await?;
+                    self.lobby.polling().finish(found);
                 }
             }
         }
     }
 
-    fn step(&self, wanted: &impl Fn(&C) -> bool) -> Step<C> {
+    /// What to do, and whether to start a poll beside it.
+    fn step(&self, wanted: &impl Fn(&C) -> bool) -> (Step<C>, bool) {
         let now = Instant::now();
         let mut state = self.lobby.state();
         state.ripen(now);
+        let poll_is_due = self.patient && !state.polling && state.pace.next() <= now;
+        state.polling |= poll_is_due;
+        (self.step_in(&mut state, now, wanted), poll_is_due)
+    }
+
+    fn step_in(&self, state: &mut State<C>, now: Instant, wanted: &impl Fn(&C) -> bool) -> Step<C> {
         if let Some(candidate) = state.take(wanted) {
             if !state.ready.is_empty() {
                 self.lobby.arrived.notify_one();
             }
             return Step::Take(candidate);
         }
-        let poll_due = !state.polling && state.pace.next() <= now && now < self.deadline;
-        if self.must_poll || poll_due {
-            state.polling = true;
+        if self.must_poll {
             return Step::Poll;
         }
         if now >= self.deadline {
@@ -198,21 +256,27 @@ impl<C: Candidate> Waiter<'_, C> {
     }
 }
 
+impl<C: Candidate> Drop for Waiter<'_, C> {
+    fn drop(&mut self) {
+        self.lobby.state().waiting -= usize::from(self.patient);
+        // A wake-up that came for this waiter belongs to another one now.
+        self.lobby.arrived.notify_one();
+    }
+}
+
 /// The right to poll, given back however the poll ends.
-struct PollTurn<'a, C: Candidate> {
+pub(crate) struct Polling<'a, C: Candidate> {
     lobby: &'a Lobby<C>,
     found: bool,
 }
 
-impl<'a, C: Candidate> PollTurn<'a, C> {
-    fn of(lobby: &'a Lobby<C>) -> Self {
-        Self {
-            lobby,
-            found: false,
-        }
+impl<C: Candidate> Polling<'_, C> {
+    /// The time between this poll and the one before.
+    pub(crate) fn interval(&self) -> Duration {
+        self.lobby.state().pace.interval()
     }
 
-    fn finish(&mut self, candidates: Vec<C>) {
+    pub(crate) fn finish(mut self, candidates: Vec<C>) {
         self.found = !candidates.is_empty();
         let mut state = self.lobby.state();
         for candidate in candidates {
@@ -221,22 +285,22 @@ impl<'a, C: Candidate> PollTurn<'a, C> {
     }
 }
 
-impl<C: Candidate> Drop for PollTurn<'_, C> {
+impl<C: Candidate> Drop for Polling<'_, C> {
     fn drop(&mut self) {
         {
             let mut state = self.lobby.state();
             state.polling = false;
             state.pace.polled(self.found, Instant::now());
         }
-        // The others waited for this poll: some take what it found, one polls next.
+        // The others waited for this poll: some take what it found, one starts the next.
         self.lobby.arrived.notify_waiters();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::convert::Infallible;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
 
@@ -255,8 +319,27 @@ mod tests {
         Lobby::new(Duration::from_millis(10), Duration::from_millis(80))
     }
 
-    async fn nothing() -> Result<Vec<Number>, Infallible> {
-        Ok(Vec::new())
+    /// Polls find nothing. Returns what the waiter got and how often it polled.
+    async fn next(
+        waiter: &mut Waiter<'_, Number>,
+        wanted: impl Fn(&Number) -> bool,
+    ) -> (Option<Number>, u32) {
+        let polls = Cell::new(0);
+        let count = || polls.set(polls.get() + 1);
+        let lobby = waiter.lobby;
+        let next = waiter.next(
+            wanted,
+            || {
+                count();
+                async { Ok::<_, Infallible>(Vec::new()) }
+            },
+            || {
+                count();
+                lobby.polling().finish(Vec::new());
+            },
+        );
+        let Ok(next) = next.await;
+        (next, polls.get())
     }
 
     #[tokio::test(start_paused = true)]
@@ -265,8 +348,8 @@ mod tests {
         lobby.hint(Number(1), Duration::ZERO);
         lobby.hint(Number(1), Duration::ZERO);
         let mut waiter = lobby.wait(Duration::from_millis(5));
-        assert_eq!(waiter.next(|_| true, nothing).await, Ok(Some(Number(1))));
-        assert_eq!(waiter.next(|_| true, nothing).await, Ok(None));
+        assert_eq!(next(&mut waiter, |_| true).await.0, Some(Number(1)));
+        assert_eq!(next(&mut waiter, |_| true).await.0, None);
     }
 
     #[tokio::test(start_paused = true)]
@@ -275,7 +358,7 @@ mod tests {
         let start = Instant::now();
         lobby.hint(Number(7), Duration::from_millis(500));
         let mut waiter = lobby.wait(Duration::from_secs(2));
-        assert_eq!(waiter.next(|_| true, nothing).await, Ok(Some(Number(7))));
+        assert_eq!(next(&mut waiter, |_| true).await.0, Some(Number(7)));
         let elapsed = start.elapsed();
         assert!(elapsed >= Duration::from_millis(500) && elapsed < Duration::from_millis(510));
     }
@@ -283,43 +366,35 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn without_patience_there_is_exactly_one_poll() {
         let lobby = lobby();
-        let count = AtomicUsize::new(0);
         for _ in 0..2 {
             let mut waiter = lobby.wait(Duration::ZERO);
-            let found = waiter
-                .next(
-                    |_| true,
-                    || {
-                        count.fetch_add(1, Ordering::Relaxed);
-                        nothing()
-                    },
-                )
-                .await;
-            assert_eq!(found, Ok(None));
+            assert_eq!(next(&mut waiter, |_| true).await, (None, 1));
         }
-        assert_eq!(count.load(Ordering::Relaxed), 2);
     }
 
     #[tokio::test(start_paused = true)]
     async fn waiting_long_for_nothing_polls_seldom() {
         let lobby = lobby();
-        let count = AtomicUsize::new(0);
         let mut waiter = lobby.wait(Duration::from_secs(8));
-        let found = waiter
-            .next(
-                |_| true,
-                || {
-                    count.fetch_add(1, Ordering::Relaxed);
-                    nothing()
-                },
-            )
-            .await;
-        assert_eq!(found, Ok(None));
+        let (found, polls) = next(&mut waiter, |_| true).await;
+        assert_eq!(found, None);
         // 20, 40, 80, 80, … ms: about one poll per 80 ms.
-        assert!(
-            (95..=105).contains(&count.load(Ordering::Relaxed)),
-            "{count:?}"
-        );
+        assert!((95..=105).contains(&polls), "{polls}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn polls_go_on_while_there_is_enough_to_do() {
+        let lobby = lobby();
+        let mut waiter = lobby.wait(Duration::from_secs(8));
+        let mut polled = 0;
+        for number in 0..100 {
+            lobby.hint(Number(number), Duration::ZERO);
+            tokio::time::advance(Duration::from_millis(10)).await;
+            let (found, polls) = next(&mut waiter, |_| true).await;
+            assert_eq!(found, Some(Number(number)));
+            polled += polls;
+        }
+        assert!((10..=20).contains(&polled), "{polled}");
     }
 
     #[tokio::test(start_paused = true)]
@@ -327,8 +402,20 @@ mod tests {
         let lobby = lobby();
         lobby.hint(Number(1), Duration::ZERO);
         let mut picky = lobby.wait(Duration::ZERO);
-        assert_eq!(picky.next(|n| n.0 > 1, nothing).await, Ok(None));
+        assert_eq!(next(&mut picky, |n| n.0 > 1).await.0, None);
         let mut other = lobby.wait(Duration::ZERO);
-        assert_eq!(other.next(|_| true, nothing).await, Ok(Some(Number(1))));
+        assert_eq!(next(&mut other, |_| true).await.0, Some(Number(1)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_those_who_wait_are_counted() {
+        let lobby = lobby();
+        let first = lobby.wait(Duration::from_secs(1));
+        let _looks_once = lobby.wait(Duration::ZERO);
+        let _second = lobby.wait(Duration::from_secs(1));
+        assert_eq!(lobby.ready_and_waiting(), (0, 2));
+        lobby.hint(Number(1), Duration::ZERO);
+        drop(first);
+        assert_eq!(lobby.ready_and_waiting(), (1, 1));
     }
 }

@@ -2,6 +2,8 @@
 
 mod lobby;
 mod pace;
+mod watch;
 
-pub(crate) use lobby::{Candidate, Lobby};
+pub(crate) use lobby::{Candidate, Lobby, is_near};
 pub(crate) use pace::Pace;
+pub(crate) use watch::Watch;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use cdb_model::{Batch, Patch};
 use duroxide::providers::ProviderError;
 
+use super::LOST;
 use crate::documents::{Durable, WorkerItem};
 use crate::error::{lock_lost, provider_error, unreadable};
 use crate::provider::Inner;
@@ -48,14 +49,13 @@ pub(crate) async fn abandon(
                 let mut stored = lock.item.clone();
                 stored.document = item;
                 stored.etag = etag.clone();
-                inner.hint_worker(stored, delay);
+                inner.hint_free(stored, delay);
             }
             Ok(())
         }
-        Err(error) if error.is_not_found() || error.is_precondition_failed() => Err(lock_lost(
-            ABANDON,
-            "the activity was cancelled, or another worker took it",
-        )),
+        Err(error) if error.is_not_found() || error.is_precondition_failed() => {
+            Err(lock_lost(ABANDON, LOST))
+        }
         // Applied or not, the lock ends by itself.
         Err(error) => Err(provider_error(ABANDON, &error)),
     }

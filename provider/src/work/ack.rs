@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use cdb_model::{Batch, BatchError, Timestamp};
+use cdb_client::{BatchOutcome, Error};
+use cdb_model::{Batch, BatchError, OperationIndex, Timestamp};
 use duroxide::providers::{ProviderError, WorkItem};
 
+use super::LOST;
+use super::ahead::Following;
 use super::fetch::read;
 use super::table::WorkLock;
 use crate::documents::{
@@ -13,6 +16,7 @@ use crate::documents::{
 use crate::error::{lock_lost, provider_error, unreadable};
 use crate::outbox;
 use crate::provider::Inner;
+use crate::turn::{Ahead, enqueued};
 
 const ACK: &str = "ack_work_item";
 
@@ -41,22 +45,23 @@ pub(crate) async fn ack(
         inner.work.remove(&mut lock);
         return Err(lock_lost(ACK, "it has expired"));
     }
-    let completion = sort(&lock, completion.as_ref(), now)?;
-    let result = send(inner, &mut lock, &completion).await;
+    let sorted = sort(&lock, completion.as_ref(), now)?;
+    let result = send(inner, &mut lock, &sorted).await;
     match &result {
-        Err(error) if error.is_retryable() => return result,
+        Err(error) if error.is_retryable() => return result.map(|_| ()),
         _ => inner.work.remove(&mut lock),
     }
-    result?;
+    let sent = result?;
     let touched = inner
         .sessions
         .touch(&inner.container, &lock.item.document, now);
-    match completion {
-        Completion::None => {}
-        Completion::Own(item) => {
-            inner.hint_instance(&item.instance_id, item.execution_id, Duration::ZERO);
+    match (sorted, completion) {
+        (Completion::Own(document), Some(item)) => sent.hand_on(inner, Some((*document, item))),
+        (Completion::Other(intent), _) => {
+            sent.hand_on(inner, None);
+            outbox::deliver_all(inner, vec![*intent]).await;
         }
-        Completion::Other(intent) => outbox::deliver_all(inner, vec![*intent]).await,
+        _ => sent.hand_on(inner, None),
     }
     touched.await;
     Ok(())
@@ -93,47 +98,149 @@ fn sort(
 }
 
 /// Sends the batch until it is known to be committed or the lock is known to be lost.
-async fn send(
-    inner: &Inner,
+async fn send<'a>(
+    inner: &'a Inner,
     lock: &mut WorkLock,
     completion: &Completion,
-) -> Result<(), ProviderError> {
-    for _ in 0..MAX_SENDS {
-        let batch = end(lock, completion).map_err(|error| unreadable(ACK, error))?;
-        let Err(error) = inner.container.execute(&batch).await else {
-            return Ok(());
+) -> Result<Sent<'a>, ProviderError> {
+    let mut sent = Sent::new(inner, lock, completion);
+    let mut sends = 0;
+    while sends < MAX_SENDS {
+        let batch = sent
+            .batch(lock, completion)
+            .map_err(|error| unreadable(ACK, error))?;
+        let error = match inner.container.execute(&batch).await {
+            Ok(outcome) => {
+                sent.outcome = Some(outcome);
+                return Ok(sent);
+            }
+            Err(error) => error,
         };
+        // What was to be locked on the way is not worth a failure.
+        if sent.drops_what_failed(inner, &error) {
+            continue;
+        }
+        sends += 1;
         if !error.is_ambiguous() {
+            sent.give_up(inner);
             return Err(if error.is_not_found() || error.is_precondition_failed() {
-                lock_lost(ACK, "the activity was cancelled, or another worker took it")
+                lock_lost(ACK, LOST)
             } else {
                 provider_error(ACK, &error)
             });
         }
-        match read(inner, ACK, &lock.item).await? {
+        match read(inner, ACK, &lock.item.document).await? {
             Some(stored) if stored.document.lock_token.as_deref() == Some(&lock.token) => {
                 lock.item.etag = stored.etag;
             }
-            Some(_) => return Err(lock_lost(ACK, "another worker took the activity")),
+            Some(_) => {
+                sent.give_up(inner);
+                return Err(lock_lost(ACK, "another worker took the activity"));
+            }
             // The item went with our batch. Had it been cancelled instead, its completion would be of no use to anyone.
-            None => return Ok(()),
+            None => return Ok(sent),
         }
     }
+    sent.give_up(inner);
     Err(ProviderError::retryable(ACK, "the service did not answer"))
 }
 
-fn end(lock: &WorkLock, completion: &Completion) -> Result<Batch<Durable>, BatchError> {
-    let mut batch = Batch::new(&*lock.item.document.instance_id);
-    // First, so that a lost lock shows up as this operation's 404 or 412.
-    batch.delete_stored(&lock.item)?;
-    match completion {
-        Completion::None => {}
-        Completion::Own(item) => {
-            batch.create(&**item)?;
-        }
-        Completion::Other(intent) => {
-            batch.create(&**intent)?;
+/// The end of an activity as it is sent: with the locks of what comes next.
+struct Sent<'a> {
+    /// The turn of the instance that waits for the completion.
+    turn: Option<Ahead<'a>>,
+    /// The worker's next activity.
+    following: Option<Following>,
+    /// Where in the batch the completion is.
+    completion: Option<OperationIndex>,
+    /// Nothing when the answer was lost.
+    outcome: Option<BatchOutcome<Durable>>,
+}
+
+impl<'a> Sent<'a> {
+    fn new(inner: &'a Inner, lock: &WorkLock, completion: &Completion) -> Self {
+        let turn = match completion {
+            Completion::Own(message) => Ahead::of_remembered(inner, &message.instance_id),
+            _ => None,
+        };
+        Self {
+            turn,
+            following: Following::of(inner, lock, inner.container.now()),
+            completion: None,
+            outcome: None,
         }
     }
-    Ok(batch)
+
+    fn batch(
+        &mut self,
+        lock: &WorkLock,
+        completion: &Completion,
+    ) -> Result<Batch<Durable>, BatchError> {
+        let mut batch = Batch::new(&*lock.item.document.instance_id);
+        // First, so that a lost lock shows up as this operation's 404 or 412.
+        batch.delete_stored(&lock.item)?;
+        match completion {
+            Completion::None => {}
+            Completion::Own(message) => {
+                self.completion = Some(batch.create(&**message)?);
+                if let Some(turn) = &mut self.turn {
+                    turn.add_to(&mut batch, message)?;
+                }
+            }
+            Completion::Other(intent) => {
+                batch.create(&**intent)?;
+            }
+        }
+        if let Some(following) = &mut self.following {
+            following.add_to(&mut batch)?;
+        }
+        Ok(batch)
+    }
+
+    fn drops_what_failed(&mut self, inner: &Inner, error: &Error) -> bool {
+        if error.is_ambiguous() {
+            return false;
+        }
+        if let Some(turn) = self.turn.take_if(|turn| turn.failed(error)) {
+            turn.give_up();
+            return true;
+        }
+        if let Some(following) = self.following.take_if(|following| following.failed(error)) {
+            following.give_up(inner);
+            return true;
+        }
+        false
+    }
+
+    fn give_up(self, inner: &Inner) {
+        if let Some(turn) = self.turn {
+            turn.give_up();
+        }
+        if let Some(following) = self.following {
+            following.give_up(inner);
+        }
+    }
+
+    /// The batch took place: wakes who waits for what it left.
+    fn hand_on(self, inner: &Inner, completion: Option<(OrchestratorItem, WorkItem)>) {
+        let outcome = self.outcome.as_ref();
+        match (self.following, outcome) {
+            (Some(following), Some(outcome)) => following.won(inner, outcome),
+            (Some(following), None) => following.lost_sight(inner),
+            (None, _) => {}
+        }
+        let Some((document, item)) = completion else {
+            return;
+        };
+        let (instance_id, execution_id) = (document.instance_id.clone(), document.execution_id);
+        let message = outcome
+            .zip(self.completion)
+            .and_then(|(outcome, operation)| enqueued(outcome, operation, document, item));
+        match (self.turn, message.zip(outcome)) {
+            (Some(turn), Some((message, outcome))) => turn.won(outcome, message),
+            (Some(turn), None) => turn.lost_sight(),
+            (None, Some((message, _))) => inner.expect_message(message, Duration::ZERO),
+            (None, None) => inner.hint_unknown(&instance_id, execution_id, Duration::ZERO),
+        }
+    }
 }

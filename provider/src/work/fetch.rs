@@ -1,12 +1,15 @@
 //! From a hint to a locked activity.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::Error;
-use cdb_model::{Batch, ETag, Filter, ItemId, Patch, Query, Stored};
+use cdb_model::{Batch, ETag, Filter, ItemId, Query, Stored};
 use duroxide::providers::{ProviderError, SessionFetchConfig, TagFilter, WorkItem};
+use tokio::time::Instant;
 
-use super::table::WorkLock;
+use super::ahead::{lock_patch, locked};
+use super::table::{Ask, WorkLock};
 use crate::documents::{Durable, WorkerItem, WorkerItemKey};
 use crate::error::{provider_error, unreadable};
 use crate::provider::Inner;
@@ -17,14 +20,31 @@ const FETCH: &str = "fetch_work_item";
 
 /// An activity that may be free, as it was last seen.
 #[derive(Clone, Debug)]
-pub(crate) struct WorkerCandidate(pub(crate) Stored<WorkerItem>);
+pub(crate) struct WorkerCandidate {
+    pub(crate) item: Stored<WorkerItem>,
+    /// Since when it is locked for whichever worker of this process takes it.
+    pub(crate) handed_at: Option<Instant>,
+}
 
 impl Candidate for WorkerCandidate {
     type Key = (String, ItemId);
 
     fn key(&self) -> Self::Key {
-        (self.0.document.instance_id.clone(), self.0.id.clone())
+        (self.item.document.instance_id.clone(), self.item.id.clone())
     }
+}
+
+/// What a fetch gives to the runtime: the activity, its lock token, the attempt.
+type Fetched = (WorkItem, String, u32);
+
+/// What one worker asks for.
+#[derive(Clone)]
+struct Asked<'a> {
+    lock_timeout: Duration,
+    session: Option<&'a SessionFetchConfig>,
+    tags: &'a TagFilter,
+    /// It waits for work: a runtime's worker, not somebody who looks once.
+    patient: Option<Arc<Ask>>,
 }
 
 /// Implements `Provider::fetch_work_item`.
@@ -34,45 +54,123 @@ pub(crate) async fn fetch(
     patience: Duration,
     session: Option<&SessionFetchConfig>,
     tags: &TagFilter,
-) -> Result<Option<(WorkItem, String, u32)>, ProviderError> {
+) -> Result<Option<Fetched>, ProviderError> {
     if matches!(tags, TagFilter::None) {
         return Ok(None);
     }
+    let ask = || {
+        Arc::new(Ask {
+            lock_timeout,
+            tags: tags.clone(),
+        })
+    };
+    let asked = Asked {
+        lock_timeout,
+        session,
+        tags,
+        patient: (!patience.is_zero()).then(ask),
+    };
+    if let Some(ask) = &asked.patient {
+        inner.work.note_ask(ask.clone());
+    }
     let wanted = |candidate: &WorkerCandidate| {
-        let item = &candidate.0.document;
+        let item = &candidate.item.document;
         tags.matches(item.tag.as_deref())
             && inner
                 .sessions
                 .may_fetch(item, session, inner.container.now())
     };
     let mut waiter = inner.activities.wait(patience);
-    while let Some(candidate) = waiter.next(wanted, || poll(inner, session, tags)).await? {
-        let now = inner.container.now();
-        if !candidate.0.document.is_free(now) {
-            continue;
-        }
-        let Some(claim) = Claim::try_new(inner, &candidate.0, lock_timeout) else {
-            continue;
-        };
-        if let Some(fetched) = attempt(inner, &candidate.0, session, lock_timeout).await? {
-            claim.keep();
+    while let Some(candidate) = waiter
+        .next(
+            wanted,
+            || poll(inner, session.is_some(), tags),
+            || poll_in_background(inner, &asked),
+        )
+        .await?
+    {
+        if let Some(fetched) = take(inner, candidate, &asked).await? {
             return Ok(Some(fetched));
         }
     }
     Ok(None)
 }
 
+/// Begins an activity that is locked for a worker of this process, or locks one that is free.
+async fn take(
+    inner: &Inner,
+    candidate: WorkerCandidate,
+    asked: &Asked<'_>,
+) -> Result<Option<Fetched>, ProviderError> {
+    let now = inner.container.now();
+    let mut item = candidate.item;
+    if candidate.handed_at.is_some() {
+        let fresh = item.document.locked_until > Some(now + asked.lock_timeout / 4 * 3);
+        if fresh {
+            return begin(inner, item, asked).map(Some);
+        }
+        // It is ours but has lain for too long: locked anew, and the attempt counted once.
+        item.document.attempt_count = item.document.attempt_count.saturating_sub(1);
+    } else if !item.document.is_free(now) {
+        return Ok(None);
+    }
+    let Some(claim) = Claim::try_new(inner, &item, asked.lock_timeout) else {
+        return Ok(None);
+    };
+    let fetched = attempt(inner, &item, asked).await?;
+    if fetched.is_some() {
+        claim.keep();
+    }
+    Ok(fetched)
+}
+
+/// Hands a locked activity to its worker.
+fn begin(
+    inner: &Inner,
+    item: Stored<WorkerItem>,
+    asked: &Asked<'_>,
+) -> Result<Fetched, ProviderError> {
+    let work_item = serde_json::from_str(&item.document.work_item)
+        .map_err(|error| unreadable(FETCH, format!("activity `{}`: {error}", item.id)))?;
+    let token = item.document.lock_token.clone().unwrap_or_default();
+    let fetched = (work_item, token.clone(), item.document.attempt_count);
+    inner.work.insert(WorkLock {
+        token,
+        item,
+        ask: asked.patient.clone(),
+        ended: false,
+    });
+    Ok(fetched)
+}
+
+/// A poll that no worker waits for: all of them see what it finds, and those at work are not kept.
+fn poll_in_background(inner: &Inner, asked: &Asked<'_>) {
+    let (sessions, tags) = (asked.session.is_some(), asked.tags.clone());
+    inner.spawn(|inner| async move {
+        let polling = inner.activities.polling();
+        let poll = poll(&inner, sessions, &tags);
+        match inner
+            .watch
+            .unless_quiet(&inner, polling.interval(), poll)
+            .await
+        {
+            Ok(found) => polling.finish(found),
+            Err(error) => tracing::warn!(%error, "the worker queue cannot be polled"),
+        }
+    });
+}
+
 /// Asks every physical partition for its first free activities that this worker may run.
 async fn poll(
     inner: &Inner,
-    session: Option<&SessionFetchConfig>,
+    sessions: bool,
     tags: &TagFilter,
 ) -> Result<Vec<WorkerCandidate>, ProviderError> {
     let mut free = WorkerItem::VISIBLE_AT.le(inner.container.now());
     if let Some(tags) = tagged(tags) {
         free = free & tags;
     }
-    if session.is_none() {
+    if !sessions {
         free = free
             & absent(
                 WorkerItem::SESSION_ID.is_null(),
@@ -93,7 +191,11 @@ async fn poll(
         .all()
         .await
         .map_err(|error| provider_error(FETCH, &error))?;
-    Ok(items.into_iter().map(WorkerCandidate).collect())
+    let candidate = |item| WorkerCandidate {
+        item,
+        handed_at: None,
+    };
+    Ok(items.into_iter().map(candidate).collect())
 }
 
 /// Which tags to ask for; nothing when any will do.
@@ -119,10 +221,9 @@ fn absent(is_null: Filter<WorkerItem>, is_defined: Filter<WorkerItem>) -> Filter
 async fn attempt(
     inner: &Inner,
     seen: &Stored<WorkerItem>,
-    session: Option<&SessionFetchConfig>,
-    lock_timeout: Duration,
-) -> Result<Option<(WorkItem, String, u32)>, ProviderError> {
-    let claim = match session.filter(|_| seen.document.session_id.is_some()) {
+    asked: &Asked<'_>,
+) -> Result<Option<Fetched>, ProviderError> {
+    let claim = match asked.session.filter(|_| seen.document.session_id.is_some()) {
         None => None,
         Some(config) => {
             let now = inner.container.now();
@@ -136,37 +237,23 @@ async fn attempt(
             }
         }
     };
-    let work_item = serde_json::from_str(&seen.document.work_item)
-        .map_err(|error| unreadable(FETCH, format!("activity `{}`: {error}", seen.id)))?;
-
     let now = inner.container.now();
-    let mut item = seen.document.clone();
-    let token = uuid::Uuid::new_v4().to_string();
-    item.lock_token = Some(token.clone());
-    item.locked_until = Some(now + lock_timeout);
-    item.visible_at = now + lock_timeout;
-    item.attempt_count += 1;
-    let attempt_count = item.attempt_count;
-
+    let item = locked(seen.document.clone(), now, asked.lock_timeout);
     let etag = match write(inner, seen, &item, claim.as_ref()).await? {
         Ok(etag) => etag,
-        Err(error) => settle(inner, seen, &token, error).await?,
+        Err(error) => settle(inner, seen, item.lock_token.as_deref(), error).await?,
     };
     let Some(etag) = etag else { return Ok(None) };
     if let Some(claim) = &claim {
         inner.sessions.claimed(claim);
     }
-    inner.work.insert(WorkLock {
-        token: token.clone(),
-        item: Stored {
-            id: seen.id.clone(),
-            document: item,
-            etag,
-            timestamp: now,
-        },
-        ended: false,
-    });
-    Ok(Some((work_item, token, attempt_count)))
+    let item = Stored {
+        id: seen.id.clone(),
+        document: item,
+        etag,
+        timestamp: now,
+    };
+    begin(inner, item, asked).map(Some)
 }
 
 /// One conditional write: of the item, or of the item together with its session.
@@ -176,14 +263,9 @@ async fn write(
     locked: &WorkerItem,
     session: Option<&SessionClaim>,
 ) -> Result<Result<Option<ETag>, Error>, ProviderError> {
-    let patch = Patch::<WorkerItem>::new()
-        .set(WorkerItem::LOCK_TOKEN, locked.lock_token.clone())
-        .set(WorkerItem::LOCKED_UNTIL, locked.locked_until)
-        .set(WorkerItem::VISIBLE_AT, locked.visible_at)
-        .set(WorkerItem::ATTEMPT_COUNT, locked.attempt_count);
     let mut batch = Batch::<Durable>::new(&*locked.instance_id);
-    let locked = batch
-        .patch_stored(seen, &patch)
+    let operation = batch
+        .patch_stored(seen, &lock_patch(locked))
         .map_err(|error| unreadable(FETCH, error))?;
     if let Some(session) = session {
         session
@@ -194,20 +276,20 @@ async fn write(
         .container
         .execute(&batch)
         .await
-        .map(|outcome| outcome.etag(locked).cloned()))
+        .map(|outcome| outcome.etag(operation).cloned()))
 }
 
 /// What a failed lock means: `Some` when it took place all the same, `None` when somebody else was faster.
 async fn settle(
     inner: &Inner,
     seen: &Stored<WorkerItem>,
-    token: &str,
+    token: Option<&str>,
     error: Error,
 ) -> Result<Option<ETag>, ProviderError> {
     if error.is_ambiguous() {
-        let found = read(inner, FETCH, seen).await?;
+        let found = read(inner, FETCH, &seen.document).await?;
         return Ok(found
-            .filter(|stored| stored.document.lock_token.as_deref() == Some(token))
+            .filter(|stored| stored.document.lock_token.as_deref() == token)
             .map(|stored| stored.etag));
     }
     if error.is_conflict() || error.is_precondition_failed() || error.is_not_found() {
@@ -220,9 +302,8 @@ async fn settle(
 pub(super) async fn read(
     inner: &Inner,
     operation: &'static str,
-    item: &Stored<WorkerItem>,
+    item: &WorkerItem,
 ) -> Result<Option<Stored<WorkerItem>>, ProviderError> {
-    let item = &item.document;
     let key = WorkerItemKey::new(&*item.instance_id, item.execution_id, item.activity_id);
     inner
         .container

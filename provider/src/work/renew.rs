@@ -5,6 +5,7 @@ use std::time::Duration;
 use cdb_model::{Batch, Patch};
 use duroxide::providers::ProviderError;
 
+use super::LOST;
 use super::fetch::read;
 use crate::documents::{Durable, WorkerItem};
 use crate::error::{lock_lost, provider_error, unreadable};
@@ -47,23 +48,19 @@ pub(crate) async fn renew(
                 .await;
             Ok(())
         }
-        Err(error) if error.is_ambiguous() => match read(inner, RENEW, &lock.item).await? {
-            // Ours, renewed or not: the caller renews again well before the lock ends.
-            Some(stored) if stored.document.lock_token.as_deref() == Some(token) => {
-                lock.advance(stored.document, stored.etag);
-                Ok(())
+        Err(error) if error.is_ambiguous() => {
+            match read(inner, RENEW, &lock.item.document).await? {
+                // Ours, renewed or not: the caller renews again well before the lock ends.
+                Some(stored) if stored.document.lock_token.as_deref() == Some(token) => {
+                    lock.advance(stored.document, stored.etag);
+                    Ok(())
+                }
+                _ => Err(lock_lost(RENEW, LOST)),
             }
-            _ => Err(lock_lost(
-                RENEW,
-                "the activity was cancelled, or another worker took it",
-            )),
-        },
+        }
         Err(error) if error.is_not_found() || error.is_precondition_failed() => {
             inner.work.remove(&mut lock);
-            Err(lock_lost(
-                RENEW,
-                "the activity was cancelled, or another worker took it",
-            ))
+            Err(lock_lost(RENEW, LOST))
         }
         Err(error) => Err(provider_error(RENEW, &error)),
     }

@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use cdb_model::{ETag, ItemId, Stored, Timestamp};
-use duroxide::providers::ProviderError;
+use duroxide::providers::{ProviderError, TagFilter};
 use tokio::sync::Mutex as AsyncMutex;
+use tokio::time::Instant;
 
 use crate::documents::WorkerItem;
 use crate::error::lock_lost;
@@ -16,8 +18,24 @@ pub(crate) struct WorkLock {
     pub(crate) token: String,
     /// The item as locked: its ETag is the one that renewal and end are conditional on.
     pub(crate) item: Stored<WorkerItem>,
+    /// What the worker asks for that runs it; nothing for somebody who looks once.
+    pub(crate) ask: Option<Arc<Ask>>,
     /// Ended, abandoned or lost. A second call with the same token waited for the first one and comes too late.
     pub(crate) ended: bool,
+}
+
+/// What a worker that waits for activities asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    pub(crate) lock_timeout: Duration,
+    pub(crate) tags: TagFilter,
+}
+
+impl Ask {
+    /// Whether an activity can be locked for this worker without looking at anything else.
+    pub(super) fn may_lock(&self, item: &WorkerItem) -> bool {
+        item.session_id.is_none() && self.tags.matches(item.tag.as_deref())
+    }
 }
 
 impl WorkLock {
@@ -52,7 +70,13 @@ struct State {
     locks: HashMap<String, SharedLock>,
     /// Items that a dispatcher of this process is trying or running, and until when at the latest.
     busy: HashMap<(String, ItemId), Timestamp>,
+    last_ask: Option<Arc<Ask>>,
+    /// How many workers have fetched an activity of an instance and not yet read its history, and when last.
+    unread: HashMap<String, (usize, Instant)>,
 }
+
+/// A worker reads the history right after it has fetched an activity, or not at all.
+const READS_WITHIN: Duration = Duration::from_secs(1);
 
 impl WorkTable {
     fn state(&self) -> MutexGuard<'_, State> {
@@ -81,11 +105,45 @@ impl WorkTable {
         self.state().busy.remove(&key(item));
     }
 
+    /// Notes what a waiting worker asks for: activities locked ahead of it are locked for that.
+    pub(crate) fn note_ask(&self, ask: Arc<Ask>) {
+        self.state().last_ask = Some(ask);
+    }
+
+    /// What the workers of this process ask for.
+    pub(crate) fn last_ask(&self) -> Option<Arc<Ask>> {
+        self.state().last_ask.clone()
+    }
+
+    /// Whether a read of this history is a worker's before it runs an activity, rather than a client's who wants news.
+    /// True once per fetched activity.
+    pub(crate) fn take_unread(&self, instance_id: &str) -> bool {
+        let mut state = self.state();
+        let Some((count, since)) = state.unread.get_mut(instance_id) else {
+            return false;
+        };
+        let in_time = since.elapsed() < READS_WITHIN;
+        *count = if in_time { *count - 1 } else { 0 };
+        if *count == 0 {
+            state.unread.remove(instance_id);
+        }
+        in_time
+    }
+
     /// Registers a lock that was won.
     pub(crate) fn insert(&self, lock: WorkLock) {
         let mut state = self.state();
         let until = lock.item.document.locked_until.unwrap_or_default();
         state.busy.insert(key(&lock.item), until);
+        if lock.ask.is_some() {
+            let instance_id = lock.item.document.instance_id.clone();
+            let (count, since) = state
+                .unread
+                .entry(instance_id)
+                .or_insert((0, Instant::now()));
+            *count += 1;
+            *since = Instant::now();
+        }
         let token = lock.token.clone();
         state.locks.insert(token, Arc::new(AsyncMutex::new(lock)));
     }
@@ -123,6 +181,8 @@ impl WorkTable {
             .locks
             .retain(|_, lock| lock.try_lock().map_or(true, |lock| lock.holds(now)));
         state.busy.retain(|_, until| *until > now);
+        let in_time = |since: &Instant| since.elapsed() < READS_WITHIN;
+        state.unread.retain(|_, (_, since)| in_time(since));
     }
 }
 

@@ -1,0 +1,323 @@
+//! Locks taken ahead: together with the write that gives an instance something to do.
+//!
+//! Whoever enqueues a message for an instance that a dispatcher of this process will work on next can lock the instance
+//! in the same batch. The dispatcher then finds its turn ready, and the lock has cost neither a request nor a round
+//! trip. Nothing else changes: the lock is the same conditional write of the instance document, it ends by itself, and
+//! one that no dispatcher asks for is given back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cdb_client::BatchOutcome;
+use cdb_model::{
+    Batch, BatchError, Document, DocumentKey, OperationIndex, Patch, Stored, Timestamp,
+};
+use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem, WorkItem};
+use tokio::time::Instant;
+
+use super::candidate::{AVOID_UNFIT, supports};
+use super::claim::{Claim, Wish};
+use super::load;
+use super::lock::{lock_patch, locked};
+use super::mail::{MAX_MESSAGES, Message};
+use super::memory::{Past, Remembered};
+use super::table::Turn;
+use crate::documents::{Durable, Instance, InstanceKey, OrchestratorItem, OrchestratorItemKey};
+use crate::history;
+use crate::kv::KvState;
+use crate::provider::Inner;
+
+/// How long a turn that was locked ahead waits for a dispatcher before its lock is given back.
+const UNWANTED_AFTER: Duration = Duration::from_secs(1);
+
+/// A lock to be taken by a batch that somebody else writes.
+pub(crate) struct Ahead<'a> {
+    inner: &'a Inner,
+    claim: Claim<'a>,
+    token: String,
+    timeout: Duration,
+    /// Nothing for an instance that the batch is to create.
+    before: Option<Arc<Remembered>>,
+    /// Messages that are queued already.
+    known: Vec<Message>,
+    /// The instance as the batch leaves it, and where in the batch that is.
+    after: Option<(Instance, OperationIndex)>,
+}
+
+impl<'a> Ahead<'a> {
+    /// For an instance that this process remembers. `None` when it does not, or when no dispatcher here has use for it.
+    pub(crate) fn of_remembered(inner: &'a Inner, instance_id: &str) -> Option<Self> {
+        let timeout = room(inner)?;
+        let before = inner.memory.get(instance_id)?;
+        Self::claim(inner, instance_id, timeout, Some(before))
+    }
+
+    /// For an instance that the batch starts.
+    pub(crate) fn of_start(inner: &'a Inner, item: &WorkItem) -> Option<Self> {
+        let WorkItem::StartOrchestration { instance, .. } = item else {
+            return None;
+        };
+        let timeout = room(inner)?;
+        Self::claim(inner, instance, timeout, None)
+    }
+
+    fn claim(
+        inner: &'a Inner,
+        instance_id: &str,
+        timeout: Duration,
+        before: Option<Arc<Remembered>>,
+    ) -> Option<Self> {
+        let claim = Claim::try_new(inner, instance_id, timeout, None, Wish::None)?;
+        let read_at = before.as_ref().and_then(|before| before.past.read_at);
+        let mut known = inner.mail.due(instance_id, inner.container.now(), read_at);
+        known.truncate(MAX_MESSAGES - 1);
+        Some(Self {
+            inner,
+            claim,
+            token: uuid::Uuid::new_v4().to_string(),
+            timeout,
+            before,
+            known,
+            after: None,
+        })
+    }
+
+    /// Adds the lock to the batch that enqueues `message`.
+    pub(crate) fn add_to(
+        &mut self,
+        batch: &mut Batch<Durable>,
+        message: &OrchestratorItem,
+    ) -> Result<(), BatchError> {
+        let now = self.inner.container.now();
+        let key = InstanceKey::new(&*self.claim.instance_id);
+        let id = message.key().to_id().map_err(BatchError::Id)?;
+        let known = self.known.iter();
+        let known = known.map(|message| (message.id(), &message.stored.document));
+        let messages = known.chain([(&id, message)]);
+        let times = (now, now + self.timeout);
+        let instance = self.before.as_ref().map_or_else(
+            || Instance::pending(&self.claim.instance_id, now),
+            |before| before.instance.document.clone(),
+        );
+        let instance = locked(instance, &self.token, times, messages);
+        let operation = match &self.before {
+            Some(before) => {
+                batch.patch_if_match(&key, &lock_patch(&instance), &before.instance.etag)?
+            }
+            None => batch.create(&instance)?,
+        };
+        self.after = Some((instance, operation));
+        Ok(())
+    }
+
+    /// Whether it was the lock that made the batch fail: the instance is not as remembered.
+    pub(crate) fn failed(&self, error: &cdb_client::Error) -> bool {
+        let operation = self.after.as_ref().map(|(_, operation)| operation.get());
+        operation.is_some() && error.operation_index() == operation
+    }
+
+    /// The batch did not take place, or without this lock.
+    pub(crate) fn give_up(self) {
+        self.inner.memory.forget(&self.claim.instance_id);
+    }
+
+    /// The batch took place: the next dispatcher that asks gets the turn.
+    pub(crate) fn won(self, outcome: &BatchOutcome<Durable>, message: Message) {
+        let Some((instance, operation)) = self.after else {
+            return;
+        };
+        let inner = self.inner;
+        let instance_id = instance.instance_id.clone();
+        let (Some(etag), Ok(id)) = (
+            outcome.etag(operation),
+            InstanceKey::new(&*instance_id).to_id(),
+        ) else {
+            return;
+        };
+        let (past, kv) = match self.before {
+            Some(before) => {
+                inner.memory.forget(&instance_id);
+                let Remembered { past, kv, .. } = Arc::unwrap_or_clone(before);
+                (past, kv)
+            }
+            None => (Past::default(), KvState::default()),
+        };
+        let mut messages = self.known;
+        messages.push(message);
+        let claim = self.claim.number;
+        self.claim.keep();
+        let timestamp = instance.updated_at;
+        keep(
+            inner,
+            Turn {
+                token: self.token,
+                claim,
+                instance: Stored {
+                    id,
+                    document: instance,
+                    etag: etag.clone(),
+                    timestamp,
+                },
+                messages,
+                kv,
+                past: Ok(past),
+                patient: true,
+                ended: false,
+            },
+        );
+    }
+
+    /// The batch took place, perhaps, but nobody knows what it left: gives the lock back if it was taken.
+    pub(crate) fn lost_sight(self) {
+        let (instance_id, token) = (self.claim.instance_id.clone(), self.token);
+        self.inner.memory.forget(&instance_id);
+        self.inner.spawn(|inner| async move {
+            release_taken(&inner, &instance_id, &token).await;
+        });
+    }
+}
+
+/// How long a lock lasts that is taken now; nothing when no dispatcher here would begin its turn soon.
+pub(super) fn room(inner: &Inner) -> Option<Duration> {
+    let (ready, waiting) = inner.orchestrations.ready_and_waiting();
+    inner.turns.room_ahead(ready, waiting)
+}
+
+/// Keeps a turn for the next dispatcher, and wakes one.
+pub(super) fn keep(inner: &Inner, turn: Turn) {
+    let instance_id = turn.instance.document.instance_id.clone();
+    inner.turns.keep_ahead(turn);
+    inner.hint_known(&instance_id, Duration::ZERO);
+}
+
+/// Begins a turn that was locked ahead, if this dispatcher may and the lock still lasts for long enough.
+pub(super) async fn begin(
+    inner: &Inner,
+    mut turn: Turn,
+    filter: Option<&DispatcherCapabilityFilter>,
+    lock_timeout: Duration,
+) -> Option<(OrchestrationItem, String, u32)> {
+    let now = inner.container.now();
+    let pinned = turn.instance.document.pinned_duroxide_version_packed;
+    if pinned.is_some_and(|pinned| !supports(filter, pinned)) {
+        let instance_id = &turn.instance.document.instance_id;
+        let until = (now, now + AVOID_UNFIT);
+        inner.turns.avoid(instance_id, until, pinned);
+        give_back(inner, turn).await;
+        return None;
+    }
+    let fresh = turn.instance.document.locked_until > Some(now + lock_timeout / 4 * 3);
+    if !fresh && !renew(inner, &mut turn, now + lock_timeout).await {
+        let instance_id = &turn.instance.document.instance_id;
+        inner.release_instance(instance_id, turn.claim);
+        inner.hint_unknown(instance_id, None, Duration::ZERO);
+        return None;
+    }
+    merge_late(inner, &mut turn);
+    let begun = (load::item(&turn), turn.token.clone(), turn.attempt_count());
+    inner.turns.insert(turn);
+    Some(begun)
+}
+
+/// Gives a lock its full time again after its turn had to wait.
+async fn renew(inner: &Inner, turn: &mut Turn, until: Timestamp) -> bool {
+    let mut instance = turn.instance.document.clone();
+    instance.locked_until = Some(until);
+    let key = InstanceKey::new(&*instance.instance_id);
+    let patch = Patch::<Instance>::new().set(Instance::LOCKED_UNTIL, instance.locked_until);
+    let etag = &turn.instance.etag;
+    match inner.container.patch_if_match(&key, &patch, etag).await {
+        Ok(written) => {
+            inner.turns.extend(&instance.instance_id, turn.claim, until);
+            turn.advance(instance, written.etag);
+            true
+        }
+        // Lost, or nobody knows: a load will tell.
+        Err(_) => false,
+    }
+}
+
+/// Adds what has become known since the lock was taken.
+pub(super) fn merge_late(inner: &Inner, turn: &mut Turn) {
+    let Ok(past) = &turn.past else { return };
+    let instance_id = &turn.instance.document.instance_id;
+    for late in inner
+        .mail
+        .due(instance_id, inner.container.now(), past.read_at)
+    {
+        let is_new = |message: &Message| message.id() != late.id();
+        if turn.messages.len() < MAX_MESSAGES && turn.messages.iter().all(is_new) {
+            turn.messages.push(late);
+        }
+    }
+}
+
+/// Gives back the locks that no dispatcher has asked for.
+pub(crate) async fn give_back_unwanted(inner: &Inner) {
+    for turn in inner.turns.take_unwanted(UNWANTED_AFTER) {
+        give_back(inner, turn).await;
+    }
+}
+
+/// Unlocks the instance of a turn that nobody began, and lets anyone try it anew.
+async fn give_back(inner: &Inner, turn: Turn) {
+    let instance_id = turn.instance.document.instance_id.clone();
+    unlock(inner, &turn.instance, &turn.messages).await;
+    inner.release_instance(&instance_id, turn.claim);
+    inner.hint_unknown(&instance_id, None, Duration::ZERO);
+}
+
+/// Gives back a lock of which only the token is known, if it was taken.
+pub(super) async fn release_taken(inner: &Inner, instance_id: &str, token: &str) {
+    match history::read_instance(&inner.container, "release", instance_id).await {
+        Ok(Some(stored)) if stored.document.lock_token.as_deref() == Some(token) => {
+            unlock(inner, &stored, &[]).await;
+        }
+        Ok(_) => {}
+        Err(error) => tracing::debug!(%error, "a lock is left to end by itself"),
+    }
+    inner.hint_unknown(instance_id, None, Duration::ZERO);
+}
+
+/// Gives a lock back. Nobody has worked on the messages, so the attempt does not count.
+pub(super) async fn unlock(inner: &Inner, instance: &Stored<Instance>, messages: &[Message]) {
+    let mut attempts = instance.document.attempts.clone();
+    for message in messages {
+        if let Some(count) = attempts.get_mut(message.id().as_str()) {
+            *count = count.saturating_sub(1);
+        }
+    }
+    let patch = Patch::<Instance>::new()
+        .set(Instance::LOCK_TOKEN, None)
+        .set(Instance::LOCKED_UNTIL, None)
+        .set(Instance::ATTEMPTS, attempts);
+    let key = InstanceKey::new(&*instance.document.instance_id);
+    let written = inner
+        .container
+        .patch_if_match(&key, &patch, &instance.etag)
+        .await;
+    if let Err(error) = written {
+        tracing::debug!(%error, "a lock is left to end by itself");
+    }
+}
+
+/// A message that a batch of this process has just enqueued.
+pub(crate) fn enqueued(
+    outcome: &BatchOutcome<Durable>,
+    operation: OperationIndex,
+    document: OrchestratorItem,
+    item: WorkItem,
+) -> Option<Message> {
+    let key = OrchestratorItemKey::new(&*document.instance_id, &*document.cause);
+    let stored = Stored {
+        id: key.to_id().ok()?,
+        etag: outcome.etag(operation)?.clone(),
+        timestamp: document.enqueued_at,
+        document,
+    };
+    Some(Message {
+        stored,
+        item,
+        seen_at: Instant::now(),
+    })
+}

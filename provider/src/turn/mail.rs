@@ -1,0 +1,253 @@
+//! The messages that this process knows to be queued, with their contents, so that a turn needs no search for them.
+//!
+//! What is known here may be gone already: a poll may have been answered before another runtime's turn consumed what it
+//! found. So a message counts only if it was seen after the history that it is to be added to was read; what was
+//! consumed later has moved the instance's ETag. And a turn deletes its messages in the batch that commits it, so one
+//! that is gone makes the commit fail, and nothing happens twice.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use cdb_model::{ItemId, Stored, Timestamp};
+use duroxide::providers::WorkItem;
+use tokio::time::Instant;
+
+use crate::documents::OrchestratorItem;
+
+/// Most messages of one turn. Each is deleted by the commit, which has room for 100 operations in all.
+pub(super) const MAX_MESSAGES: usize = 64;
+
+/// Most bytes of messages that are kept. What comes beyond is left to a poll, which finds it when others are done.
+const MAX_BYTES: usize = 32 * 1024 * 1024;
+
+/// How many consumed messages are remembered, so that a poll that was answered before their turn was committed does
+/// not bring them back.
+const REMEMBERED: usize = 16_384;
+
+/// A queued message, read and parsed.
+#[derive(Clone, Debug)]
+pub(crate) struct Message {
+    pub(crate) stored: Stored<OrchestratorItem>,
+    pub(crate) item: WorkItem,
+    /// When it was certainly still queued.
+    pub(crate) seen_at: Instant,
+}
+
+impl Message {
+    /// Parses a message that was found by a query which was asked at `seen_at`, or written then.
+    ///
+    /// # Errors
+    /// When its text is no work item.
+    pub(crate) fn parse(
+        stored: Stored<OrchestratorItem>,
+        seen_at: Instant,
+    ) -> Result<Self, serde_json::Error> {
+        let item = serde_json::from_str(&stored.document.work_item)?;
+        Ok(Self {
+            stored,
+            item,
+            seen_at,
+        })
+    }
+
+    pub(crate) fn id(&self) -> &ItemId {
+        &self.stored.id
+    }
+
+    fn bytes(&self) -> usize {
+        // Text and parsed form.
+        2 * self.stored.document.work_item.len() + 512
+    }
+
+    fn order(&self) -> (Timestamp, Timestamp, &ItemId) {
+        let document = &self.stored.document;
+        (document.visible_at, document.enqueued_at, &self.stored.id)
+    }
+}
+
+/// Puts messages into the order in which an orchestration sees them, and leaves what is too much for later.
+pub(super) fn in_order(messages: &mut Vec<Message>) {
+    messages.sort_by(|a, b| a.order().cmp(&b.order()));
+    messages.truncate(MAX_MESSAGES);
+}
+
+/// All messages known to this process.
+#[derive(Debug, Default)]
+pub(crate) struct Mail {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    known: HashMap<String, Vec<Message>>,
+    bytes: usize,
+    consumed: HashSet<ItemId>,
+    consumed_in_order: VecDeque<ItemId>,
+}
+
+impl Mail {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // The state is valid between any two statements, so a panic elsewhere does not spoil it.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a queued message.
+    pub(crate) fn note(&self, message: Message) {
+        let mut state = self.state();
+        let bytes = message.bytes();
+        if state.consumed.contains(message.id()) || state.bytes + bytes > MAX_BYTES {
+            return;
+        }
+        let instance_id = message.stored.document.instance_id.clone();
+        let known = state.known.entry(instance_id).or_default();
+        if let Some(same) = known.iter_mut().find(|known| known.id() == message.id()) {
+            // Delayed or released meanwhile, perhaps: what was seen later counts.
+            if message.seen_at >= same.seen_at {
+                *same = message;
+            }
+            return;
+        }
+        known.push(message);
+        state.bytes += bytes;
+    }
+
+    /// The messages of an instance that are due at `now`, in order. Forgets those that were last seen before its
+    /// history was read.
+    pub(crate) fn due(
+        &self,
+        instance_id: &str,
+        now: Timestamp,
+        read_at: Option<Instant>,
+    ) -> Vec<Message> {
+        let mut state = self.state();
+        let state = &mut *state;
+        let Some(known) = state.known.get_mut(instance_id) else {
+            return Vec::new();
+        };
+        known.retain(|message| {
+            let current = Some(message.seen_at) >= read_at;
+            state.bytes -= if current { 0 } else { message.bytes() };
+            current
+        });
+        let mut due: Vec<Message> = known
+            .iter()
+            .filter(|message| message.stored.document.visible_at <= now)
+            .cloned()
+            .collect();
+        in_order(&mut due);
+        due
+    }
+
+    /// A committed turn has consumed these messages.
+    pub(crate) fn consumed(&self, messages: &[Message]) {
+        let mut state = self.state();
+        for message in messages {
+            state.remove(&message.stored.document.instance_id, message.id());
+            if state.consumed.insert(message.id().clone()) {
+                state.consumed_in_order.push_back(message.id().clone());
+            }
+        }
+        while state.consumed_in_order.len() > REMEMBERED {
+            if let Some(oldest) = state.consumed_in_order.pop_front() {
+                state.consumed.remove(&oldest);
+            }
+        }
+    }
+
+    /// What is known of an instance has proved wrong, or may.
+    pub(crate) fn forget(&self, instance_id: &str) {
+        let mut state = self.state();
+        let forgotten = state.known.remove(instance_id).unwrap_or_default();
+        state.bytes -= forgotten.iter().map(Message::bytes).sum::<usize>();
+    }
+}
+
+impl State {
+    fn remove(&mut self, instance_id: &str, id: &ItemId) {
+        let Some(known) = self.known.get_mut(instance_id) else {
+            return;
+        };
+        if let Some(at) = known.iter().position(|message| message.id() == id) {
+            self.bytes -= known.remove(at).bytes();
+        }
+        if known.is_empty() {
+            self.known.remove(instance_id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cdb_model::{DocumentKey, ETag};
+
+    use super::*;
+    use crate::documents::OrchestratorItemKey;
+
+    fn message(cause: &str, visible_at: u64) -> Message {
+        let item = WorkItem::ExternalRaised {
+            instance: "i".to_owned(),
+            name: cause.to_owned(),
+            data: String::new(),
+        };
+        let at = Timestamp::from_millis(visible_at);
+        let document = OrchestratorItem::new(&item, cause.to_owned(), at, at).unwrap();
+        let id = OrchestratorItemKey::new("i", cause).to_id().unwrap();
+        let stored = Stored {
+            id,
+            document,
+            etag: ETag::new("1"),
+            timestamp: at,
+        };
+        Message::parse(stored, Instant::now()).unwrap()
+    }
+
+    fn due(mail: &Mail, now: u64) -> Vec<u64> {
+        let due = mail.due("i", Timestamp::from_millis(now), None);
+        due.iter()
+            .map(|message| message.stored.document.visible_at.as_millis())
+            .collect()
+    }
+
+    #[test]
+    fn messages_are_due_in_the_order_of_their_time() {
+        let mail = Mail::default();
+        for at in [5, 3, 9] {
+            mail.note(message(&at.to_string(), at));
+        }
+        assert_eq!(due(&mail, 5), [3, 5]);
+        assert_eq!(due(&mail, 9), [3, 5, 9]);
+    }
+
+    #[test]
+    fn what_was_consumed_does_not_come_back() {
+        let mail = Mail::default();
+        mail.note(message("a", 1));
+        mail.consumed(&[message("a", 1)]);
+        mail.note(message("a", 1));
+        assert_eq!(due(&mail, 9), [0; 0]);
+        assert_eq!(mail.state().bytes, 0);
+    }
+
+    #[test]
+    fn what_was_seen_before_the_history_was_read_counts_no_more() {
+        let mail = Mail::default();
+        mail.note(message("a", 1));
+        let read_at = Some(Instant::now());
+        mail.note(message("b", 2));
+        let due = mail.due("i", Timestamp::from_millis(9), read_at);
+        assert_eq!(due.len(), 1);
+        mail.consumed(&due);
+        assert_eq!(mail.state().bytes, 0);
+    }
+
+    #[test]
+    fn a_message_that_is_seen_twice_is_known_once() {
+        let mail = Mail::default();
+        mail.note(message("a", 1));
+        mail.note(message("a", 1));
+        assert_eq!(due(&mail, 9), [1]);
+        mail.forget("i");
+        assert_eq!(due(&mail, 9), [0; 0]);
+        assert_eq!(mail.state().bytes, 0);
+    }
+}
