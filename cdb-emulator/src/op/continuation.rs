@@ -1,8 +1,8 @@
 //! Continuation tokens of queries: opaque, and bound to the query, its parameters and the rows that it was asked of.
 //!
 //! A token of a physical partition that was split since is good for its children, each of which goes on with its own
-//! part, as long as it names a document to go on behind. One that counts rows of a sort does not say which of them were
-//! whose, and is refused.
+//! part, as long as it names a document to go on behind. One that counts the rows of an aggregation does not say which
+//! of them were whose, and is refused.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::scope::Reach;
 use crate::error::ServiceError;
+use crate::plan::Key;
 use crate::route::header;
 use crate::service::Asked;
 
@@ -20,7 +21,25 @@ pub(super) struct Position {
     /// Rows handed out so far.
     pub(super) skip: usize,
     /// The last document of the page before, for queries that stream.
-    pub(super) after: Option<(String, String)>,
+    pub(super) after: Option<After>,
+    /// A document behind it that is not done.
+    pub(super) begun: Option<Begun>,
+}
+
+/// A document that a join makes several rows of, some of which are handed out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Begun {
+    pub(super) pk: String,
+    pub(super) id: String,
+    pub(super) rows: usize,
+}
+
+/// A document to go on behind, with its place in the sort.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct After {
+    pub(super) pk: String,
+    pub(super) id: String,
+    pub(super) keys: Vec<Key>,
 }
 
 /// What a token is bound to.

@@ -11,10 +11,14 @@ mod patch;
 mod query;
 mod query_plan;
 pub(crate) mod ranges;
+mod run;
 mod scope;
 mod touched;
 mod visit;
 mod write;
+
+#[cfg(test)]
+pub(crate) use run::rows_of;
 
 use http::Method;
 use rusqlite::Connection;

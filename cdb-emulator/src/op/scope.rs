@@ -14,6 +14,9 @@ use crate::store::Container;
 use crate::store::ranges::PhysicalRange;
 use crate::{epk, rules};
 
+/// The condition on rows of one partition key.
+const ONE_KEY: &str = "pk = ?";
+
 /// A condition on rows, with its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RowScope {
@@ -96,7 +99,7 @@ impl<'a> Reach<'a> {
             .map(|value| value.unwrap_or_else(|| json!({})));
         Ok(Self {
             rows: RowScope {
-                condition: "pk = ?".to_owned(),
+                condition: ONE_KEY.to_owned(),
                 parameters: vec![Sql::Text(Value::Array(values.collect()).to_string())],
             },
             ranges: container.range_of(&epk).into_iter().collect(),
@@ -107,6 +110,11 @@ impl<'a> Reach<'a> {
 }
 
 impl RowScope {
+    /// Whether all rows have one partition key.
+    pub(super) fn is_one_key(&self) -> bool {
+        self.condition == ONE_KEY
+    }
+
     fn between(min: &str, max: &str) -> Self {
         if min.is_empty() && max == epk::MAX {
             // The only physical partition: without a condition the store is free to use any index.

@@ -139,6 +139,10 @@ impl Display for Operand<'_> {
             | Expr::Between(..)
             | Expr::Like(..)
             | Expr::Conditional(..) => write!(f, "({})", self.0),
+            // Two signs in a row begin a comment.
+            Expr::Literal(Value::Number(number)) if number.as_f64() < Some(0.0) => {
+                write!(f, "({number})")
+            }
             single => write!(f, "{single}"),
         }
     }

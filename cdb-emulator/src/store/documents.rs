@@ -28,17 +28,53 @@ pub(crate) struct Row {
     pub(crate) pk: String,
     pub(crate) id: String,
     pub(crate) body: String,
+    /// What the scan asked for besides.
+    pub(crate) keys: Vec<Sql>,
+}
+
+/// Which rows a scan hands out, and what of them.
+#[derive(Debug)]
+pub(crate) struct Scan<'a> {
+    /// Expressions that each row is to have besides its document.
+    pub(crate) keys: &'a [String],
+    /// The index to walk, as [`indexes`](super::indexes::indexes) calls it; else the store chooses.
+    pub(crate) index: Option<&'a str>,
+    pub(crate) condition: &'a str,
+    pub(crate) order: &'a str,
+    pub(crate) parameters: &'a [Sql],
 }
 
 /// The SQL expression of a stored path.
 pub(crate) fn json_path(path: &str) -> String {
+    format!("json_extract(body, {})", json_name(path))
+}
+
+/// The place of a stored path's type in the order of the query language: undefined is 0, objects are 6.
+pub(crate) fn json_rank(path: &str) -> String {
+    format!(
+        "CASE json_type(body, {}) WHEN 'null' THEN 1 WHEN 'false' THEN 2 WHEN 'true' THEN 2 WHEN 'integer' THEN 3 \
+         WHEN 'real' THEN 3 WHEN 'text' THEN 4 WHEN 'array' THEN 5 WHEN 'object' THEN 6 ELSE 0 END",
+        json_name(path)
+    )
+}
+
+/// What a stored path compares by among values of its type; nothing for arrays and objects, which are not ordered.
+pub(crate) fn json_value(path: &str) -> String {
+    format!(
+        "CASE WHEN json_type(body, {}) NOT IN ('array', 'object') THEN {} END",
+        json_name(path),
+        json_path(path)
+    )
+}
+
+fn json_name(path: &str) -> String {
     let mut json = String::from("$");
     for name in path.split('/').filter(|name| !name.is_empty()) {
         json.push_str(".\"");
         json.push_str(name);
         json.push('"');
     }
-    format!("json_extract(body, '{}')", json.replace('\'', "''"))
+    format!("'{}'", json.replace('\'', "''"))
 }
 
 impl Container {
@@ -152,23 +188,28 @@ impl Container {
     pub(crate) fn scan(
         &self,
         connection: &Connection,
-        condition: &str,
-        order: &str,
-        parameters: &[Sql],
+        scan: &Scan<'_>,
         mut visit: impl FnMut(Row) -> Result<bool, ServiceError>,
     ) -> Result<(), ServiceError> {
+        let keys: String = scan.keys.iter().flat_map(|key| [", ", key]).collect();
+        let table = format!("document_{}", self.number);
+        let index = scan
+            .index
+            .map_or_else(String::new, |index| format!(" INDEXED BY {table}_{index}"));
         let sql = format!(
-            "SELECT pk, id, body FROM document_{} WHERE {condition} ORDER BY {order}",
-            self.number
+            "SELECT pk, id, body{keys} FROM {table}{index} WHERE {} ORDER BY {}",
+            scan.condition, scan.order
         );
         let mut statement = connection.prepare_cached(&sql)?;
-        let parameters = parameters.iter().map(|value| value as &dyn ToSql);
+        let parameters = scan.parameters.iter().map(|value| value as &dyn ToSql);
         let mut rows = statement.query(params_from_iter(parameters))?;
         while let Some(row) = rows.next()? {
+            let keys = (3..3 + scan.keys.len()).map(|at| row.get(at));
             let row = Row {
                 pk: row.get(0)?,
                 id: row.get(1)?,
                 body: row.get(2)?,
+                keys: keys.collect::<Result<_, _>>()?,
             };
             if !visit(row)? {
                 break;

@@ -4,48 +4,40 @@ use rusqlite::Connection;
 use serde_json::Value;
 
 use super::Container;
-use super::documents::json_path;
+use super::documents::{json_rank, json_value};
 use crate::error::ServiceError;
 use crate::sql::ast::is_plain;
 
-/// Creates the indexes that the policy asks for: one per included scalar path, one per composite.
+/// Creates the indexes that the policy asks for: one per included scalar path, one per composite. Each path is two columns,
+/// the place of the value's type and the value, so that an index has the service's order over all types.
 ///
 /// Subtrees (`/a/*`) and array elements have no index of their own in SQLite; queries on them scan the partition.
 pub(super) fn create(connection: &Connection, container: &Container) -> Result<(), ServiceError> {
-    let policy = container.policy();
-    let mut columns: Vec<String> = Vec::new();
-    for path in policy["includedPaths"].as_array().into_iter().flatten() {
-        if let Some(path) = path["path"].as_str()
-            && let Some(path) = path.strip_suffix("/?")
-            && !path.contains("[]")
-        {
-            columns.push(expression(path)?);
-        }
-    }
-    for composite in policy["compositeIndexes"].as_array().into_iter().flatten() {
-        let paths: Result<Vec<String>, ServiceError> = composite
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(|path| {
-                let descending = path["order"] == "descending";
-                let direction = if descending { "DESC" } else { "ASC" };
-                let expression = expression(path["path"].as_str().unwrap_or_default())?;
-                Ok(format!("{expression} {direction}"))
-            })
+    for (paths, name) in indexes(container.policy()) {
+        let columns: Result<Vec<String>, ServiceError> = paths
+            .iter()
+            .map(|(path, descending)| expression(path, *descending))
             .collect();
-        let paths = paths?;
-        if !paths.is_empty() {
-            columns.push(paths.join(", "));
-        }
-    }
-    for (at, columns) in columns.iter().enumerate() {
         connection.execute_batch(&format!(
-            "CREATE INDEX IF NOT EXISTS document_{0}_path_{at} ON document_{0} ({columns})",
-            container.number
+            "CREATE INDEX IF NOT EXISTS document_{0}_{name} ON document_{0} ({1})",
+            container.number,
+            columns?.join(", ")
         ))?;
     }
     Ok(())
+}
+
+/// The indexes that a policy asks for: stored paths, each with whether it descends, and what the index is called behind
+/// the table's name.
+pub(crate) fn indexes(policy: &Value) -> impl Iterator<Item = (Vec<(String, bool)>, String)> {
+    let included = policy["includedPaths"].as_array().into_iter().flatten();
+    let scalar = included.filter_map(|entry| entry["path"].as_str()?.strip_suffix("/?"));
+    let singles = scalar
+        .filter(|path| !path.contains("[]"))
+        .map(|path| vec![(unquote(path), false)]);
+    let several = composites(policy).filter(|composite| !composite.is_empty());
+    let all = singles.chain(several).enumerate();
+    all.map(|(at, paths)| (paths, format!("path_{at}")))
 }
 
 /// Drops what [`create`] has created.
@@ -63,16 +55,17 @@ pub(super) fn drop_all(connection: &Connection, container: &Container) -> Result
     Ok(())
 }
 
-/// The expression of a path, written exactly as queries write it, or SQLite would not see that they are the same.
-fn expression(policy_path: &str) -> Result<String, ServiceError> {
-    let path = unquote(policy_path);
+/// The expressions of a path, written exactly as queries write them, or SQLite would not see that they are the same.
+fn expression(path: &str, descending: bool) -> Result<String, ServiceError> {
     let mut names = path.split('/').skip(1).peekable();
     if names.peek().is_none() || !names.all(is_plain) {
         return Err(ServiceError::bad_request(format!(
-            "The indexing path '{policy_path}' could not be accepted."
+            "The indexing path '{path}' could not be accepted."
         )));
     }
-    Ok(json_path(&path))
+    let direction = if descending { "DESC" } else { "ASC" };
+    let (rank, value) = (json_rank(path), json_value(path));
+    Ok(format!("{rank} {direction}, {value} {direction}"))
 }
 
 /// A policy path as a plain stored path: names in quotation marks lose them.
@@ -129,6 +122,25 @@ pub(crate) fn has_composite(policy: &Value, sort: &[(String, bool)]) -> bool {
     composite_of(policy, sort, true).is_some()
 }
 
+/// The composite indexes of a policy: paths, each with whether it descends.
+pub(crate) fn composites(policy: &Value) -> impl Iterator<Item = Vec<(String, bool)>> {
+    let composites = policy["compositeIndexes"].as_array().into_iter().flatten();
+    composites.filter_map(Value::as_array).map(|composite| {
+        let paths = composite.iter().map(|path| {
+            let name = unquote(path["path"].as_str().unwrap_or_default());
+            (name, path["order"] == "descending")
+        });
+        paths.collect()
+    })
+}
+
+/// Whether the policy includes exactly this path, so that it has an index of its own here.
+pub(crate) fn has_range_index(policy: &Value, path: &str) -> bool {
+    let included = policy["includedPaths"].as_array().into_iter().flatten();
+    let mut exact = included.filter_map(|entry| entry["path"].as_str()?.strip_suffix("/?"));
+    exact.any(|exact| unquote(exact) == path)
+}
+
 /// The composite index with exactly these paths, each with whether it descends. For a sort all directions are equal or
 /// all are inverted; for a filter they do not matter.
 pub(crate) fn composite_of(
@@ -136,15 +148,7 @@ pub(crate) fn composite_of(
     wanted: &[(String, bool)],
     sorts: bool,
 ) -> Option<Vec<(String, bool)>> {
-    let composites = policy["compositeIndexes"].as_array().into_iter().flatten();
-    let composites = composites.filter_map(Value::as_array).map(|composite| {
-        let paths = composite.iter().map(|path| {
-            let name = unquote(path["path"].as_str().unwrap_or_default());
-            (name, path["order"] == "descending")
-        });
-        paths.collect::<Vec<(String, bool)>>()
-    });
-    let mut serving = composites.filter(|paths| {
+    let mut serving = composites(policy).filter(|paths| {
         let same = |flip: bool| {
             let pairs = paths.iter().zip(wanted);
             let mut pairs = pairs.map(|((path, down), (wanted, wanted_down))| {

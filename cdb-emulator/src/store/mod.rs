@@ -27,7 +27,7 @@ use crate::EmulatorError;
 use crate::error::ServiceError;
 
 pub(crate) use catalog::{Container, Database};
-pub(crate) use documents::{StoredDocument, json_path};
+pub(crate) use documents::{Row, Scan, StoredDocument, json_rank, json_value};
 
 /// Prepared statements that a connection keeps.
 const STATEMENTS: usize = 256;

@@ -137,6 +137,12 @@ impl Parser<'_> {
                 parser.unary()
             }
         })?;
+        // A negative number is a constant like any other, which an index can look up.
+        if let (Unary::Minus, Expr::Literal(Value::Number(number))) = (operator, &operand)
+            && let Some(number) = number.as_f64()
+        {
+            return Ok(Expr::Literal(value::number(-number)));
+        }
         Ok(Expr::Unary(operator, operand.into()))
     }
 

@@ -1,0 +1,301 @@
+//! The rows of a query, page by page. Where every row stands for itself a page ends at any of them and the next begins
+//! behind it; where rows are folded, grouped or told apart, the page is cut from the whole.
+
+use rusqlite::Connection;
+use rusqlite::types::Value as Sql;
+use serde_json::Value;
+
+use super::continuation::{After, Begun, Position};
+use super::scope::RowScope;
+use super::touched::Touched;
+use crate::error::ServiceError;
+use crate::plan::{self, Order, Pushdown, Stretch};
+use crate::service::now_secs;
+use crate::sql::ast::{Expr, Select};
+use crate::sql::eval::Scope;
+use crate::sql::{Context, rows};
+use crate::store::{Container, Row, Scan};
+
+/// Largest page in bytes.
+const PAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// One page.
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    pub(super) rows: Vec<Value>,
+    pub(super) next: Option<Position>,
+    pub(super) touched: Touched,
+}
+
+/// A query of some rows of a container.
+pub(super) struct Run<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) container: &'a Container,
+    pub(super) context: &'a Context,
+    /// The rows that the request names.
+    pub(super) reach: RowScope,
+    /// Whether an index also sorts out documents to which nothing is joined.
+    pub(super) joined: bool,
+    /// Rows per page.
+    pub(super) limit: usize,
+}
+
+impl Run<'_> {
+    /// The page of a query that begins at a position.
+    pub(super) fn page(&self, select: &Select, position: Position) -> Result<Page, ServiceError> {
+        if plan::streams(select) {
+            self.stream(select, position)
+        } else {
+            self.cut(select, &position)
+        }
+    }
+
+    fn pushdown(&self, select: &Select) -> Result<Pushdown, ServiceError> {
+        let policy = self.container.policy();
+        plan::sort_is_indexed(select, policy)?;
+        let parameters = self.context.parameters();
+        Ok(plan::pushdown(
+            select,
+            parameters,
+            policy,
+            self.reach.is_one_key(),
+        ))
+    }
+
+    fn stream(&self, select: &Select, position: Position) -> Result<Page, ServiceError> {
+        let parameters = self.context.parameters();
+        let mut stream = Stream {
+            run: self,
+            select,
+            page: Page::default(),
+            bytes: 0,
+            left: rows::most(select, parameters)?.saturating_sub(position.skip),
+            passed: match position.skip {
+                0 => rows::number(select.offset.as_ref(), parameters)?.unwrap_or(0),
+                _ => 0,
+            },
+            position,
+        };
+        let pushdown = self.pushdown(select)?;
+        let stretches = match &stream.position.after {
+            None => vec![pushdown.order.whole()],
+            Some(after) => {
+                let (pk, id) = (after.pk.clone(), after.id.clone());
+                pushdown.order.behind(&after.keys, pk, id)
+            }
+        };
+        let mut more = true;
+        for stretch in stretches {
+            if more {
+                self.scan(&pushdown, &stretch, |row| {
+                    more = stream.visit(row, &pushdown.judged)?;
+                    Ok(more)
+                })?;
+            }
+        }
+        Ok(stream.page)
+    }
+
+    /// Hands out the rows of a stretch that have not expired.
+    fn scan(
+        &self,
+        pushdown: &Pushdown,
+        stretch: &Stretch,
+        visit: impl FnMut(Row) -> Result<bool, ServiceError>,
+    ) -> Result<(), ServiceError> {
+        let condition = format!(
+            "{} AND {} AND {} AND (expires IS NULL OR expires > ?)",
+            pushdown.condition, self.reach.condition, stretch.condition
+        );
+        let parts = [
+            &pushdown.parameters,
+            &self.reach.parameters,
+            &stretch.parameters,
+        ];
+        let mut parameters: Vec<Sql> = parts.into_iter().flatten().cloned().collect();
+        parameters.push(Sql::Integer(now_secs()));
+        let scan = Scan {
+            keys: &stretch.keys,
+            index: stretch.index.as_deref(),
+            condition: &condition,
+            order: &stretch.order,
+            parameters: &parameters,
+        };
+        self.container.scan(self.connection, &scan, visit)
+    }
+
+    /// The bindings of a row that meet the condition.
+    fn matching<'s>(
+        &'s self,
+        select: &'s Select,
+        (body, judged): (&str, &[Expr]),
+        touched: &mut Touched,
+    ) -> Result<Vec<Scope<'s>>, ServiceError> {
+        let document: Value = serde_json::from_str(body)?;
+        let scope = Scope::new(&select.alias, document, self.context);
+        for judged in judged {
+            if !scope.holds(Some(judged))? {
+                return Ok(Vec::new());
+            }
+        }
+        let found = scope.matching(select)?;
+        if !self.joined || !found.is_empty() {
+            touched.document(body);
+        }
+        Ok(found)
+    }
+
+    /// A page out of all rows.
+    fn cut(&self, select: &Select, position: &Position) -> Result<Page, ServiceError> {
+        let mut page = Page::default();
+        let rows = self.whole(select, &mut page.touched)?;
+        let mut rest = rows.into_iter().skip(position.skip);
+        let mut bytes = 0;
+        while page.rows.len() < self.limit && bytes < PAGE_BYTES {
+            let Some(row) = rest.next() else { break };
+            bytes += row.to_string().len();
+            page.rows.push(row);
+        }
+        if rest.next().is_some() {
+            page.next = Some(Position {
+                skip: position.skip.saturating_add(page.rows.len()),
+                ..Position::default()
+            });
+        }
+        Ok(page)
+    }
+
+    /// All rows of a query.
+    fn whole(&self, select: &Select, touched: &mut Touched) -> Result<Vec<Value>, ServiceError> {
+        let mut scopes = Vec::new();
+        if let Some(derived) = &select.derived {
+            for row in self.whole(derived, touched)? {
+                scopes.extend(Scope::new(&select.alias, row, self.context).matching(select)?);
+            }
+            scopes = rows::sort(select, scopes)?;
+        } else if select.alias.is_empty() {
+            scopes = Scope::constant(self.context).matching(select)?;
+        } else {
+            let pushdown = self.pushdown(select)?;
+            self.scan(&pushdown, &pushdown.order.whole(), |row| {
+                let row = (&*row.body, &*pushdown.judged);
+                scopes.extend(self.matching(select, row, touched)?);
+                Ok(true)
+            })?;
+        }
+        rows::finish(select, scopes, self.context)
+    }
+}
+
+/// A page while it is filled.
+struct Stream<'a> {
+    run: &'a Run<'a>,
+    select: &'a Select,
+    page: Page,
+    bytes: usize,
+    /// How many rows the query still wants.
+    left: usize,
+    /// How many rows it wants to pass over first.
+    passed: usize,
+    /// Where the page began, and behind every document that is done, where it has come to.
+    position: Position,
+}
+
+impl Stream<'_> {
+    /// Takes the rows of a document; whether there is room for more.
+    fn visit(&mut self, row: Row, judged: &[Expr]) -> Result<bool, ServiceError> {
+        if self.ends(0, &row) {
+            return Ok(false);
+        }
+        let known = self.position.begun.take();
+        let known = known.filter(|begun| begun.pk == row.pk && begun.id == row.id);
+        let given = known.map_or(0, |begun| begun.rows);
+        let row_parts = (&*row.body, judged);
+        let scopes = self
+            .run
+            .matching(self.select, row_parts, &mut self.page.touched)?;
+        let mut at = 0;
+        for scope in scopes {
+            let Some(value) = scope.project(self.select)? else {
+                continue;
+            };
+            at += 1;
+            if at <= given {
+                continue;
+            }
+            if self.passed > 0 {
+                self.passed -= 1;
+                continue;
+            }
+            if self.ends(at - 1, &row) {
+                return Ok(false);
+            }
+            self.bytes += row.body.len();
+            self.page.rows.push(value);
+        }
+        self.position.after = Some(After {
+            keys: Order::keys(&row.keys),
+            pk: row.pk,
+            id: row.id,
+        });
+        Ok(true)
+    }
+
+    /// Whether the page ends before a row of a document; then it says where the next one begins.
+    fn ends(&mut self, at: usize, row: &Row) -> bool {
+        let count = self.page.rows.len();
+        if count >= self.left {
+            return true;
+        }
+        if count < self.run.limit && self.bytes < PAGE_BYTES {
+            return false;
+        }
+        let begun = Begun {
+            pk: row.pk.clone(),
+            id: row.id.clone(),
+            rows: at,
+        };
+        self.page.next = Some(Position {
+            skip: self.position.skip.saturating_add(count),
+            after: self.position.after.take(),
+            begun: (at > 0).then_some(begun),
+        });
+        true
+    }
+}
+
+/// All rows of a query, asked for page by page.
+#[cfg(test)]
+pub(crate) fn rows_of(
+    connection: &Connection,
+    container: &Container,
+    text: &str,
+    (parameters, limit): (std::collections::HashMap<String, Value>, usize),
+) -> Result<Vec<Value>, ServiceError> {
+    let select = crate::sql::parse(text)?;
+    let context = Context::new(parameters, crate::service::now());
+    let reach = RowScope {
+        condition: "1".to_owned(),
+        parameters: Vec::new(),
+    };
+    let run = Run {
+        connection,
+        container,
+        context: &context,
+        reach,
+        joined: false,
+        limit,
+    };
+    let mut rows = Vec::new();
+    let mut position = Position::default();
+    loop {
+        let page = run.page(&select, position)?;
+        assert!(page.rows.len() <= limit, "{text}");
+        rows.extend(page.rows);
+        let Some(next) = page.next else {
+            return Ok(rows);
+        };
+        // As a token carries it.
+        position = serde_json::from_value(serde_json::to_value(next)?)?;
+    }
+}

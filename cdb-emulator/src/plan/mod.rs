@@ -1,0 +1,88 @@
+//! What a query may ask for, and how much of it the store can answer by itself.
+
+mod order;
+mod pushdown;
+
+use serde_json::Value;
+
+use crate::error::ServiceError;
+use crate::sql::ast::Select;
+use crate::store::indexes::{has_composite, is_included};
+
+pub(crate) use order::{Key, Order, Stretch};
+pub(crate) use pushdown::{Pushdown, pushdown};
+
+/// The gateway answers without a merge only: everything that needs one is refused across partitions, whether there
+/// is one physical partition or many.
+pub(crate) fn gateway(select: &Select) -> Result<(), ServiceError> {
+    if let Some(derived) = &select.derived {
+        gateway(derived)?;
+    }
+    let features = [
+        (!select.order_by.is_empty(), "OrderBy"),
+        (select.top.is_some(), "Top"),
+        (
+            select.offset.is_some() || select.limit.is_some(),
+            "OffsetAndLimit",
+        ),
+        (select.distinct, "Distinct"),
+        (!select.group_by.is_empty(), "GroupBy"),
+        (select.aggregates(), "Aggregate"),
+    ];
+    let found: Vec<&str> = features
+        .into_iter()
+        .filter_map(|(found, name)| found.then_some(name))
+        .collect();
+    if found.is_empty() {
+        return Ok(());
+    }
+    Err(ServiceError::new(
+        400,
+        1004,
+        "BadRequest",
+        format!(
+            "The provided cross partition query can not be directly served by the gateway. This is a \
+             first chance (internal) exception that all newer clients will know how to handle \
+             gracefully. Features: {}.",
+            found.join(", ")
+        ),
+    ))
+}
+
+/// A sort needs its index: a range index for one path, a composite for several.
+pub(crate) fn sort_is_indexed(select: &Select, policy: &Value) -> Result<(), ServiceError> {
+    let mut paths = Vec::new();
+    for item in &select.order_by {
+        let path = item
+            .expr
+            .path(&select.alias)
+            .filter(|path| !path.is_empty());
+        let path = path.ok_or_else(|| {
+            ServiceError::bad_request("Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a document path.")
+        })?;
+        paths.push((path, item.descending));
+    }
+    match &*paths {
+        [] => Ok(()),
+        [(path, _)] if is_included(policy, path) => Ok(()),
+        [_] => Err(ServiceError::bad_request(
+            "The order-by item requires a range index to be defined on the corresponding index path.",
+        )),
+        several if has_composite(policy, several) => Ok(()),
+        _ => Err(ServiceError::bad_request(
+            "The order by query does not have a corresponding composite index that it can be served from.",
+        )),
+    }
+}
+
+/// Whether rows leave a query one by one, so that a page ends where it is full and the next one begins behind it.
+pub(crate) fn streams(select: &Select) -> bool {
+    !select.aggregates()
+        && !select.distinct
+        && select.group_by.is_empty()
+        && select.derived.is_none()
+        && !select.alias.is_empty()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,211 @@
+//! What the store answers of a query: conditions on paths, each with the type that its value has.
+//!
+//! Conditions here may let too much through, never too little: every row is judged again. One that no index of the
+//! policy answers is not passed on at all, so that what the store hands out is what the service would have to load.
+
+use std::collections::HashMap;
+
+use rusqlite::types::Value as Sql;
+use serde_json::Value;
+
+use super::order::{Order, leaves_out_missing};
+use crate::index_use::{conjuncts, is_served};
+use crate::sql::ast::{Binary, Expr, Select};
+use crate::sql::value::rank;
+use crate::store::{json_rank, json_value};
+
+/// Whole numbers from here on are not exact as doubles, which numbers of documents are.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+/// By how much, relatively, SQLite may read a decimal fraction otherwise than we do.
+const MARGIN: f64 = 1e-14;
+
+/// The part of a query that the store answers: a condition that every result meets, and an order.
+#[derive(Debug)]
+pub(crate) struct Pushdown {
+    pub(crate) condition: String,
+    pub(crate) parameters: Vec<Sql>,
+    /// Conditions that an index answers on the service but the store does not: what fails them was never loaded.
+    pub(crate) judged: Vec<Expr>,
+    pub(crate) order: Order,
+}
+
+/// A path that all rows have values of one type at.
+#[derive(Debug)]
+pub(super) struct Fixed {
+    pub(super) path: String,
+    /// Whether they all have the same value.
+    pub(super) equal: bool,
+}
+
+/// Finds what the store can answer; `within_a_key` when the rows are those of one partition key.
+pub(crate) fn pushdown(
+    select: &Select,
+    parameters: &HashMap<String, Value>,
+    policy: &Value,
+    within_a_key: bool,
+) -> Pushdown {
+    let mut found = Pushdown {
+        condition: "1".to_owned(),
+        parameters: Vec::new(),
+        judged: Vec::new(),
+        order: Order::default(),
+    };
+    // A name in FROM can hide the document's, and a row of a derived table is no document.
+    let hidden = select.joins.iter().any(|join| join.alias == select.alias);
+    if hidden || select.derived.is_some() || select.alias.is_empty() {
+        return found;
+    }
+    let mut fixed: Vec<Fixed> = Vec::new();
+    if let Some(filter) = &select.filter {
+        conjuncts(filter, &mut |expr| {
+            if !is_served(expr, select, policy) {
+                return;
+            }
+            match comparison(expr, &select.alias, parameters) {
+                Some(condition) => {
+                    found.condition.push_str(" AND ");
+                    found.condition.push_str(&condition.text);
+                    found.parameters.extend(condition.parameters);
+                    fixed.push(condition.fixed);
+                }
+                None => found.judged.push(expr.clone()),
+            }
+        });
+    }
+    // Of two conditions on a path the one that fixes more is found first.
+    fixed.sort_by_key(|known| !known.equal);
+    if let Some(path) = leaves_out_missing(select, policy) {
+        found.condition = format!("{} AND {} > 0", found.condition, json_rank(&path));
+    }
+    found.order = Order::of(select, &fixed, policy);
+    if within_a_key {
+        found.order = found.order.within_a_key(select);
+    }
+    found
+}
+
+/// A condition on one path in the words of the store.
+struct Condition {
+    text: String,
+    parameters: Vec<Sql>,
+    fixed: Fixed,
+}
+
+impl Condition {
+    /// A comparison with a value, which only values of its type meet.
+    fn new(path: String, symbol: &str, value: &Value) -> Option<Self> {
+        let mut condition = Self {
+            text: format!("{} = {}", json_rank(&path), rank(Some(value))),
+            parameters: Vec::new(),
+            fixed: Fixed {
+                equal: symbol == "=" && !is_vague(value),
+                path,
+            },
+        };
+        let column = json_value(&condition.fixed.path);
+        match value {
+            // The type says it all; that it has no value lets the store see that an index is narrowed by both.
+            Value::Null => condition
+                .text
+                .push_str(&[" AND ", &column, " IS NULL"].concat()),
+            Value::Number(number) if is_vague(value) => {
+                let number = number.as_f64()?;
+                let margin = number.abs() * MARGIN;
+                if symbol != "<" && symbol != "<=" {
+                    condition.bound(&format!("{column} >= ?"), Sql::Real(number - margin));
+                }
+                if symbol != ">" && symbol != ">=" {
+                    condition.bound(&format!("{column} <= ?"), Sql::Real(number + margin));
+                }
+            }
+            // Arrays and objects are equal or not by what is in them, and not ordered at all.
+            _ => condition.bound(&format!("{column} {symbol} ?"), sql(value)?),
+        }
+        Some(condition)
+    }
+
+    fn bound(&mut self, text: &str, value: Sql) {
+        self.text.push_str(" AND ");
+        self.text.push_str(text);
+        self.parameters.push(value);
+    }
+
+    fn and(mut self, other: Self) -> Self {
+        self.text = format!("{} AND {}", self.text, other.text);
+        self.parameters.extend(other.parameters);
+        self
+    }
+}
+
+/// Whether SQLite may have another number than we for the same text.
+fn is_vague(value: &Value) -> bool {
+    let number = value.as_f64();
+    number.is_some_and(|number| number.fract() != 0.0 || number.abs() >= EXACT)
+}
+
+/// A value as SQLite extracts it from JSON.
+fn sql(value: &Value) -> Option<Sql> {
+    match value {
+        Value::String(text) => Some(Sql::Text(text.clone())),
+        Value::Bool(value) => Some(Sql::Integer((*value).into())),
+        Value::Number(number) => number
+            .as_i64()
+            .map(Sql::Integer)
+            .or_else(|| number.as_f64().map(Sql::Real)),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+fn comparison(expr: &Expr, alias: &str, parameters: &HashMap<String, Value>) -> Option<Condition> {
+    let path = |expr: &Expr| expr.path(alias).filter(|path| !path.is_empty());
+    match expr {
+        Expr::Binary(left, operator, right) => {
+            let (symbol, turned) = match operator {
+                Binary::Equal => ("=", "="),
+                Binary::Less => ("<", ">"),
+                Binary::LessOrEqual => ("<=", ">="),
+                Binary::Greater => (">", "<"),
+                Binary::GreaterOrEqual => (">=", "<="),
+                _ => return None,
+            };
+            match path(left) {
+                Some(path) => Condition::new(path, symbol, constant(right, parameters)?),
+                None => Condition::new(path(right)?, turned, constant(left, parameters)?),
+            }
+        }
+        Expr::Between(value, low, high) => {
+            let path = path(value)?;
+            let low = Condition::new(path.clone(), ">=", constant(low, parameters)?)?;
+            Some(low.and(Condition::new(path, "<=", constant(high, parameters)?)?))
+        }
+        Expr::In(left, list) => one_of(path(left)?, list, parameters),
+        _ => None,
+    }
+}
+
+/// A list of values of one type.
+fn one_of(path: String, list: &[Expr], parameters: &HashMap<String, Value>) -> Option<Condition> {
+    let values: Option<Vec<&Value>> = list.iter().map(|item| constant(item, parameters)).collect();
+    let values = values.filter(|values| !values.iter().any(|value| is_vague(value)))?;
+    let place = rank(values.first().copied());
+    if values.iter().any(|value| rank(Some(value)) != place) {
+        return None;
+    }
+    let bounds: Option<Vec<Sql>> = values.into_iter().map(sql).collect();
+    let bounds = bounds?;
+    let marks = vec!["?"; bounds.len()].join(", ");
+    let (rank, value) = (json_rank(&path), json_value(&path));
+    Some(Condition {
+        text: format!("{rank} = {place} AND {value} IN ({marks})"),
+        parameters: bounds,
+        fixed: Fixed { path, equal: false },
+    })
+}
+
+fn constant<'a>(expr: &'a Expr, parameters: &'a HashMap<String, Value>) -> Option<&'a Value> {
+    match expr {
+        Expr::Literal(value) => Some(value),
+        Expr::Parameter(name) => parameters.get(name),
+        _ => None,
+    }
+}

@@ -1,0 +1,251 @@
+//! How SQLite goes about what is passed on to it, and that it gives what evaluation alone gives.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use super::pushdown;
+use crate::op::rows_of;
+use crate::sql::eval::Scope;
+use crate::sql::{self, Context, rows, value};
+use crate::store::{Container, Database, Store, StoredDocument};
+
+fn parameters() -> HashMap<String, Value> {
+    HashMap::from([("@t".to_owned(), json!("q")), ("@n".to_owned(), json!(10))])
+}
+
+/// A container with indexes on two paths and composites of them.
+fn container(connection: &Connection) -> Container {
+    Database::create(connection, "d", 0).unwrap();
+    let definition = json!({
+        "id": "c", "partitionKey": { "paths": ["/pk"] }, "indexingPolicy": {
+            "includedPaths": [{ "path": "/type/?" }, { "path": "/at/?" }, { "path": "/plain/*" }],
+            "excludedPaths": [{ "path": "/*" }],
+            "compositeIndexes": [
+                [{ "path": "/type" }, { "path": "/at" }],
+                [{ "path": "/type" }, { "path": "/at", "order": "descending" }],
+            ],
+        },
+    });
+    Container::create(connection, "d", &definition, 1, 0).unwrap()
+}
+
+/// How SQLite answers a query, at its beginning and behind a document.
+fn steps(sql: &str) -> String {
+    let store = Store::open(None).unwrap();
+    let connection = store.lock();
+    let container = container(&connection);
+    let select = sql::parse(sql).unwrap();
+    let plan = pushdown(&select, &parameters(), container.policy(), false);
+    let order = &plan.order;
+    let row = order
+        .whole()
+        .keys
+        .into_iter()
+        .enumerate()
+        .map(|(at, _)| match at % 2 {
+            0 => rusqlite::types::Value::Integer(4),
+            _ => rusqlite::types::Value::Text("t".to_owned()),
+        });
+    let keys = super::Order::keys(&row.collect::<Vec<_>>());
+    let mut stretches = order.behind(&keys, "p".to_owned(), "i".to_owned());
+    stretches.push(order.whole());
+    let steps = stretches.into_iter().map(|stretch| {
+        let table = format!("document_{}", container.number);
+        let index = stretch.index.map_or_else(String::new, |name| format!("INDEXED BY {table}_{name}"));
+        let text = format!(
+            "EXPLAIN QUERY PLAN SELECT pk, id, body FROM {table} {index} WHERE {} AND {} ORDER BY {}",
+            plan.condition, stretch.condition, stretch.order,
+        );
+        let parameters = plan.parameters.iter().chain(&stretch.parameters);
+        let mut statement = connection.prepare(&text).unwrap();
+        let rows = statement.query_map(rusqlite::params_from_iter(parameters), |row| {
+            row.get::<_, String>(3)
+        });
+        let rows: Result<Vec<String>, _> = rows.unwrap().collect();
+        rows.unwrap().join("\n")
+    });
+    steps.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_poll_of_a_queue_walks_its_composite_and_sorts_nothing() {
+    for order in ["c.type, c.at", "c.type DESC, c.at DESC"] {
+        let steps = steps(&format!(
+            "SELECT TOP 5 * FROM c WHERE c.type = @t AND c.at <= @n ORDER BY {order}"
+        ));
+        assert!(steps.contains("USING INDEX"), "{order}: {steps}");
+        assert!(!steps.contains("TEMP B-TREE"), "{order}: {steps}");
+    }
+}
+
+#[test]
+fn a_sort_that_no_filter_narrows_walks_the_composite_too() {
+    let steps = steps("SELECT TOP 5 * FROM c ORDER BY c.type, c.at");
+    assert!(!steps.contains("TEMP B-TREE"), "{steps}");
+}
+
+#[test]
+fn what_has_an_index_is_read_in_its_order_and_never_sorted() {
+    for text in [
+        "SELECT * FROM c",
+        "SELECT TOP 5 * FROM c WHERE c.type = @t",
+        "SELECT TOP 5 * FROM c WHERE c.type = @t AND c.at > 3",
+        "SELECT TOP 5 * FROM c WHERE c.at > @n AND c.at <= 20",
+        "SELECT TOP 5 * FROM c WHERE c.at BETWEEN 1 AND 3 AND c.type = null",
+        "SELECT TOP 5 c.id FROM c JOIN t IN c.tags WHERE c.type = @t AND t = 1",
+        "SELECT * FROM c ORDER BY c.at",
+        "SELECT * FROM c WHERE c.at > 3 ORDER BY c.at DESC",
+        "SELECT * FROM c WHERE c.type = @t ORDER BY c.at",
+        "SELECT * FROM c ORDER BY c.type, c.at DESC",
+        "SELECT * FROM c ORDER BY c.type DESC, c.at",
+    ] {
+        let steps = steps(text);
+        assert!(!steps.contains("TEMP B-TREE"), "{text}: {steps}");
+    }
+}
+
+/// Values of every type, some of them near each other.
+fn any_value() -> impl Strategy<Value = Option<Value>> {
+    prop_oneof![
+        2 => Just(None),
+        1 => Just(Some(json!(null))),
+        2 => any::<bool>().prop_map(|value| Some(json!(value))),
+        6 => (-3..4_i64).prop_map(|value| Some(json!(value))),
+        3 => (-3.0..4.0_f64).prop_map(|value| Some(json!(value))),
+        1 => Just(Some(json!(9_007_199_254_740_993_i64))),
+        6 => prop::sample::select(vec!["", "q", "r", "[]", "{", "é", "\u{0}a", "\u{fffd}", "𝄞"]).prop_map(|value| Some(json!(value))),
+        1 => Just(Some(json!([1]))),
+        1 => Just(Some(json!([]))),
+        1 => Just(Some(json!({ "a": 1 }))),
+    ]
+}
+
+fn any_literal() -> impl Strategy<Value = String> {
+    any_value().prop_map(|value| value.map_or("undefined".to_owned(), |value| value.to_string()))
+}
+
+fn any_condition() -> impl Strategy<Value = String> {
+    let path = prop::sample::select(vec!["c.type", "c.at", "c.plain", "c.tags[0]"]);
+    let operator = prop::sample::select(vec!["=", "!=", "<", "<=", ">", ">="]);
+    let (path, literal) = (path.boxed(), any_literal().boxed());
+    prop_oneof![
+        4 => (path.clone(), operator, literal.clone()).prop_map(|(path, operator, value)| format!("{path} {operator} {value}")),
+        1 => (literal.clone(), path.clone()).prop_map(|(value, path)| format!("{value} <= {path}")),
+        1 => (path.clone(), literal.clone(), literal.clone()).prop_map(|(path, a, b)| format!("{path} IN ({a}, {b})")),
+        1 => (path.clone(), literal.clone(), literal).prop_map(|(path, a, b)| format!("{path} NOT BETWEEN {a} AND {b}")),
+        1 => path.clone().prop_map(|path| format!("IS_DEFINED({path})")),
+        1 => (path, any::<bool>()).prop_map(|(path, not)| format!("{} IS_STRING({path})", if not { "NOT" } else { "" })),
+    ]
+}
+
+fn any_query() -> impl Strategy<Value = String> {
+    let orders = vec![
+        "",
+        "",
+        "ORDER BY c.at",
+        "ORDER BY c.at DESC",
+        "ORDER BY c.type",
+        "ORDER BY c.plain",
+        "ORDER BY c.type, c.at",
+        "ORDER BY c.type DESC, c.at DESC",
+        "ORDER BY c.type, c.at DESC",
+    ];
+    let tops = prop::sample::select(vec!["", "", "TOP 3"]);
+    let joins = prop::sample::select(vec!["", "", "JOIN t IN c.tags"]);
+    let windows = prop::sample::select(vec!["", "", "OFFSET 2 LIMIT 4"]);
+    let filter = prop::collection::vec(any_condition(), 0..3);
+    (tops, joins, filter, prop::sample::select(orders), windows, any::<bool>()).prop_map(
+        |(top, join, filter, order, window, any)| {
+            let filter = match &*filter {
+                [] => "true".to_owned(),
+                filter => filter.join(if any { " OR " } else { " AND " }),
+            };
+            format!("SELECT {top} c.id, c.type, c.at, c.plain FROM c {join} WHERE {filter} {order} {window}")
+        },
+    )
+}
+
+fn any_document() -> impl Strategy<Value = Value> {
+    let values = (any_value(), any_value(), any_value());
+    (values, prop::collection::vec(0..3_i64, 0..3)).prop_map(|((kind, at, plain), tags)| {
+        let mut document = json!({ "tags": tags });
+        for (name, value) in [("type", kind), ("at", at), ("plain", plain)] {
+            if let Some(value) = value {
+                document[name] = value;
+            }
+        }
+        document
+    })
+}
+
+/// What a query gives by evaluation alone; of a sort by one path that has no index of its own only what has a value.
+fn evaluated(text: &str, documents: &[Value]) -> Vec<Value> {
+    let select = sql::parse(text).unwrap();
+    let context = Context::new(parameters(), crate::service::now());
+    let mut scopes = Vec::new();
+    for document in documents {
+        if text.contains("ORDER BY c.plain") && document.get("plain").is_none() {
+            continue;
+        }
+        let scope = Scope::new(&select.alias, document.clone(), &context);
+        scopes.extend(scope.matching(&select).unwrap());
+    }
+    let sorted = rows::sort(&select, scopes).unwrap();
+    rows::finish(&select, sorted, &context).unwrap()
+}
+
+/// The sort keys of a row as a text; without a sort nothing.
+fn keys(text: &str, row: &Value) -> String {
+    let paths = ["type", "at", "plain"].into_iter().filter(|name| {
+        text.split("ORDER BY")
+            .nth(1)
+            .is_some_and(|order| order.contains(&format!("c.{name}")))
+    });
+    let ordered = |name: &str| match row.get(name) {
+        Some(value @ (Value::Array(_) | Value::Object(_))) => value::rank(Some(value)).to_string(),
+        other => value::identity(other),
+    };
+    paths.map(ordered).collect::<Vec<_>>().join(" ")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn the_store_and_evaluation_give_the_same_rows_page_by_page(
+        documents in prop::collection::vec(any_document(), 0..14),
+        texts in prop::collection::vec(any_query(), 6),
+        limit in 1..5_usize,
+    ) {
+        let store = Store::open(None).unwrap();
+        let connection = store.lock();
+        let container = container(&connection);
+        let mut stored = Vec::new();
+        for (number, mut document) in documents.into_iter().enumerate() {
+            let id = format!("{number:02}");
+            document["id"] = json!(id);
+            container.write(&connection, &StoredDocument {
+                pk: (number % 3).to_string(), id, epk: String::new(), body: document.to_string(),
+                etag: String::new(), lsn: 0, ts: 0, expires: None,
+            }).unwrap();
+            stored.push(document);
+        }
+        for text in texts {
+            let expected = evaluated(&text, &stored);
+            let found = rows_of(&connection, &container, &text, (parameters(), limit)).unwrap();
+            prop_assert_eq!(found.len(), expected.len(), "{}", text);
+            let order = |rows: &[Value]| rows.iter().map(|row| keys(&text, row)).collect::<Vec<_>>();
+            prop_assert_eq!(order(&found), order(&expected), "{}", text);
+            if !text.contains("TOP") && !text.contains("OFFSET") {
+                let all = |rows: &[Value]| {
+                    let mut rows: Vec<String> = rows.iter().map(Value::to_string).collect();
+                    rows.sort();
+                    rows
+                };
+                prop_assert_eq!(all(&found), all(&expected), "{}", text);
+            }
+        }
+    }
+}
