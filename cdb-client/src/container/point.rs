@@ -54,7 +54,8 @@ impl<C: Container> ContainerClient<C> {
         self.write(id, &request).await
     }
 
-    /// Stores a document in place of the version `etag`.
+    /// Stores a document in place of the version `etag`. Where there is no document any more, the service creates it;
+    /// [`replace_if_match`](Self::replace_if_match) does not.
     ///
     /// # Errors
     /// [`is_precondition_failed`](Error::is_precondition_failed) when it has another version by now.

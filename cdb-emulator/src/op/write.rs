@@ -101,7 +101,8 @@ impl Place<'_> {
             }
             Operation::Upsert(document, condition) => {
                 let found = self.find(rules::id(&document)?)?;
-                if found.is_some() || condition.if_match.is_some() {
+                // Without a document it is a creation, whatever version was named (azure-cosmos-dotnet-v3#1698).
+                if found.is_some() {
                     condition.check(found.as_ref())?;
                 }
                 self.store(document, found.as_ref())

@@ -62,6 +62,30 @@ async fn versions_fence_writes() {
 }
 
 #[tokio::test]
+async fn an_upsert_of_nothing_creates_whatever_version_it_names() {
+    let account = Account::start().await;
+    let headers = [
+        ("x-ms-documentdb-partitionkey", r#"["p"]"#),
+        ("x-ms-documentdb-is-upsert", "True"),
+        ("if-match", "\"none\""),
+    ];
+    let document = json!({ "id": "a", "pk": "p" });
+    let created = account.post(&headers, &document).await;
+    assert_eq!(created.status, 201, "{}", created.body);
+    assert_eq!(account.post(&headers, &document).await.status, 412);
+    let etag = created.header("etag").to_owned();
+    let headers = [headers[0], headers[1], ("if-match", &*etag)];
+    let replaced = account.post(&headers, &document).await;
+    assert_eq!(replaced.status, 200, "{}", replaced.body);
+    // A resource id lasts as long as its document, a version does not.
+    assert_eq!(replaced.body["_rid"], created.body["_rid"]);
+    assert_ne!(replaced.body["_etag"], created.body["_etag"]);
+    account.item(Method::DELETE, "a", &[], None).await;
+    let again = account.create(&document).await;
+    assert_ne!(again.body["_rid"], created.body["_rid"]);
+}
+
+#[tokio::test]
 async fn the_partition_key_of_header_and_body_are_the_same() {
     let account = Account::start().await;
     let answer = account.create(&json!({ "id": "a", "pk": "other" })).await;
