@@ -12,7 +12,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use cdb_emulator::Emulator;
+use cdb_emulator::{Emulator, EmulatorBuilder};
 
 /// How long a failed installation is not tried again: every test is a process of its own under nextest.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -65,17 +65,38 @@ fn every_promise_of_the_script_is_a_test() {
 
 /// Runs a promise against an emulator of its own.
 async fn hold(name: &str) {
+    run(Emulator::builder(), name).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_client_accepts_the_emulator_s_certificate() {
+    run(
+        Emulator::builder().tls(),
+        "sorts_of_all_partitions_are_merged",
+    )
+    .await;
+}
+
+async fn run(emulator: EmulatorBuilder, name: &str) {
     static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let python = match PYTHON.get_or_init(|| environment().inspect_err(|reason| skipped(reason))) {
         Ok(python) => python.clone(),
         Err(_) => return,
     };
-    let emulator = Emulator::builder().physical_partitions(3);
-    let emulator = emulator.start().await.expect("it starts");
+    let emulator = emulator
+        .physical_partitions(3)
+        .start()
+        .await
+        .expect("it starts");
     let mut command = Command::new(python);
     command
         .arg(script())
         .args([&emulator.endpoint(), emulator.key(), name]);
+    if let Some(certificate) = emulator.certificate_pem() {
+        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("emulator.pem");
+        fs::write(&file, certificate).expect("the target directory can be written");
+        command.env("REQUESTS_CA_BUNDLE", file);
+    }
     let ran = tokio::task::spawn_blocking(move || command.output())
         .await
         .expect("no panic");
