@@ -47,10 +47,9 @@ impl Ranges {
 
 /// The ranges of a query.
 pub(super) fn of(select: &Select, query: Query<'_>) -> Ranges {
-    let keys = select
-        .filter
-        .as_ref()
-        .and_then(|filter| keys(filter, &select.alias, query));
+    // The rows of a sub-query have properties of their own, whatever these are called.
+    let filter = select.filter.as_ref().filter(|_| select.derived.is_none());
+    let keys = filter.and_then(|filter| keys(filter, &select.alias, query));
     let mut ranges: Vec<Range> = keys
         .unwrap_or_default()
         .iter()

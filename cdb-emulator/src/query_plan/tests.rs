@@ -206,6 +206,25 @@ fn the_condition_on_the_partition_key_names_the_ranges() {
 }
 
 #[test]
+fn sub_queries_are_left_to_the_partitions() {
+    let text = "SELECT (SELECT VALUE COUNT(1) FROM t IN c.tags ORDER BY t) AS tags, ARRAY(SELECT TOP 1 VALUE t FROM t IN c.tags) AS first \
+                FROM c WHERE EXISTS (SELECT VALUE t FROM t IN c.tags WHERE t.key = 'k')";
+    let found = plan(text);
+    assert_eq!(found.features(), [] as [&str; 0]);
+    assert_eq!(found.rewritten, "");
+    let derived = plan("SELECT * FROM (SELECT c.a AS key FROM c) AS r WHERE r.key = 'k'").to_json();
+    assert_eq!(derived["queryRanges"][0]["max"], "FF");
+    let sorted =
+        rewritten("SELECT (SELECT VALUE MAX(t) FROM t IN c.tags) AS most FROM c ORDER BY c.a");
+    assert_eq!(
+        sorted,
+        "SELECT c._rid, [{\"item\": c.a}] AS orderByItems, {\"most\": (SELECT VALUE MAX(t) FROM t IN c.tags)} AS payload \
+         FROM c WHERE ({documentdb-formattableorderbyquery-filter}) ORDER BY c.a"
+    );
+    sql::parse(&sorted.replace("{documentdb-formattableorderbyquery-filter}", "true")).unwrap();
+}
+
+#[test]
 fn features_are_those_that_a_client_must_know() {
     for (text, expected) in [
         ("SELECT * FROM c", &[][..]),
