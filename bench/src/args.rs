@@ -72,13 +72,14 @@ impl Args {
             match word.as_str() {
                 "--runs" => runs = Some(number(&value()?)?.max(1)),
                 "--only" => {
-                    args.only = Some(list(&value()?, |flag| {
-                        workload(flag).map(|_| flag.to_owned())
-                    })?)
+                    let flags = list(&value()?, |flag| {
+                        workload(flag).map(|it| it.flag.to_owned())
+                    })?;
+                    args.only = Some(flags);
                 }
                 "--peer" => args.peers = Some(list(&value()?, peer)?),
                 "--latency" => {
-                    args.latency = Some(Duration::from_millis(number(&value()?)? as u64))
+                    args.latency = Some(Duration::from_millis(number(&value()?)? as u64));
                 }
                 "--dispatchers" => args.dispatchers = u32::try_from(number(&value()?)?.max(1)).ok(),
                 "--sizes" => args.sizes = Some(list(&value()?, number)?),

@@ -5,12 +5,15 @@
 //! the rest.
 
 mod args;
+mod instructions;
 mod measure;
 mod peers;
+mod plot;
 mod postgres;
 mod process;
 mod proxy;
 mod report;
+mod scaling;
 mod site;
 mod table;
 mod workload;
@@ -23,12 +26,29 @@ use cdb_bench_child::{Peer, Store};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::providers::Provider;
 use postgres::Postgres;
+use report::Report;
+
+/// The database of every measurement.
+pub const DATABASE: &str = "bench";
+
+/// All commands, in the order of the document.
+const COMMANDS: [&str; 8] = [
+    "table",
+    "waiting",
+    "runtimes",
+    "history",
+    "throughput",
+    "pickup",
+    "memory",
+    "instructions",
+];
 
 #[tokio::main]
 async fn main() -> ExitCode {
     tracing_subscriber::fmt().with_env_filter("off").init();
     let words: Vec<String> = std::env::args().skip(1).collect();
     let ended = match words.first().map(String::as_str) {
+        Some(instructions::REPEAT) => instructions::repeat(&words),
         Some(process::CHILD) => cdb_bench_child::run(open).await,
         Some("--help" | "help") => {
             println!("{USAGE}");
@@ -50,7 +70,7 @@ async fn open(store: Store, dispatchers: u32) -> Result<Arc<dyn Provider>, Strin
     let config = CosmosDBProviderConfig {
         endpoint: store.endpoint,
         key: store.key,
-        database: "bench".to_owned(),
+        database: DATABASE.to_owned(),
         orch_concurrency: dispatchers.max(1),
         worker_concurrency: dispatchers.max(1),
         ..Default::default()
@@ -61,20 +81,48 @@ async fn open(store: Store, dispatchers: u32) -> Result<Arc<dyn Provider>, Strin
 
 async fn benchmark(words: Vec<String>) -> Result<(), String> {
     let args = Args::parse(words).map_err(|error| format!("{error}\n\n{USAGE}"))?;
-    if args.has(Peer::Existing) || args.has(Peer::Postgres) {
+    // Ours alone is measured by these.
+    let ours_alone = matches!(
+        args.command.as_str(),
+        "waiting" | "runtimes" | "memory" | "instructions"
+    );
+    let compares = |peer| !ours_alone && args.has(peer);
+    if compares(Peer::Existing) || compares(Peer::Postgres) {
         peers::build()?;
     }
-    let postgres = if args.has(Peer::Postgres) {
+    let postgres = if compares(Peer::Postgres) {
         Postgres::start().await
     } else {
         Err("not asked for".to_owned())
     };
-    let report = match args.command.as_str() {
-        "table" => table::run(&args, &postgres).await?,
-        other => return Err(format!("unknown command `{other}`\n\n{USAGE}")),
+    let commands = match args.command.as_str() {
+        "all" => COMMANDS.to_vec(),
+        command => vec![command],
     };
-    if args.writes() {
-        report.write()?;
+    for command in commands {
+        let report = report(command, &args, &postgres).await?;
+        if args.writes() {
+            report.write()?;
+        }
     }
     Ok(())
+}
+
+async fn report(
+    command: &str,
+    args: &Args,
+    postgres: &Result<Postgres, String>,
+) -> Result<Report, String> {
+    let server = postgres.as_ref().ok();
+    match command {
+        "table" => table::run(args, postgres).await,
+        "waiting" => scaling::waiting(args).await,
+        "runtimes" => scaling::runtimes(args).await,
+        "history" => scaling::history(args, server).await,
+        "throughput" => scaling::throughput(args, server).await,
+        "pickup" => scaling::pickup(args, server).await,
+        "memory" => scaling::memory(args).await,
+        "instructions" => instructions::run(),
+        other => Err(format!("unknown command `{other}`\n\n{USAGE}")),
+    }
 }

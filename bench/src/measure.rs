@@ -10,8 +10,7 @@ use crate::postgres::Postgres;
 use crate::process::Process;
 use crate::site::{Site, Traffic};
 use crate::workload::{Kind, Orchestrations};
-use cdb_bench_child::Peer;
-use cdb_bench_child::{Job, Outcome, Usage};
+use cdb_bench_child::{Job, Load, Outcome, Peer, Usage};
 
 /// How long an idle runtime is left alone before it is watched, so that its polling has slowed down.
 const SETTLE: Duration = Duration::from_secs(5);
@@ -27,6 +26,8 @@ const FAULT_PATIENCE: f64 = 40.0;
 /// What one run, or the median of several, has shown; per orchestration, or per second for an idle runtime.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
+    /// Orchestrations that ended.
+    pub ended: usize,
     pub requests: f64,
     pub kinds: BTreeMap<String, f64>,
     pub charge: Option<f64>,
@@ -100,17 +101,26 @@ async fn orchestrate(
     process: &mut Process,
     load: Orchestrations,
 ) -> Result<Figures, String> {
+    let figures = one_load(site, process, load.to_load()).await?;
+    match figures.ended {
+        ended if ended < load.count => {
+            Err(format!("{ended} of {} orchestrations ended", load.count))
+        }
+        _ => Ok(figures),
+    }
+}
+
+/// Runs a load and counts what it took.
+pub async fn one_load(
+    site: &Site<'_>,
+    process: &mut Process,
+    load: Load,
+) -> Result<Figures, String> {
     let before = process.usage().await?;
     site.reset();
-    let outcome = process.run(load.to_load()).await?;
+    let outcome = process.run(load).await?;
     let traffic = site.traffic();
     let after = process.usage().await?;
-    if outcome.times.len() < load.count {
-        return Err(format!(
-            "{} of {} orchestrations did not end",
-            outcome.lost, load.count
-        ));
-    }
     Ok(Figures::of(&outcome, traffic, before, after))
 }
 
@@ -178,6 +188,7 @@ impl Figures {
     pub fn of(outcome: &Outcome, traffic: Traffic, before: Usage, after: Usage) -> Self {
         let ended = outcome.times.len();
         Self {
+            ended,
             p50: percentile(&outcome.times, 50),
             p99: percentile(&outcome.times, 99),
             per_second: Some(ended as f64 / outcome.seconds.max(f64::EPSILON)),
@@ -211,7 +222,7 @@ pub fn percentile(sorted: &[f64], percent: usize) -> Option<f64> {
 }
 
 /// The median of each figure by itself.
-fn medians(all: Vec<Figures>) -> Figures {
+pub fn medians(all: Vec<Figures>) -> Figures {
     let each = |figure: &dyn Fn(&Figures) -> f64| median(all.iter().map(figure).collect());
     let some = |figure: &dyn Fn(&Figures) -> Option<f64>| {
         let values: Vec<f64> = all.iter().filter_map(figure).collect();
@@ -223,6 +234,11 @@ fn medians(all: Vec<Figures>) -> Figures {
         (name, value)
     });
     Figures {
+        ended: all
+            .iter()
+            .map(|figures| figures.ended)
+            .min()
+            .unwrap_or_default(),
         requests: each(&|figures| figures.requests),
         kinds: kinds.collect(),
         charge: some(&|figures| figures.charge),

@@ -93,7 +93,8 @@ impl Postgres {
     /// A schema of its own behind a round trip of its own.
     pub async fn schema(&self, latency: Duration) -> Result<Schema<'_>, String> {
         let counters = Arc::new(Counters::default());
-        let proxy = Proxy::start(self.port, latency, counters.clone()).await?;
+        counters.set_latency(latency);
+        let proxy = Proxy::start(self.port, counters.clone()).await?;
         let number = self.schemas.fetch_add(1, Ordering::Relaxed);
         Ok(Schema {
             _server: self,
@@ -133,6 +134,11 @@ impl Schema<'_> {
     /// The schema's name.
     pub fn name(&self) -> String {
         format!("bench_{}", self.number)
+    }
+
+    /// Another round trip from here.
+    pub fn set_latency(&self, latency: Duration) {
+        self.counters.set_latency(latency);
     }
 
     /// Counts from here.

@@ -109,6 +109,11 @@ impl Process {
         }
     }
 
+    /// What was reached while an order was carried out.
+    pub fn reached_meanwhile(&mut self) -> Vec<(String, f64)> {
+        std::mem::take(&mut self.reached)
+    }
+
     /// Ends the child, its memory and its connections.
     pub async fn stop(mut self) -> Result<(), String> {
         self.child.kill().await.map_err(|error| error.to_string())

@@ -14,14 +14,25 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
-/// What passed.
+/// What passed, and how long it took.
 #[derive(Debug, Default)]
 pub struct Counters {
     round_trips: AtomicU64,
     bytes: AtomicU64,
+    latency_micros: AtomicU64,
 }
 
 impl Counters {
+    /// Answers come this much later from now on.
+    pub fn set_latency(&self, latency: Duration) {
+        let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+        self.latency_micros.store(micros, Ordering::Relaxed);
+    }
+
+    fn latency(&self) -> Duration {
+        Duration::from_micros(self.latency_micros.load(Ordering::Relaxed))
+    }
+
     /// Counts from here.
     pub fn reset(&self) {
         self.round_trips.store(0, Ordering::Relaxed);
@@ -50,11 +61,7 @@ pub struct Proxy {
 
 impl Proxy {
     /// Listens on a free port.
-    pub async fn start(
-        server: u16,
-        latency: Duration,
-        counters: Arc<Counters>,
-    ) -> Result<Self, String> {
+    pub async fn start(server: u16, counters: Arc<Counters>) -> Result<Self, String> {
         let listener = TcpListener::bind(("127.0.0.1", 0))
             .await
             .map_err(|error| error.to_string())?;
@@ -65,7 +72,7 @@ impl Proxy {
         let task = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
-                connections.spawn(pass(client, server, latency, counters.clone()));
+                connections.spawn(pass(client, server, counters.clone()));
             }
         });
         Ok(Self { port, task })
@@ -83,19 +90,14 @@ impl Drop for Proxy {
     }
 }
 
-async fn pass(
-    client: TcpStream,
-    server: u16,
-    latency: Duration,
-    counters: Arc<Counters>,
-) -> std::io::Result<()> {
+async fn pass(client: TcpStream, server: u16, counters: Arc<Counters>) -> std::io::Result<()> {
     let server = TcpStream::connect(("127.0.0.1", server)).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
     let asking = ask(from_client, to_server, counters.clone());
-    let answering = answer(from_server, to_client, latency, counters);
+    let answering = answer(from_server, to_client, counters);
     // Either end of the connection ends both.
     tokio::select! { ended = asking => ended, ended = answering => ended }
 }
@@ -124,7 +126,6 @@ async fn ask(
 async fn answer(
     mut server: OwnedReadHalf,
     mut client: OwnedWriteHalf,
-    latency: Duration,
     counters: Arc<Counters>,
 ) -> std::io::Result<()> {
     let (late, mut due) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
@@ -134,7 +135,10 @@ async fn answer(
             let length = server.read(&mut buffer).await?;
             if length == 0
                 || late
-                    .send((Instant::now() + latency, buffer[..length].to_vec()))
+                    .send((
+                        Instant::now() + counters.latency(),
+                        buffer[..length].to_vec(),
+                    ))
                     .is_err()
             {
                 return Ok(());

@@ -72,6 +72,14 @@ impl<'a> Site<'a> {
         }
     }
 
+    /// Another round trip from here, after what was set up without one.
+    pub fn set_latency(&self, latency: Duration) {
+        match self {
+            Self::Emulator(_, emulator) => emulator.set_latency(latency),
+            Self::Postgres(schema) => schema.set_latency(latency),
+        }
+    }
+
     /// Counts from here.
     pub fn reset(&self) {
         match self {

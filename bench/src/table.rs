@@ -1,7 +1,10 @@
 //! The table of the design, section 9: every workload, every provider.
 
+use std::fmt::Write as _;
+
 use crate::args::Args;
 use crate::measure::{Figures, measure};
+use crate::plot::{Group, bars};
 use crate::postgres::Postgres;
 use crate::report::{Report, number, optional};
 use crate::workload::{Kind, Workload};
@@ -97,11 +100,67 @@ fn report(args: &Args, postgres: &Result<Postgres, String>, rows: &[Row]) -> Rep
         text.push('\n');
     }
     if let (Err(reason), true) = (postgres, args.has(Peer::Postgres)) {
-        text.push_str(&format!("\n{} was skipped: {reason}.\n", Peer::Postgres));
+        // Writing to a string does not fail.
+        let _written = writeln!(text, "\n{} was skipped: {reason}.", Peer::Postgres);
     }
+    text.push_str(
+        "
+![time per orchestration](performance-time.svg)
+
+![requests per orchestration](performance-requests.svg)
+",
+    );
+    let plots = vec![
+        plot(
+            "performance-time.svg",
+            "Time per orchestration, p50 in ms",
+            rows,
+            |figures| figures.p50,
+        ),
+        plot(
+            "performance-requests.svg",
+            "Requests per orchestration",
+            rows,
+            |figures| Some(figures.requests),
+        ),
+    ];
     Report {
         section: "table",
         text,
-        plots: Vec::new(),
+        plots,
     }
+}
+
+/// Bars of one figure for every workload that has it.
+fn plot(
+    name: &str,
+    title: &str,
+    rows: &[Row],
+    figure: fn(&Figures) -> Option<f64>,
+) -> (String, String) {
+    let peers: Vec<Peer> = Peer::ALL
+        .into_iter()
+        .filter(|peer| rows.iter().any(|row| row.peer == *peer))
+        .collect();
+    let mut groups: Vec<Group> = Vec::new();
+    for row in rows
+        .iter()
+        .filter(|row| !matches!(row.workload.kind, Kind::Idle))
+    {
+        if groups
+            .last()
+            .is_none_or(|group| group.label != row.workload.label)
+        {
+            groups.push(Group {
+                label: row.workload.label.to_owned(),
+                values: vec![None; peers.len()],
+            });
+        }
+        let place = peers.iter().position(|peer| *peer == row.peer);
+        if let (Some(group), Some(place)) = (groups.last_mut(), place) {
+            group.values[place] = figure(&row.figures);
+        }
+    }
+    let series: Vec<String> = peers.iter().map(Peer::to_string).collect();
+    (name.to_owned(), bars(title, &series, &groups))
 }

@@ -103,6 +103,21 @@ pub const WORKLOADS: [Workload; 10] = [
     },
 ];
 
+impl Workload {
+    /// The orchestrations; none when nothing is to do.
+    pub const fn orchestrations(&self) -> Orchestrations {
+        match self.kind {
+            Kind::Load(load) | Kind::Faults(load) => load,
+            Kind::Idle => Orchestrations {
+                name: "Chain",
+                input: "0",
+                count: 0,
+                window: 0,
+            },
+        }
+    }
+}
+
 impl Orchestrations {
     /// The same with fewer of them.
     pub fn at_most(self, count: usize) -> Self {
@@ -120,6 +135,7 @@ impl Orchestrations {
             input: self.input.to_owned(),
             count: self.count,
             window: self.window,
+            starters: 1,
             seconds: 3600.0,
             patience: 120.0,
             prefix: self.name.to_lowercase(),

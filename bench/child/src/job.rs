@@ -46,6 +46,8 @@ pub struct Load {
     pub count: usize,
     /// How many at a time.
     pub window: usize,
+    /// How many are being started at a time.
+    pub starters: usize,
     /// Stops after this many seconds.
     pub seconds: f64,
     /// Gives up those in flight when none has ended for this many seconds.

@@ -1,6 +1,7 @@
 //! What every measured process does, whichever provider it holds: a runtime, the orchestrations, and the orders of the
 //! benchmark. Two programs are made of it, ours and one with the providers to compare with.
 
+mod clock;
 mod job;
 mod obey;
 mod orchestrations;

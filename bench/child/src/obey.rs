@@ -11,12 +11,13 @@ use duroxide::providers::Provider;
 use duroxide::runtime::{OrchestrationStatus, Runtime, RuntimeOptions};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::job::{Job, Load, Order, Outcome, Said, Start};
 use crate::orchestrations::{DONE, GO, Reached, activities, orchestrations};
 use crate::peer::Store;
-use crate::usage;
+use crate::{clock, usage};
 
 /// How long the turns that end a load have for their commit.
 const LAST_COMMITS: Duration = Duration::from_millis(300);
@@ -95,7 +96,7 @@ async fn obey(
     provider: Arc<dyn Provider>,
     points: &mut Points,
 ) -> Said {
-    let begun = SystemTime::now();
+    let begun = clock::now();
     let called = |result: Result<(), String>| match result {
         Ok(()) => Said::Called {
             started: milliseconds(begun),
@@ -125,40 +126,71 @@ async fn obey(
 /// Runs a load: a new orchestration is started whenever one ends.
 async fn run_load(load: &Load, client: &Client, points: &mut Points) -> Result<Outcome, String> {
     let begun = Instant::now();
-    let mut outcome = Outcome::default();
-    let mut in_flight: HashMap<String, SystemTime> = HashMap::new();
+    let time_left = || Duration::from_secs_f64(load.seconds).saturating_sub(begun.elapsed());
+    let mut running = Running::default();
+    let mut starts = JoinSet::new();
     let mut next = 0;
-    let time_left =
-        |begun: Instant| Duration::from_secs_f64(load.seconds).saturating_sub(begun.elapsed());
     loop {
-        while next < load.count && in_flight.len() < load.window && !time_left(begun).is_zero() {
-            let instance = load.instance(next);
-            in_flight.insert(instance.clone(), SystemTime::now());
-            start_one(client, &load.start(instance)).await?;
+        while next < load.count && running.has_room(load) && starts.len() < load.starters {
+            let start = load.start(load.instance(next));
+            running
+                .in_flight
+                .insert(start.instance.clone(), clock::now());
+            let client = client.clone();
+            starts.spawn(async move { start_one(&client, &start).await });
             next += 1;
-            // Those that ended meanwhile leave the window at once.
-            while let Ok(point) = points.try_recv() {
-                outcome.note(&mut in_flight, &point);
-            }
         }
-        if in_flight.is_empty() || time_left(begun).is_zero() {
+        if running.in_flight.is_empty() || time_left().is_zero() {
             break;
         }
-        let patience = Duration::from_secs_f64(load.patience).min(time_left(begun));
-        match timeout(patience, points.recv()).await {
-            Ok(Some(point)) => outcome.note(&mut in_flight, &point),
-            Ok(None) => return Err("the runtime has ended".to_owned()),
-            Err(_) if time_left(begun).is_zero() => break,
-            Err(_) => {
-                outcome.lost += in_flight.len();
-                in_flight.clear();
-            }
+        let patience = Duration::from_secs_f64(load.patience).min(time_left());
+        tokio::select! {
+            Some(started) = starts.join_next() => started.map_err(|error| error.to_string())??,
+            point = timeout(patience, points.recv()) => match point {
+                Ok(Some(point)) => running.note(&point),
+                Ok(None) => return Err("the runtime has ended".to_owned()),
+                Err(_) => running.give_up(),
+            },
         }
     }
+    let mut outcome = running.outcome;
     outcome.seconds = begun.elapsed().as_secs_f64();
     outcome.times.sort_by(f64::total_cmp);
     tokio::time::sleep(LAST_COMMITS).await;
     Ok(outcome)
+}
+
+/// A load while it runs.
+#[derive(Debug, Default)]
+struct Running {
+    in_flight: HashMap<String, SystemTime>,
+    outcome: Outcome,
+}
+
+impl Running {
+    fn has_room(&self, load: &Load) -> bool {
+        self.in_flight.len() < load.window
+    }
+
+    /// An orchestration has reached its end; once, even if its last turn is run again. One that somebody else started
+    /// is somebody else's to know.
+    fn note(&mut self, point: &Reached) {
+        if let Some(started) = self.in_flight.remove(&point.instance) {
+            let time = point.at.duration_since(started).unwrap_or_default();
+            self.outcome.times.push(time.as_secs_f64() * 1000.0);
+        } else {
+            say(&Said::Reached {
+                instance: point.instance.clone(),
+                at: milliseconds(point.at),
+            });
+        }
+    }
+
+    /// Whatever is in flight will not end in time.
+    fn give_up(&mut self) {
+        self.outcome.lost += self.in_flight.len();
+        self.in_flight.clear();
+    }
 }
 
 impl Load {
@@ -172,16 +204,6 @@ impl Load {
             instance,
             orchestration: self.orchestration.clone(),
             input: self.input.clone(),
-        }
-    }
-}
-
-impl Outcome {
-    /// An orchestration has reached its end; once, even if its last turn is run again.
-    fn note(&mut self, in_flight: &mut HashMap<String, SystemTime>, point: &Reached) {
-        if let Some(started) = in_flight.remove(&point.instance) {
-            let time = point.at.duration_since(started).unwrap_or_default();
-            self.times.push(time.as_secs_f64() * 1000.0);
         }
     }
 }

@@ -1,10 +1,12 @@
 //! The orchestrations that are run: the same for every provider.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 use tokio::sync::mpsc;
+
+use crate::clock;
 
 /// An orchestration has reached a point that is timed.
 #[derive(Clone, Debug)]
@@ -18,6 +20,9 @@ pub type Reports = mpsc::UnboundedSender<Reached>;
 
 /// What every orchestration returns that ends as it should.
 pub const DONE: &str = "done";
+
+/// How far away the timers of waiting orchestrations are: ten days.
+const FAR_AWAY: Duration = Duration::from_hours(240);
 
 /// The name of an event that waiting orchestrations wait for.
 pub const GO: &str = "go";
@@ -74,7 +79,7 @@ async fn run_chain(
     for step in 0..number(&input)? {
         ctx.schedule_activity("Echo", step.to_string()).await?;
     }
-    finish(&ctx, &reports)
+    Ok(finish(&ctx, &reports))
 }
 
 /// All activities at once.
@@ -87,7 +92,7 @@ async fn run_fan_out(
     for result in ctx.join(steps.collect()).await {
         result?;
     }
-    finish(&ctx, &reports)
+    Ok(finish(&ctx, &reports))
 }
 
 /// All sub-orchestrations at once, each with one activity.
@@ -101,7 +106,7 @@ async fn run_parent(
     for result in ctx.join(steps.collect()).await {
         result?;
     }
-    finish(&ctx, &reports)
+    Ok(finish(&ctx, &reports))
 }
 
 /// Executions that do nothing but hand over to the next one.
@@ -114,7 +119,7 @@ async fn run_again(
     if left > 0 {
         return ctx.continue_as_new((left - 1).to_string()).await;
     }
-    finish(&ctx, &reports)
+    Ok(finish(&ctx, &reports))
 }
 
 /// Waits for an event.
@@ -125,7 +130,7 @@ async fn run_wait(
 ) -> Result<String, String> {
     pass(&ctx, &reports);
     ctx.schedule_wait(GO).await;
-    finish(&ctx, &reports)
+    Ok(finish(&ctx, &reports))
 }
 
 /// Waits for a timer of ten days.
@@ -135,9 +140,8 @@ async fn run_sleep(
     reports: Reports,
 ) -> Result<String, String> {
     pass(&ctx, &reports);
-    ctx.schedule_timer(std::time::Duration::from_secs(10 * 24 * 3600))
-        .await;
-    finish(&ctx, &reports)
+    ctx.schedule_timer(FAR_AWAY).await;
+    Ok(finish(&ctx, &reports))
 }
 
 /// Grows a history by activities, then reports once for every event that is raised.
@@ -160,9 +164,9 @@ fn number(input: &str) -> Result<u32, String> {
 }
 
 /// The last statement of an orchestration.
-fn finish(ctx: &OrchestrationContext, reports: &Reports) -> Result<String, String> {
+fn finish(ctx: &OrchestrationContext, reports: &Reports) -> String {
     report(ctx, reports);
-    Ok(DONE.to_owned())
+    DONE.to_owned()
 }
 
 /// A statement on the way, reported once and not again by every replay.
@@ -176,6 +180,6 @@ fn report(ctx: &OrchestrationContext, reports: &Reports) {
     // Nobody listens any more when a measurement is over.
     let _unheard = reports.send(Reached {
         instance: ctx.instance_id(),
-        at: SystemTime::now(),
+        at: clock::now(),
     });
 }

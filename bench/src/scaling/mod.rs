@@ -1,0 +1,16 @@
+//! How figures change with size: more waiting, more runtimes, longer histories, more in flight.
+
+mod history;
+mod memory;
+mod pickup;
+mod runtimes;
+mod seed;
+mod throughput;
+mod waiting;
+
+pub use history::run as history;
+pub use memory::run as memory;
+pub use pickup::run as pickup;
+pub use runtimes::run as runtimes;
+pub use throughput::run as throughput;
+pub use waiting::run as waiting;

@@ -1,0 +1,132 @@
+//! Waiting instances by the ten thousand: two are run until they wait, one for an event and one for a timer, and what
+//! is stored of them is stored again under other ids, through the client's bulk. So the stored form is the provider's
+//! own, whatever it is.
+
+use std::time::Duration;
+
+use cdb_bench_child::{Job, Order, Start, Store};
+use cdb_provider::client::ContainerClient;
+use cdb_provider::documents::{Durable, dispatch_slot};
+use cdb_provider::model::{BulkBatch, Query, Stored};
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::process::Process;
+
+/// Instances that are stored at a time.
+const PORTION: usize = 500;
+/// How long the turn that waits has for its commit.
+const COMMIT: Duration = Duration::from_millis(500);
+
+/// What is stored of an instance that waits.
+#[derive(Debug)]
+pub struct Seed {
+    container: ContainerClient<Durable>,
+    samples: Vec<(String, Vec<Stored<Durable>>)>,
+    stored: usize,
+}
+
+impl Seed {
+    /// Runs one instance of each kind until it waits.
+    pub async fn new(store: &Store) -> Result<Self, String> {
+        let mut process = Process::start(&Job {
+            store: store.clone(),
+            dispatchers: 1,
+        })
+        .await?;
+        for (instance, orchestration) in [("waiting-event", "Wait"), ("waiting-timer", "Sleep")] {
+            let start = Start {
+                instance: instance.to_owned(),
+                orchestration: orchestration.to_owned(),
+                input: String::new(),
+            };
+            process.call(Order::Start(start)).await?;
+            process.reached(Duration::from_secs(10)).await?;
+        }
+        tokio::time::sleep(COMMIT).await;
+        process.stop().await?;
+        let container = open(store).await?;
+        let mut samples = Vec::new();
+        for id in ["waiting-event", "waiting-timer"] {
+            let query = Query::<Durable>::in_partition(id);
+            let documents = container
+                .query(query)
+                .all()
+                .await
+                .map_err(|error| error.to_string())?;
+            samples.push((id.to_owned(), documents));
+        }
+        Ok(Self {
+            container,
+            samples,
+            stored: 0,
+        })
+    }
+
+    /// Stores more of them until there are `count`.
+    pub async fn grow_to(&mut self, count: usize) -> Result<(), String> {
+        while self.stored < count {
+            let upto = count.min(self.stored + PORTION);
+            let mut bulk = BulkBatch::new();
+            for number in self.stored..upto {
+                let (id, documents) = &self.samples[number % self.samples.len()];
+                for document in documents {
+                    add(&mut bulk, &document.document, id, &format!("{id}-{number}"))?;
+                }
+            }
+            for result in self.container.execute_bulk(&bulk).await {
+                result.map_err(|error| error.to_string())?;
+            }
+            self.stored = upto;
+        }
+        Ok(())
+    }
+}
+
+/// The container alone: the provider, and with it its polls, ends here.
+async fn open(store: &Store) -> Result<ContainerClient<Durable>, String> {
+    let config = CosmosDBProviderConfig {
+        endpoint: store.endpoint.clone(),
+        key: store.key.clone(),
+        database: crate::DATABASE.to_owned(),
+        ..Default::default()
+    };
+    let provider = CosmosDBProvider::new_with_config(config)
+        .await
+        .map_err(|error| error.to_string())?;
+    Ok(provider.container().clone())
+}
+
+fn add(
+    bulk: &mut BulkBatch<Durable>,
+    document: &Durable,
+    from: &str,
+    to: &str,
+) -> Result<(), String> {
+    let added = match document {
+        Durable::Instance(instance) => bulk.create(&renamed(instance, from, to)?),
+        Durable::History(segment) => bulk.create(&renamed(segment, from, to)?),
+        Durable::OrchestratorItem(item) => {
+            let mut item = renamed(item, from, to)?;
+            item.dispatch_slot = dispatch_slot(to);
+            bulk.create(&item)
+        }
+        other => {
+            return Err(format!(
+                "an instance that waits has a document that is not expected: {other:?}"
+            ));
+        }
+    };
+    added.map(|_| ()).map_err(|error| error.to_string())
+}
+
+/// The same document of another instance, wherever it names it.
+fn renamed<D: Serialize + DeserializeOwned>(
+    document: &D,
+    from: &str,
+    to: &str,
+) -> Result<D, String> {
+    let json = serde_json::to_string(document).map_err(|error| error.to_string())?;
+    serde_json::from_str(&json.replace(from, to)).map_err(|error| error.to_string())
+}
