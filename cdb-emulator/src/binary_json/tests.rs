@@ -1,3 +1,5 @@
+//! Bodies byte by byte; most are of the Rust driver's own vectors (`binary_json_vectors.json`).
+
 use serde_json::json;
 
 use super::*;

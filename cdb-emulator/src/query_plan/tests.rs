@@ -1,3 +1,5 @@
+//! Plans, beside those of the .NET client's baselines.
+
 use serde_json::json;
 
 use super::*;
