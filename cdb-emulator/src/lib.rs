@@ -22,6 +22,8 @@ mod epk;
 mod error;
 mod explorer;
 mod fault;
+#[cfg(any(test, feature = "fuzzing"))]
+mod fuzzing;
 mod http_front;
 mod index_terms;
 mod index_use;
@@ -43,6 +45,10 @@ pub use builder::{EmulatorBuilder, EmulatorError};
 pub use emulator::Emulator;
 pub use fault::{Effect, Fault, FaultPlan, Latency};
 pub use observe::{OperationKind, RequestLog};
+
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub use fuzzing::{fuzz_batch, fuzz_partition_key, fuzz_query};
 
 /// The key that every emulator of Cosmos DB uses. It is published and protects nothing.
 pub const WELL_KNOWN_KEY: &str =

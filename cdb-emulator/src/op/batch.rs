@@ -67,9 +67,9 @@ impl Sent {
     }
 }
 
-fn read(asked: &Asked) -> Result<Vec<Sent>, ServiceError> {
-    rules::size(asked.body.len())?;
-    let operations: Vec<Sent> = serde_json::from_slice(&asked.body)?;
+fn read(body: &[u8]) -> Result<Vec<Sent>, ServiceError> {
+    rules::size(body.len())?;
+    let operations: Vec<Sent> = serde_json::from_slice(body)?;
     if operations.is_empty() || operations.len() > MAX_OPERATIONS {
         return Err(ServiceError::bad_request(format!(
             "Batch request has {} operations; 1 to {MAX_OPERATIONS} are allowed.",
@@ -79,13 +79,24 @@ fn read(asked: &Asked) -> Result<Vec<Sent>, ServiceError> {
     Ok(operations)
 }
 
+/// Decodes a batch, and lets its patches change a document.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn decode(body: &[u8], document: &Map<String, Value>) -> Result<(), ServiceError> {
+    for sent in read(body)? {
+        if let Operation::Patch(_, patch, _) = sent.operation()? {
+            patch.apply(&mut document.clone())?;
+        }
+    }
+    Ok(())
+}
+
 /// A transactional batch.
 pub(super) fn transactional(
     service: &Service,
     asked: &Asked,
     (db, coll): (&str, &str),
 ) -> Result<Answer, ServiceError> {
-    let operations = read(asked)?;
+    let operations = read(&asked.body)?;
     let mut connection = service.store.lock();
     let transaction = connection.savepoint()?;
     let container = container(&transaction, asked, (db, coll))?;
@@ -202,7 +213,7 @@ pub(super) fn bulk(
     asked: &Asked,
     (db, coll): (&str, &str),
 ) -> Result<Answer, ServiceError> {
-    let operations = read(asked)?;
+    let operations = read(&asked.body)?;
     let mut connection = service.store.lock();
     let container = container(&connection, asked, (db, coll))?;
     let range = header(&asked.headers, "x-ms-documentdb-partitionkeyrangeid").ok_or_else(|| {

@@ -17,6 +17,8 @@ mod touched;
 mod visit;
 mod write;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use batch::decode;
 #[cfg(test)]
 pub(crate) use run::rows_of;
 

@@ -1,0 +1,120 @@
+//! What the fuzz targets call, and the replay of their corpus: the parsers of whatever comes from outside.
+//!
+//! They panic where a promise is broken that a crash would not show, so they are for tests alone.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value, json};
+
+use crate::sql::eval::Scope;
+use crate::sql::{Context, parse, rows};
+use crate::{epk, op, plan, query_plan, rules, service};
+
+/// A document with something of every type.
+fn document() -> Map<String, Value> {
+    let document = json!({
+        "id": "1", "n": 3, "f": -1.5, "t": "text", "z": null, "y": true, "a": [1, "x", { "k": [2] }],
+        "o": { "p": { "q": "r" } }, "d": "2024-02-29T12:30:00.5Z", "_rid": "36ZyAPW+uN8NAAAAAAAAAA==",
+    });
+    document.as_object().cloned().unwrap_or_default()
+}
+
+/// A query: parsed, printed and parsed again, planned, and evaluated on a document.
+pub fn fuzz_query(text: &str) {
+    let Ok(select) = parse(text) else { return };
+    let printed = select.to_string();
+    // Parentheses that stand for what binds anyway can nest too deep; what parses again is the same.
+    if let Ok(again) = parse(&printed) {
+        assert!(again == select, "{text} is printed as {printed}");
+    }
+    let parameters = HashMap::from([("@p".to_owned(), json!("x"))]);
+    let policy = json!({ "includedPaths": [{ "path": "/*" }, { "path": "/n/?" }] });
+    let indexed = plan::sort_is_indexed(&select, &policy).is_ok();
+    if indexed {
+        plan::pushdown(&select, &parameters, &policy, false);
+    }
+    let key = ["/id".to_owned()];
+    let asked = query_plan::Query {
+        text,
+        parameters: &parameters,
+        key: &key,
+    };
+    // Whether there is a plan is not the question, but that the question has an answer.
+    if let Ok(plan) = query_plan::QueryPlan::of(asked) {
+        plan.to_json();
+    }
+    let context = Context::new(parameters, service::now());
+    let scope = Scope::new(&select.alias, document().into(), &context);
+    let rows = scope
+        .matching(&select)
+        .and_then(|scopes| rows::sort(&select, scopes))
+        .and_then(|scopes| rows::finish(&select, scopes, &context));
+    if let Err(error) = rows {
+        assert_eq!(error.status, 400, "{text}: {error}");
+    }
+}
+
+/// The body of a batch: decoded, and its patches applied to a document.
+pub fn fuzz_batch(body: &[u8]) {
+    if let Err(error) = op::decode(body, &document()) {
+        assert!((400..500).contains(&error.status), "{error}");
+    }
+}
+
+/// The header of a partition key, and the place that it hashes to.
+pub fn fuzz_partition_key(text: &str) {
+    match rules::partition_key_header(text) {
+        Ok(key) => {
+            let place = epk::effective_partition_key(&key);
+            assert!(
+                place.bytes().all(|byte| byte.is_ascii_hexdigit()),
+                "{text} is at {place}"
+            );
+        }
+        Err(error) => assert_eq!(error.status, 400, "{text}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    /// Every input of a target's corpus, on a stack as small as a worker's.
+    fn replay(target: &str, run: fn(&[u8])) {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../fuzz/corpus")
+            .join(target);
+        let inputs: Vec<Vec<u8>> = std::fs::read_dir(&folder)
+            .expect("a corpus")
+            .map(|entry| std::fs::read(entry.expect("an entry").path()).expect("an input"))
+            .collect();
+        assert!(!inputs.is_empty(), "{}", folder.display());
+        let replay = std::thread::Builder::new().stack_size(2 * 1024 * 1024);
+        let replay = replay.spawn(move || inputs.iter().for_each(|input| run(input)));
+        replay
+            .expect("a thread")
+            .join()
+            .expect("no input brings it down");
+    }
+
+    fn text(input: &[u8]) -> &str {
+        std::str::from_utf8(input).unwrap_or_default()
+    }
+
+    #[test]
+    fn no_query_of_the_corpus_brings_the_parser_down() {
+        replay("query", |input| super::fuzz_query(text(input)));
+    }
+
+    #[test]
+    fn no_batch_of_the_corpus_brings_the_decoder_down() {
+        replay("batch", super::fuzz_batch);
+    }
+
+    #[test]
+    fn no_partition_key_of_the_corpus_brings_the_header_down() {
+        replay("partition_key", |input| {
+            super::fuzz_partition_key(text(input));
+        });
+    }
+}
