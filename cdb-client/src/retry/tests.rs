@@ -161,6 +161,20 @@ async fn every_attempt_is_signed_anew_and_a_refused_key_gives_way_to_the_other()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_clock_that_the_service_refuses_is_set_by_its_date() {
+    let date = "Wed, 21 Oct 2015 07:28:00 GMT";
+    let steps = vec![
+        Step::refusal(403, 0).header("date", date),
+        Step::status(200),
+    ];
+    let (result, script) = play(create(), steps).await;
+    result.unwrap();
+    let dates = script.sent_header("x-ms-date");
+    let second = dates[1].as_deref().unwrap();
+    assert!(second.starts_with("Wed, 21 Oct 2015 07:28:0"), "{second}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_key_that_stays_refused_is_an_error_without_the_key() {
     let (result, _) = play(read(), vec![Step::refusal(401, 0); 3]).await;
     let error = result.unwrap_err();

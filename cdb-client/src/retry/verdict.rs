@@ -35,7 +35,7 @@ pub(crate) enum Outcome {
 /// What happened before this outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tries {
-    /// Earlier attempts that ended in 401.
+    /// Earlier attempts that ended in 401, or in the 403 of a date that is not the service's.
     pub unauthorized: u32,
     /// The request names a physical partition, so only the caller can address it anew.
     pub addressed_to_range: bool,
@@ -73,6 +73,7 @@ impl Outcome {
 /// |---|---|---|
 /// | 2xx, 304 | accept | |
 /// | 401 | again twice, signed anew with the service's date and the other key | |
+/// | 403/0 (among others: signed at a time that is not the service's, vscode-cosmosdb#842) | once again, as 401 | |
 /// | 404/1002, 404/1013 (replica behind, container in creation) | again | |
 /// | 410/1002 (range gone) | again; refuse if addressed to that range | |
 /// | other 410 (moving, splitting, stale name) | again | |
@@ -99,6 +100,7 @@ pub(crate) fn verdict(repeat: Repeat, tries: Tries, outcome: Outcome) -> Verdict
     match status.code {
         _ if status.is_success() => Verdict::Accept,
         401 if tries.unauthorized < 2 => Verdict::RetrySigned,
+        403 if status.sub == 0 && tries.unauthorized < 1 => Verdict::RetrySigned,
         404 if matches!(
             status,
             Status::SESSION_NOT_AVAILABLE | Status::CONTAINER_IN_CREATION
@@ -211,17 +213,19 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_signature_is_made_anew_twice() {
-        let verdict_after = |unauthorized| {
+    fn a_refused_signature_is_made_anew_twice_and_a_refused_date_once() {
+        let verdict_after = |unauthorized, code| {
             let tries = Tries {
                 unauthorized,
                 ..Tries::default()
             };
-            verdict(Repeat::UnlessPossiblyDone, tries, answered(401, 0))
+            verdict(Repeat::UnlessPossiblyDone, tries, answered(code, 0))
         };
-        assert_eq!(verdict_after(0), Verdict::RetrySigned);
-        assert_eq!(verdict_after(1), Verdict::RetrySigned);
-        assert_eq!(verdict_after(2), Verdict::Refuse);
+        assert_eq!(verdict_after(0, 401), Verdict::RetrySigned);
+        assert_eq!(verdict_after(1, 401), Verdict::RetrySigned);
+        assert_eq!(verdict_after(2, 401), Verdict::Refuse);
+        assert_eq!(verdict_after(0, 403), Verdict::RetrySigned);
+        assert_eq!(verdict_after(1, 403), Verdict::Refuse);
     }
 
     #[test]

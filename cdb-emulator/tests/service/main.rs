@@ -12,6 +12,7 @@ mod documents;
 mod durability;
 mod explorer;
 mod faults;
+mod garbage;
 mod malformed;
 mod plans;
 mod queries;
