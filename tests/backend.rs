@@ -65,6 +65,16 @@ impl Backend {
         self.emulator.as_ref()
     }
 
+    /// Splits a physical partition of the container, as the service does when one has grown too large.
+    ///
+    /// # Panics
+    /// When the test runs on an account, or there is no such physical partition.
+    pub fn split(&self, range: &str) {
+        let container = (&*self.config.database, &*self.config.container);
+        let emulator = self.emulator().expect("an account splits when it likes");
+        emulator.split(container, range).expect("it is there");
+    }
+
     async fn open(&self, container: String) -> CosmosDBProvider {
         let config = CosmosDBProviderConfig {
             container,

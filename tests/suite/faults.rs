@@ -155,3 +155,28 @@ async fn a_lost_answer_to_any_commit_changes_nothing() {
     assert_eq!(instances.len(), 6, "{instances:?}");
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn physical_partitions_may_split_under_load_and_nothing_is_lost() {
+    const PARENTS: usize = 8;
+    let Some(world) = two_runtimes().await else {
+        return;
+    };
+    for n in 0..PARENTS {
+        let instance = format!("parent-{n}");
+        let started = world.client.start_orchestration(instance, "Parent", "");
+        started.await.expect("the instance starts");
+        // One becomes five, while turns and activities are on their way to it. Children count on from their parents.
+        if n % 2 == 1 {
+            world.split(&(n / 2).to_string());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+    for n in 0..PARENTS {
+        let instance = format!("parent-{n}");
+        assert_eq!(world.end_of(&instance).await.as_deref(), Ok("60"));
+    }
+    let instances = world.client.list_all_instances().await.expect("a list");
+    assert_eq!(instances.len(), PARENTS * 6, "parents and children");
+    world.stop().await;
+}

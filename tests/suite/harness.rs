@@ -53,6 +53,11 @@ impl World {
         self.backend.emulator()
     }
 
+    /// Splits a physical partition of the store.
+    pub(crate) fn split(&self, range: &str) {
+        self.backend.split(range);
+    }
+
     /// One more runtime.
     pub(crate) async fn join(
         &mut self,
