@@ -112,19 +112,12 @@ fn container(
     let container = Container::find(connection, database, id)?;
     match asked.method {
         Method::GET => {
-            let answer = Answer::json(200, &container.to_json());
-            let answer = answer.with("etag", container.etag);
-            Ok(
-                if flag(&asked.headers, "x-ms-documentdb-populatequotainfo") {
-                    // Indexes are rebuilt before the replacement is answered.
-                    answer.with(
-                        "x-ms-documentdb-collection-index-transformation-progress",
-                        "100",
-                    )
-                } else {
-                    answer
-                },
-            )
+            let mut answer = Answer::json(200, &container.to_json());
+            if flag(&asked.headers, "x-ms-documentdb-populatequotainfo") {
+                let name = "x-ms-documentdb-collection-index-transformation-progress";
+                answer = answer.with(name, container.index_progress(connection)?.to_string());
+            }
+            Ok(answer.with("etag", container.etag))
         }
         Method::PUT => {
             if header(&asked.headers, "if-match").is_some_and(|etag| etag != container.etag) {

@@ -51,8 +51,10 @@ impl Run<'_> {
     }
 
     fn pushdown(&self, select: &Select) -> Result<Pushdown, ServiceError> {
-        let policy = self.container.policy();
-        plan::sort_is_indexed(select, policy)?;
+        for policy in self.container.serving_policies() {
+            plan::sort_is_indexed(select, policy)?;
+        }
+        let policy = self.container.indexed_policy();
         let parameters = self.context.parameters();
         Ok(plan::pushdown(
             select,

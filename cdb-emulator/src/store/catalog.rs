@@ -7,6 +7,7 @@ use super::indexes;
 use super::offers::{self, Offer};
 use super::ranges::{self, PhysicalRange};
 use super::rid::{self, Inside};
+use super::transformation;
 use crate::error::ServiceError;
 
 /// A database.
@@ -28,6 +29,10 @@ pub(crate) struct Container {
     pub(crate) etag: String,
     pub(crate) created: i64,
     pub(crate) ranges: Vec<PhysicalRange>,
+    /// The policy whose indexes are in use while those of the present one are built.
+    pub(super) former: Option<Value>,
+    /// Which set of indexes is in use; part of their names.
+    generation: i64,
 }
 
 impl Container {
@@ -52,6 +57,26 @@ impl Container {
     pub(crate) fn policy(&self) -> &Value {
         &self.definition["indexingPolicy"]
     }
+
+    /// The policies that must all serve a sort: the present one, and the one before while its indexes are in use.
+    pub(crate) fn serving_policies(&self) -> impl Iterator<Item = &Value> {
+        std::iter::once(self.policy()).chain(&self.former)
+    }
+
+    /// The policy whose indexes are in use.
+    pub(crate) fn indexed_policy(&self) -> &Value {
+        self.former.as_ref().unwrap_or_else(|| self.policy())
+    }
+
+    /// What the names of its indexes begin with.
+    pub(super) fn index_prefix(&self) -> String {
+        indexes::prefix(self.number, self.generation)
+    }
+
+    /// How far its indexes are, in percent; 100 when they are those of its policy.
+    pub(crate) fn index_progress(&self, connection: &Connection) -> Result<i64, ServiceError> {
+        transformation::progress(connection, self.number)
+    }
 }
 
 fn strings(value: &Value) -> Vec<String> {
@@ -65,10 +90,11 @@ pub(super) fn create(connection: &Connection) -> Result<(), ServiceError> {
          CREATE TABLE IF NOT EXISTS container (
             number INTEGER PRIMARY KEY AUTOINCREMENT, database TEXT NOT NULL, id TEXT NOT NULL,
             definition TEXT NOT NULL, etag TEXT NOT NULL, created INTEGER NOT NULL, ranges TEXT NOT NULL,
-            UNIQUE (database, id));
+            generation INTEGER NOT NULL DEFAULT 0, UNIQUE (database, id));
          CREATE TABLE IF NOT EXISTS sequence (lsn INTEGER NOT NULL);
          INSERT INTO sequence SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM sequence);",
     )?;
+    transformation::create_table(connection)?;
     offers::create_table(connection)
 }
 
@@ -159,7 +185,8 @@ impl Database {
 
 /// The columns of a container, in the order in which [`Container::from_row`] reads them.
 const COLUMNS: &str = "number, definition, etag, created, ranges,
-    (SELECT rowid FROM database WHERE database.id = container.database)";
+    (SELECT rowid FROM database WHERE database.id = container.database),
+    (SELECT former FROM transformation WHERE transformation.container = container.number), generation";
 
 impl Container {
     pub(crate) fn create(
@@ -187,8 +214,9 @@ impl Container {
             return Err(ServiceError::conflict());
         }
         let container = Self::find(connection, database, &id)?;
-        container.create_table(connection)?;
-        indexes::create(connection, &container)?;
+        let table = format!("document_{}", container.number);
+        let prefix = container.index_prefix();
+        indexes::create_table(connection, &table, &prefix, container.policy())?;
         Ok(container)
     }
 
@@ -221,10 +249,14 @@ impl Container {
             created: row.get(3)?,
             ranges: ranges::from_column(row.get_ref(4)?),
             database: row.get(5)?,
+            former: row
+                .get::<_, Option<String>>(6)?
+                .and_then(|policy| serde_json::from_str(&policy).ok()),
+            generation: row.get(7)?,
         })
     }
 
-    /// Replaces the definition, which was checked. The indexes follow the new policy at once.
+    /// Replaces the definition, which was checked. The indexes follow a new policy by and by.
     pub(crate) fn replace(
         &self,
         connection: &Connection,
@@ -234,7 +266,6 @@ impl Container {
             "UPDATE container SET definition = ?, etag = ? WHERE number = ?",
             params![definition.to_string(), new_etag(), self.number],
         )?;
-        indexes::drop_all(connection, self)?;
         let replaced = Self {
             definition: definition.clone(),
             ..self.clone()
@@ -242,25 +273,17 @@ impl Container {
         if replaced.default_ttl() != self.default_ttl() {
             self.reckon_expiry(connection, replaced.default_ttl())?;
         }
-        indexes::create(connection, &replaced)
+        if replaced.policy() == self.policy() {
+            return Ok(());
+        }
+        transformation::begin(connection, self, replaced.policy())
     }
 
     pub(crate) fn delete(&self, connection: &Connection) -> Result<(), ServiceError> {
+        transformation::abandon(connection, self.number)?;
         connection.execute_batch(&format!("DROP TABLE IF EXISTS document_{}", self.number))?;
         connection.execute("DELETE FROM container WHERE number = ?", [self.number])?;
         Offer::delete_of(connection, &self.self_link())
-    }
-
-    fn create_table(&self, connection: &Connection) -> Result<(), ServiceError> {
-        connection.execute_batch(&format!(
-            "CREATE TABLE document_{0} (
-                pk TEXT NOT NULL, id TEXT NOT NULL, epk TEXT NOT NULL, body TEXT NOT NULL, etag TEXT NOT NULL,
-                lsn INTEGER NOT NULL, ts INTEGER NOT NULL, expires INTEGER,
-                PRIMARY KEY (pk, id)) WITHOUT ROWID;
-             CREATE INDEX document_{0}_lsn ON document_{0} (lsn);",
-            self.number
-        ))?;
-        Ok(())
     }
 
     /// Its resource id.

@@ -193,9 +193,10 @@ impl Container {
     ) -> Result<(), ServiceError> {
         let keys: String = scan.keys.iter().flat_map(|key| [", ", key]).collect();
         let table = format!("document_{}", self.number);
+        let prefix = self.index_prefix();
         let index = scan
             .index
-            .map_or_else(String::new, |index| format!(" INDEXED BY {table}_{index}"));
+            .map_or_else(String::new, |index| format!(" INDEXED BY {prefix}_{index}"));
         let sql = format!(
             "SELECT pk, id, body{keys} FROM {table}{index} WHERE {} ORDER BY {}",
             scan.condition, scan.order

@@ -3,32 +3,52 @@
 use rusqlite::Connection;
 use serde_json::Value;
 
-use super::Container;
 use super::documents::{json_rank, json_value};
 use crate::error::ServiceError;
 use crate::sql::ast::is_plain;
 
-/// Creates the indexes that the policy asks for: one per included scalar path, one per composite. Each path is two columns,
-/// the place of the value's type and the value, so that an index has the service's order over all types.
+/// Creates a table of documents with the indexes that the policy asks for: one per included scalar path, one per
+/// composite. Each path is two columns, the place of the value's type and the value, so that an index has the service's
+/// order over all types. The prefix tells its indexes from those of a table in whose place it may come.
 ///
 /// Subtrees (`/a/*`) and array elements have no index of their own in SQLite; queries on them scan the partition.
-pub(super) fn create(connection: &Connection, container: &Container) -> Result<(), ServiceError> {
-    for (paths, name) in indexes(container.policy()) {
+pub(super) fn create_table(
+    connection: &Connection,
+    table: &str,
+    prefix: &str,
+    policy: &Value,
+) -> Result<(), ServiceError> {
+    connection.execute_batch(&format!(
+        "CREATE TABLE {table} (
+            pk TEXT NOT NULL, id TEXT NOT NULL, epk TEXT NOT NULL, body TEXT NOT NULL, etag TEXT NOT NULL,
+            lsn INTEGER NOT NULL, ts INTEGER NOT NULL, expires INTEGER,
+            PRIMARY KEY (pk, id)) WITHOUT ROWID;
+         CREATE INDEX {prefix}_lsn ON {table} (lsn);"
+    ))?;
+    for (paths, name) in indexes(policy) {
         let columns: Result<Vec<String>, ServiceError> = paths
             .iter()
             .map(|(path, descending)| expression(path, *descending))
             .collect();
         connection.execute_batch(&format!(
-            "CREATE INDEX IF NOT EXISTS document_{0}_{name} ON document_{0} ({1})",
-            container.number,
+            "CREATE INDEX {prefix}_{name} ON {table} ({})",
             columns?.join(", ")
         ))?;
     }
     Ok(())
 }
 
+/// What the names of a container's indexes begin with.
+pub(super) fn prefix(container: i64, generation: i64) -> String {
+    if generation == 0 {
+        format!("document_{container}")
+    } else {
+        format!("document_{container}_g{generation}")
+    }
+}
+
 /// The indexes that a policy asks for: stored paths, each with whether it descends, and what the index is called behind
-/// the table's name.
+/// the prefix.
 pub(crate) fn indexes(policy: &Value) -> impl Iterator<Item = (Vec<(String, bool)>, String)> {
     let included = policy["includedPaths"].as_array().into_iter().flatten();
     let scalar = included.filter_map(|entry| entry["path"].as_str()?.strip_suffix("/?"));
@@ -38,21 +58,6 @@ pub(crate) fn indexes(policy: &Value) -> impl Iterator<Item = (Vec<(String, bool
     let several = composites(policy).filter(|composite| !composite.is_empty());
     let all = singles.chain(several).enumerate();
     all.map(|(at, paths)| (paths, format!("path_{at}")))
-}
-
-/// Drops what [`create`] has created.
-pub(super) fn drop_all(connection: &Connection, container: &Container) -> Result<(), ServiceError> {
-    let mut statement = connection.prepare(
-        "SELECT name FROM sqlite_master WHERE type = 'index' AND name LIKE ? ESCAPE '\\'",
-    )?;
-    let pattern = format!("document\\_{}\\_path\\_%", container.number);
-    let names: Vec<String> = statement
-        .query_map([pattern], |row| row.get(0))?
-        .collect::<Result<_, _>>()?;
-    for name in names {
-        connection.execute_batch(&format!("DROP INDEX {name}"))?;
-    }
-    Ok(())
 }
 
 /// The expressions of a path, written exactly as queries write them, or SQLite would not see that they are the same.

@@ -13,6 +13,7 @@ pub(crate) mod offers;
 pub(crate) mod ranges;
 mod readers;
 pub(crate) mod rid;
+mod transformation;
 mod write_queue;
 
 use std::path::Path;

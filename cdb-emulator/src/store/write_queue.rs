@@ -6,7 +6,7 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
+use super::transformation;
 use crate::EmulatorError;
 use crate::error::ServiceError;
 
@@ -42,16 +43,11 @@ impl WriteQueue {
         let writer = Writer {
             connection,
             jobs: receiver,
+            grouped,
         };
         let thread = std::thread::Builder::new()
             .name("cdb-emulator-writer".to_owned())
-            .spawn(move || {
-                if grouped {
-                    writer.groups();
-                } else {
-                    writer.singly();
-                }
-            })
+            .spawn(move || writer.run())
             .map_err(EmulatorError::storage)?;
         Ok(Self {
             jobs: Mutex::new(Some(sender)),
@@ -114,35 +110,62 @@ fn describe(panic: &(dyn Any + Send)) -> String {
 struct Writer {
     connection: Arc<Mutex<Connection>>,
     jobs: Receiver<Job>,
+    /// Whether commits take time.
+    grouped: bool,
 }
 
 impl Writer {
-    fn singly(self) {
-        for job in &self.jobs {
-            job(Ok(()))(Ok(()));
+    /// Serves what is asked, and between that rebuilds indexes as long as there are some to rebuild.
+    fn run(self) {
+        // A former process may have left some.
+        let mut rebuilding = true;
+        loop {
+            let job = if rebuilding {
+                self.jobs.try_recv()
+            } else {
+                self.jobs.recv().map_err(|_| TryRecvError::Disconnected)
+            };
+            match job {
+                Ok(job) if self.grouped => self.group(job),
+                Ok(job) => job(Ok(()))(Ok(())),
+                Err(TryRecvError::Empty) => {}
+                Err(TryRecvError::Disconnected) => return,
+            }
+            rebuilding = self.rebuild().unwrap_or_else(|error| {
+                tracing::warn!(%error, "indexes are not rebuilt for now");
+                false
+            });
         }
     }
 
-    fn groups(self) {
-        while let Ok(first) = self.jobs.recv() {
-            let begun = self.execute("BEGIN IMMEDIATE");
-            let since = Instant::now();
-            let mut deliveries = vec![first(begun.clone())];
-            while since.elapsed() < GROUP_TIME
-                && let Ok(job) = self.jobs.try_recv()
-            {
-                deliveries.push(job(begun.clone()));
-            }
-            let committed = self.execute("COMMIT");
-            if committed.is_err()
-                && let Err(error) = self.execute("ROLLBACK")
-            {
-                tracing::warn!(%error, "a group that failed was not rolled back");
-            }
-            for deliver in deliveries {
-                deliver(committed.clone());
-            }
+    /// Carries out a piece of work and what waits behind it.
+    fn group(&self, first: Job) {
+        let begun = self.execute("BEGIN IMMEDIATE");
+        let since = Instant::now();
+        let mut deliveries = vec![first(begun.clone())];
+        while since.elapsed() < GROUP_TIME
+            && let Ok(job) = self.jobs.try_recv()
+        {
+            deliveries.push(job(begun.clone()));
         }
+        let committed = self.execute("COMMIT");
+        if committed.is_err()
+            && let Err(error) = self.execute("ROLLBACK")
+        {
+            tracing::warn!(%error, "a group that failed was not rolled back");
+        }
+        for deliver in deliveries {
+            deliver(committed.clone());
+        }
+    }
+
+    /// A step of the rebuilding; whether there is more of it.
+    fn rebuild(&self) -> Result<bool, ServiceError> {
+        let mut connection = held(&self.connection);
+        let savepoint = connection.savepoint()?;
+        let more = transformation::step(&savepoint)?;
+        savepoint.commit()?;
+        Ok(more)
     }
 
     fn execute(&self, sql: &str) -> Result<(), ServiceError> {

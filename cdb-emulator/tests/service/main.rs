@@ -21,5 +21,6 @@ mod start;
 mod throughput;
 #[cfg(feature = "tls")]
 mod tls;
+mod transformation;
 #[path = "../../examples/speed/wire.rs"]
 mod wire;
