@@ -52,6 +52,13 @@ impl fmt::Display for OperationKind {
     }
 }
 
+/// Texts that are kept apart: programs that put values into their texts ask a new one every time.
+const MOST_TEXTS: usize = 10_000;
+/// Bytes of a text that are kept.
+const LONGEST_TEXT: usize = 4096;
+/// Stands for all further texts.
+const OTHERS: &str = "(others)";
+
 /// Requests since the start, or since the last reset.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -64,7 +71,8 @@ pub struct RequestLog {
     pub bytes_in: u64,
     /// Bytes of response bodies.
     pub bytes_out: u64,
-    /// Every SQL text that was asked, and how often.
+    /// The SQL texts that were asked, and how often: 10,000 different ones, each by its first 4,096 bytes. Further ones
+    /// are counted together as `(others)`.
     pub queries: BTreeMap<String, u64>,
     /// Answers by status.
     pub statuses: BTreeMap<u16, u64>,
@@ -80,6 +88,21 @@ impl RequestLog {
     pub fn data_requests(&self) -> u64 {
         let metadata = self.counts.get(&OperationKind::Metadata).copied();
         self.total() - metadata.unwrap_or_default()
+    }
+
+    /// Counts a query by its text, as far as there is room for texts.
+    pub(crate) fn note_query(&mut self, sql: &str) {
+        let mut end = sql.len().min(LONGEST_TEXT);
+        while !sql.is_char_boundary(end) {
+            end -= 1;
+        }
+        let known = self.queries.contains_key(&sql[..end]);
+        let text = if known || self.queries.len() < MOST_TEXTS {
+            &sql[..end]
+        } else {
+            OTHERS
+        };
+        *self.queries.entry(text.to_owned()).or_default() += 1;
     }
 
     pub(crate) fn add(&mut self, kind: OperationKind, answer: &Answered) {
@@ -98,4 +121,24 @@ pub(crate) struct Answered {
     pub(crate) charge: f64,
     pub(crate) bytes_in: u64,
     pub(crate) bytes_out: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_that_never_repeat_do_not_fill_the_memory() {
+        let mut log = RequestLog::default();
+        for n in 0..MOST_TEXTS + 500 {
+            log.note_query(&format!("SELECT {n}"));
+        }
+        log.note_query("SELECT 7");
+        assert_eq!(log.queries.len(), MOST_TEXTS + 1);
+        assert_eq!((log.queries[OTHERS], log.queries["SELECT 7"]), (500, 2));
+        let mut log = RequestLog::default();
+        log.note_query(&format!("x{}", "é".repeat(LONGEST_TEXT)));
+        let kept = log.queries.keys().next().map(String::len);
+        assert_eq!(kept, Some(LONGEST_TEXT - 1));
+    }
 }

@@ -172,7 +172,7 @@ impl Service {
     /// Notes the SQL text of a query.
     pub(crate) fn note_query(&self, sql: &str) {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        *log.queries.entry(sql.to_owned()).or_default() += 1;
+        log.note_query(sql);
     }
 }
 
