@@ -17,7 +17,7 @@ use measure::{Latencies, Rate, Server};
 type Failure = Box<dyn std::error::Error>;
 
 /// Connections that write or read at once.
-const CONNECTIONS: usize = 16;
+const CONNECTIONS: usize = 64;
 /// How long rates are measured.
 const TIME: Duration = Duration::from_secs(5);
 /// Documents to compare with.
