@@ -99,7 +99,7 @@ impl Service {
     pub(crate) fn new(store: Store, settings: Settings) -> Self {
         let throughput = Throughput::new(settings.throughput);
         // When the offers cannot be read, every request finds out for itself.
-        if Offer::any_enforced(&store.lock()).unwrap_or(true) {
+        if Offer::any_replaced(&store.lock()).unwrap_or(true) {
             throughput.limit_by_offers();
         }
         Self {

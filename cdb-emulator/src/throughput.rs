@@ -15,7 +15,7 @@ use rusqlite::Connection;
 
 use crate::error::ServiceError;
 use crate::store::Container;
-use crate::store::offers::Offer;
+use crate::store::offers::{Offer, Origin};
 use crate::store::ranges::PhysicalRange;
 use crate::store::rid;
 
@@ -25,7 +25,7 @@ type Account = (i64, Option<(i64, String)>);
 /// The budgets of all physical partitions.
 #[derive(Debug, Default)]
 pub(crate) struct Throughput {
-    /// Request units per second of a container without an offer; also makes all offers limit.
+    /// Request units per second where nobody chose them; also makes all offers limit.
     default: Option<u32>,
     /// Whether an offer was replaced, so that some limit.
     some_limit: AtomicBool,
@@ -103,11 +103,16 @@ impl Throughput {
             Some(offer) => (false, Some(offer)),
             None => (true, Offer::of(connection, &database)?),
         };
-        let limits = |offer: &Offer| offer.enforced || self.default.is_some();
+        let by_default = self.default.map(|units| (false, f64::from(units)));
         Ok(match offer {
-            Some(offer) if limits(&offer) => Some((shared, f64::from(offer.per_second()))),
-            Some(_) => None,
-            None => self.default.map(|units| (false, f64::from(units))),
+            Some(offer) => match (offer.origin, self.default) {
+                (Origin::Replacement, _) | (Origin::Creation, Some(_)) => {
+                    Some((shared, f64::from(offer.per_second())))
+                }
+                (Origin::Creation, None) => None,
+                (Origin::Default, _) => by_default,
+            },
+            None => by_default,
         })
     }
 

@@ -8,7 +8,7 @@ use super::{list, listing, not_allowed, offers};
 use crate::error::ServiceError;
 use crate::route::{self, Resource, flag, header};
 use crate::service::{Answer, Asked, Service, now_secs};
-use crate::store::offers::Offer;
+use crate::store::offers::{Offer, Origin};
 use crate::store::{Container, Database};
 use crate::{charge, rules};
 
@@ -52,7 +52,12 @@ fn databases(connection: &Connection, asked: &Asked) -> Result<Answer, ServiceEr
             let database = Database::create(connection, id, now_secs())?;
             if let Some(content) = throughput {
                 let resource = (&*database.self_link(), &*database.rid());
-                Offer::create(connection, resource, &content, now_secs())?;
+                Offer::create(
+                    connection,
+                    resource,
+                    (&content, Origin::Creation),
+                    now_secs(),
+                )?;
             }
             Ok(Answer::json(201, &database.to_json()))
         }
@@ -94,9 +99,14 @@ fn containers(
             let parent = Database::find(connection, database)?;
             let shared = Offer::of(connection, &parent.self_link())?.is_some();
             let created = Container::create(connection, database, &definition, ranges, now_secs())?;
-            if let Some(content) = throughput.or_else(|| (!shared).then(offers::default_content)) {
+            let by_default = || offers::default_content(service.settings.throughput);
+            let offer = match throughput {
+                Some(content) => Some((content, Origin::Creation)),
+                None => (!shared).then(|| (by_default(), Origin::Default)),
+            };
+            if let Some((content, origin)) = offer {
                 let resource = (&*created.self_link(), &*created.rid());
-                Offer::create(connection, resource, &content, now_secs())?;
+                Offer::create(connection, resource, (&content, origin), now_secs())?;
             }
             Ok(Answer::json(201, &created.to_json()).with("etag", created.etag))
         }

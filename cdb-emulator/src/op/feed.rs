@@ -62,7 +62,7 @@ pub(super) fn feed(
         Some((lsn, _)) if cut.more => *lsn,
         _ => last.max(start),
     };
-    Ok(visit.end(answer(cut, mode, reached), last))
+    Ok(visit.end(answer(cut, &container.rid(), (mode, reached)), last))
 }
 
 /// Which feed is asked for. The one of all versions and deletes needs a feature that no account has by itself.
@@ -156,7 +156,7 @@ fn cut(mut changes: Vec<(i64, Value)>, wanted: usize) -> Cut {
     }
 }
 
-fn answer(cut: Cut, mode: Mode, reached: i64) -> Answer {
+fn answer(cut: Cut, rid: &str, (mode, reached): (Mode, i64)) -> Answer {
     let etag = format!("\"{reached}\"");
     if cut.changes.is_empty() && mode == Mode::Changes {
         return Answer::empty(304)
@@ -174,7 +174,7 @@ fn answer(cut: Cut, mode: Mode, reached: i64) -> Answer {
         })
         .collect();
     let count = documents.len();
-    let body = json!({ "_rid": "", "Documents": documents, "_count": count });
+    let body = json!({ "_rid": rid, "Documents": documents, "_count": count });
     let answer = Answer::json(200, &body)
         .with("x-ms-item-count", count.to_string())
         .charged(charge::feed(count, cut.bytes));

@@ -95,8 +95,8 @@ pub(super) fn asked_for(headers: &HeaderMap) -> Result<Option<Value>, ServiceErr
 }
 
 /// The throughput of a container that was created without saying which, in a database that shares none.
-pub(super) fn default_content() -> Value {
-    json!({ "offerThroughput": DEFAULT })
+pub(super) fn default_content(enforced: Option<u32>) -> Value {
+    json!({ "offerThroughput": enforced.map_or(DEFAULT, u64::from) })
 }
 
 fn manual(units: &Value) -> Result<u64, ServiceError> {

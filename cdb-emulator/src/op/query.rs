@@ -19,7 +19,7 @@ use crate::route::flag;
 use crate::service::{Answer, Asked, Service, now};
 use crate::sql::ast::Select;
 use crate::sql::{self, Context};
-use crate::store::catalog;
+use crate::store::{Container, catalog};
 
 /// Rows per page when the caller leaves it to the service.
 const PAGE: usize = 1000;
@@ -90,7 +90,7 @@ pub(super) fn query(
     let (touched, rows) = (page.touched, page.rows.len());
     let answer = account(
         asked,
-        answer(page, &binding)?,
+        answer(page, &container, &binding)?,
         (touched, &index),
         (ranges, rows),
         times,
@@ -98,9 +98,9 @@ pub(super) fn query(
     Ok(visit.end(answer, last))
 }
 
-fn answer(page: Page, binding: &Binding) -> Result<Answer, ServiceError> {
+fn answer(page: Page, container: &Container, binding: &Binding) -> Result<Answer, ServiceError> {
     let count = page.rows.len();
-    let body = json!({ "_rid": "", "Documents": page.rows, "_count": count });
+    let body = json!({ "_rid": container.rid(), "Documents": page.rows, "_count": count });
     let mut answer = Answer::json(200, &body).with("x-ms-item-count", count.to_string());
     if let Some(next) = page.next {
         answer = answer.with("x-ms-continuation", binding.token(next)?);

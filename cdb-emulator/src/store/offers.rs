@@ -6,6 +6,27 @@ use serde_json::{Value, json};
 use super::catalog::new_etag;
 use crate::error::ServiceError;
 
+/// Who chose a throughput.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Nobody.
+    Default,
+    /// Whoever created the resource.
+    Creation,
+    /// Whoever replaced the offer, so it limits.
+    Replacement,
+}
+
+impl Origin {
+    fn from_column(number: i64) -> Self {
+        match number {
+            0 => Self::Default,
+            1 => Self::Creation,
+            _ => Self::Replacement,
+        }
+    }
+}
+
 /// The throughput of a resource.
 #[derive(Clone, Debug)]
 pub(crate) struct Offer {
@@ -16,17 +37,16 @@ pub(crate) struct Offer {
     content: Value,
     pub(crate) etag: String,
     changed: i64,
-    /// Whether it limits, or is only kept.
-    pub(crate) enforced: bool,
+    pub(crate) origin: Origin,
 }
 
-const COLUMNS: &str = "number, resource, resource_rid, content, etag, changed, enforced";
+const COLUMNS: &str = "number, resource, resource_rid, content, etag, changed, origin";
 
 pub(super) fn create_table(connection: &Connection) -> Result<(), ServiceError> {
     connection.execute_batch(
         "CREATE TABLE IF NOT EXISTS offer (
             number INTEGER PRIMARY KEY AUTOINCREMENT, resource TEXT NOT NULL UNIQUE, resource_rid TEXT NOT NULL,
-            content TEXT NOT NULL, etag TEXT NOT NULL, changed INTEGER NOT NULL, enforced INTEGER NOT NULL);",
+            content TEXT NOT NULL, etag TEXT NOT NULL, changed INTEGER NOT NULL, origin INTEGER NOT NULL);",
     )?;
     Ok(())
 }
@@ -36,12 +56,19 @@ impl Offer {
     pub(crate) fn create(
         connection: &Connection,
         (resource, rid): (&str, &str),
-        content: &Value,
+        (content, origin): (&Value, Origin),
         now: i64,
     ) -> Result<(), ServiceError> {
         connection.execute(
-            "INSERT INTO offer (resource, resource_rid, content, etag, changed, enforced) VALUES (?, ?, ?, ?, ?, 0)",
-            params![resource, rid, content.to_string(), new_etag(), now],
+            "INSERT INTO offer (resource, resource_rid, content, etag, changed, origin) VALUES (?, ?, ?, ?, ?, ?)",
+            params![
+                resource,
+                rid,
+                content.to_string(),
+                new_etag(),
+                now,
+                origin as i64
+            ],
         )?;
         Ok(())
     }
@@ -55,9 +82,9 @@ impl Offer {
     }
 
     /// Whether one was replaced, so that it limits.
-    pub(crate) fn any_enforced(connection: &Connection) -> Result<bool, ServiceError> {
-        let mut statement = connection.prepare("SELECT 1 FROM offer WHERE enforced")?;
-        Ok(statement.exists([])?)
+    pub(crate) fn any_replaced(connection: &Connection) -> Result<bool, ServiceError> {
+        let mut statement = connection.prepare("SELECT 1 FROM offer WHERE origin = ?")?;
+        Ok(statement.exists([Origin::Replacement as i64])?)
     }
 
     /// The one of a resource that is named by its `_self`.
@@ -85,8 +112,14 @@ impl Offer {
         now: i64,
     ) -> Result<(), ServiceError> {
         connection.execute(
-            "UPDATE offer SET content = ?, etag = ?, changed = ?, enforced = 1 WHERE number = ?",
-            params![content.to_string(), new_etag(), now, self.number],
+            "UPDATE offer SET content = ?, etag = ?, changed = ?, origin = ? WHERE number = ?",
+            params![
+                content.to_string(),
+                new_etag(),
+                now,
+                Origin::Replacement as i64,
+                self.number
+            ],
         )?;
         Ok(())
     }
@@ -134,7 +167,7 @@ impl Offer {
             content: serde_json::from_str(&content).unwrap_or_default(),
             etag: row.get(4)?,
             changed: row.get(5)?,
-            enforced: row.get(6)?,
+            origin: Origin::from_column(row.get(6)?),
         })
     }
 }

@@ -326,3 +326,39 @@ async fn a_feed_begins_now_or_at_a_time_and_in_one_partition() {
         .await;
     assert_eq!(names(&partition), set(4..5));
 }
+
+#[tokio::test]
+async fn a_page_of_a_query_or_a_feed_ends_at_four_megabytes() {
+    let account = Account::start().await;
+    let headers = [("x-ms-documentdb-partitionkey", r#"["p"]"#)];
+    for n in 0..5 {
+        let body = json!({ "id": n.to_string(), "pk": "p", "text": "x".repeat(1_500_000) });
+        assert_eq!(account.post(&headers, &body).await.status, 201);
+    }
+    let mut etag = String::new();
+    let mut sizes = Vec::new();
+    loop {
+        let from = [("x-ms-max-item-count", "-1"), ("if-none-match", &*etag)];
+        let page = feed(
+            &account,
+            "0",
+            if etag.is_empty() { &from[..1] } else { &from },
+        )
+        .await;
+        page.header("etag").clone_into(&mut etag);
+        if page.status == 304 {
+            break;
+        }
+        sizes.push(page.documents().len());
+    }
+    assert_eq!(sizes, [3, 2]);
+    for sql in ["SELECT * FROM c", "SELECT * FROM c ORDER BY c.id"] {
+        let first = account.query(&headers, sql, json!([])).await;
+        assert_eq!(first.documents().len(), 3, "{sql}");
+        let token = first.header("x-ms-continuation").to_owned();
+        let next = [headers[0], ("x-ms-continuation", &*token)];
+        let second = account.query(&next, sql, json!([])).await;
+        assert_eq!(second.documents().len(), 2, "{sql}");
+        assert_eq!(second.header("x-ms-continuation"), "", "{sql}");
+    }
+}

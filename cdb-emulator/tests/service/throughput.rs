@@ -129,12 +129,16 @@ async fn the_throughput_of_a_creation_is_kept_or_refused() {
     assert_eq!(all.body["_count"], 2);
 }
 
-/// Writes until a budget is used up.
-async fn exhaust(account: &Account, partition: &str, most: u32) -> Option<Answer> {
+/// Writes documents of so many bytes until a budget is used up.
+async fn exhaust(
+    account: &Account,
+    partition: &str,
+    (bytes, most): (usize, u32),
+) -> Option<Answer> {
     let key = format!("[\"{partition}\"]");
     let headers = [("x-ms-documentdb-partitionkey", &*key)];
     for n in 0..most {
-        let text = "x".repeat(20_000);
+        let text = "x".repeat(bytes);
         let body = json!({ "id": n.to_string(), "pk": partition, "text": text });
         let answer = account.post(&headers, &body).await;
         if answer.status != 201 {
@@ -147,12 +151,14 @@ async fn exhaust(account: &Account, partition: &str, most: u32) -> Option<Answer
 #[tokio::test]
 async fn a_budget_that_is_used_up_says_how_long_to_wait() {
     let emulator = Emulator::builder()
-        .throughput(400)
+        .throughput(100)
         .start()
         .await
         .expect("it starts");
     let account = Account::with(emulator, json!({})).await;
-    let refused = exhaust(&account, "p", 200).await.expect("it is used up");
+    let refused = exhaust(&account, "p", (20_000, 200))
+        .await
+        .expect("it is used up");
     let substatus = refused.header("x-ms-substatus");
     assert_eq!(
         (refused.status, substatus),
@@ -177,11 +183,11 @@ async fn a_budget_that_is_used_up_says_how_long_to_wait() {
 
 #[tokio::test]
 async fn a_physical_partition_has_only_its_share() {
-    let emulator = Emulator::builder().throughput(1000).physical_partitions(2);
+    let emulator = Emulator::builder().throughput(200).physical_partitions(2);
     let emulator = emulator.start().await.expect("it starts");
     let account = Account::with(emulator, json!({})).await;
     // 22E3… and 3A… are above and below the middle, 2000….
-    exhaust(&account, "redmond", 200)
+    exhaust(&account, "redmond", (20_000, 200))
         .await
         .expect("it is used up");
     let headers = [("x-ms-documentdb-partitionkey", r#"["\u00e9"]"#)];
@@ -194,17 +200,19 @@ async fn a_physical_partition_has_only_its_share() {
 #[tokio::test]
 async fn nothing_is_refused_before_an_offer_is_replaced() {
     let account = Account::start().await;
-    assert!(exhaust(&account, "p", 60).await.is_none());
+    assert!(exhaust(&account, "p", (1_900_000, 3)).await.is_none());
     let replaced = replace(&account, json!({ "offerThroughput": 400 })).await;
     assert_eq!(replaced.status, 200);
-    let refused = exhaust(&account, "q", 200).await.expect("it is used up");
+    let refused = exhaust(&account, "q", (1_900_000, 10))
+        .await
+        .expect("it is used up");
     assert_eq!(refused.status, 429);
 }
 
 #[tokio::test]
 async fn a_bulk_has_those_operations_refused_that_the_budget_does_not_pay() {
     let emulator = Emulator::builder()
-        .throughput(400)
+        .throughput(100)
         .start()
         .await
         .expect("it starts");
@@ -225,7 +233,7 @@ async fn a_bulk_has_those_operations_refused_that_the_budget_does_not_pay() {
     assert_eq!(answer.status, 207);
     let statuses = answer.statuses();
     let done = statuses.iter().filter(|status| **status == 201).count();
-    assert!(done > 10 && done < 100, "{statuses:?}");
+    assert!(done > 0 && done < 100, "{statuses:?}");
     let results = answer.body.as_array().cloned().unwrap_or_default();
     for refused in results.iter().filter(|result| result["statusCode"] != 201) {
         assert_eq!(
