@@ -33,14 +33,19 @@ enum Change {
 }
 
 impl Patch {
-    /// Changes a document, or leaves it as it was and says why.
-    pub(super) fn apply(&self, document: &mut Map<String, Value>) -> Result<(), ServiceError> {
+    /// What can be refused about a patch before its document is looked for.
+    pub(super) fn admit(&self) -> Result<(), ServiceError> {
         if self.operations.is_empty() || self.operations.len() > MAX_OPERATIONS {
             return Err(ServiceError::bad_request(format!(
                 "A patch takes 1 to {MAX_OPERATIONS} operations, this one has {}.",
                 self.operations.len()
             )));
         }
+        Ok(())
+    }
+
+    /// Changes a document, or leaves it as it was and says why.
+    pub(super) fn apply(&self, document: &mut Map<String, Value>) -> Result<(), ServiceError> {
         if let Some(condition) = &self.condition {
             check(condition, document)?;
         }
@@ -126,15 +131,23 @@ fn split(path: &str) -> Result<(Vec<String>, String), ServiceError> {
     Ok((segments, last))
 }
 
+/// A place in an array: digits, of which the first is 0 only when it is alone (RFC 6901, section 4).
+fn position(segment: &str) -> Option<usize> {
+    let digits = segment.bytes().all(|byte| byte.is_ascii_digit());
+    let padded = segment.len() > 1 && segment.starts_with('0');
+    if digits && !padded {
+        segment.parse().ok()
+    } else {
+        None
+    }
+}
+
 fn parent<'a>(root: &'a mut Value, segments: &[String]) -> Option<&'a mut Value> {
     let mut at = root;
     for segment in segments {
         let next = match at {
             Value::Object(object) => object.get_mut(segment),
-            Value::Array(items) => segment
-                .parse()
-                .ok()
-                .and_then(|index: usize| items.get_mut(index)),
+            Value::Array(items) => position(segment).and_then(|at| items.get_mut(at)),
             _ => None,
         };
         at = next?;
@@ -156,11 +169,11 @@ fn put(root: &mut Value, path: &str, value: Value, insert: bool) -> Result<(), S
         }
         Value::Array(items) if last == "-" => items.push(value),
         Value::Array(items) => {
-            let index: usize = last.parse().map_err(|_| missing(path))?;
-            if insert && index <= items.len() {
-                items.insert(index, value);
+            let at = position(&last).ok_or_else(|| missing(path))?;
+            if insert && at <= items.len() {
+                items.insert(at, value);
             } else {
-                *items.get_mut(index).ok_or_else(|| missing(path))? = value;
+                *items.get_mut(at).ok_or_else(|| missing(path))? = value;
             }
         }
         _ => return Err(missing(path)),
@@ -172,10 +185,9 @@ fn take(root: &mut Value, path: &str) -> Result<Value, ServiceError> {
     let (segments, last) = split(path)?;
     let taken = match parent(root, &segments) {
         Some(Value::Object(object)) => object.remove(&last),
-        Some(Value::Array(items)) => match last.parse::<usize>() {
-            Ok(index) if index < items.len() => Some(items.remove(index)),
-            _ => None,
-        },
+        Some(Value::Array(items)) => position(&last)
+            .filter(|at| *at < items.len())
+            .map(|at| items.remove(at)),
         _ => None,
     };
     taken.ok_or_else(|| missing(path))

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::patch;
 use crate::error::ServiceError;
+use crate::sql::value;
 use crate::store::rid::Inside;
 use crate::store::{Container, StoredDocument, catalog};
 use crate::{charge, epk, index_terms, rules};
@@ -29,18 +30,19 @@ pub(super) struct Condition {
 }
 
 impl Condition {
-    fn check(&self, found: Option<&StoredDocument>) -> Result<(), ServiceError> {
-        let etag = found.map(|document| &*document.etag);
-        let matches = match self.if_match.as_deref() {
-            None => true,
-            Some("*") => etag.is_some(),
-            Some(wanted) => etag == Some(wanted),
-        };
-        if matches {
-            Ok(())
-        } else {
-            Err(ServiceError::precondition_failed())
+    /// Whether the document is the one that `If-Match` wants.
+    fn check(&self, found: &StoredDocument) -> Result<(), ServiceError> {
+        match self.if_match.as_deref() {
+            Some(wanted) if wanted != "*" && wanted != found.etag => {
+                Err(ServiceError::precondition_failed())
+            }
+            _ => Ok(()),
         }
+    }
+
+    /// Whether the document is one that `If-None-Match` names.
+    fn names(&self, found: &StoredDocument) -> bool {
+        matches!(self.if_none_match.as_deref(), Some(etag) if etag == "*" || etag == found.etag)
     }
 }
 
@@ -94,65 +96,96 @@ impl Place<'_> {
     pub(super) fn apply(&self, operation: Operation) -> Result<Outcome, ServiceError> {
         match operation {
             Operation::Create(document) => {
-                if self.find(rules::id(&document)?)?.is_some() {
+                if self.find(self.admit(&document)?)?.is_some() {
                     return Err(ServiceError::conflict());
                 }
                 self.store(document, None)
             }
-            Operation::Upsert(document, condition) => {
-                let found = self.find(rules::id(&document)?)?;
-                // Without a document it is a creation, whatever version was named (azure-cosmos-dotnet-v3#1698).
-                if found.is_some() {
-                    condition.check(found.as_ref())?;
-                }
-                self.store(document, found.as_ref())
-            }
-            Operation::Replace(id, document, condition) => {
-                let found = self.existing(&id)?;
-                condition.check(Some(&found))?;
-                let new_id = rules::id(&document)?.to_owned();
-                if new_id != id {
-                    return Err(ServiceError::bad_request(
-                        "The id in the body is not the id of the document.",
-                    ));
-                }
-                self.store(document, Some(&found))
-            }
-            Operation::Patch(id, patch, condition) => {
-                let found = self.existing(&id)?;
-                condition.check(Some(&found))?;
-                let mut document: Map<String, Value> = serde_json::from_str(&found.body)?;
-                patch.apply(&mut document)?;
-                if document.get("id").and_then(Value::as_str) != Some(&*id) {
-                    return Err(ServiceError::bad_request("A patch cannot change the id."));
-                }
-                self.store(document, Some(&found))
-            }
-            Operation::Delete(id, condition) => {
-                let found = self.existing(&id)?;
-                condition.check(Some(&found))?;
-                self.container.remove(self.connection, &found.pk, &id)?;
-                let document = serde_json::from_str(&found.body)?;
-                let terms = index_terms::count(self.container.policy(), &document);
-                Ok(Outcome {
-                    status: 204,
-                    etag: None,
-                    body: None,
-                    charge: charge::delete(terms),
-                })
-            }
-            Operation::Read(id, condition) => {
-                let found = self.existing(&id)?;
-                condition.check(Some(&found))?;
-                let unchanged = condition.if_none_match.as_deref() == Some(&*found.etag);
-                Ok(Outcome {
-                    status: if unchanged { 304 } else { 200 },
-                    charge: charge::read(found.body.len()),
-                    body: (!unchanged).then_some(found.body),
-                    etag: Some(found.etag),
-                })
+            Operation::Upsert(document, condition) => self.upsert(document, &condition),
+            Operation::Replace(id, document, condition) => self.replace(&id, document, &condition),
+            Operation::Patch(id, patch, condition) => self.patch(&id, &patch, &condition),
+            Operation::Delete(id, condition) => self.delete(&id, &condition),
+            Operation::Read(id, condition) => self.read(&id, &condition),
+        }
+    }
+
+    /// An upsert that creates ignores both conditions, one that replaces honours both; other writes ignore
+    /// `If-None-Match` (remarks of `RequestOptions.IfMatchEtag` and `IfNoneMatchEtag`, azure-cosmos-dotnet-v3#1698).
+    fn upsert(
+        &self,
+        document: Map<String, Value>,
+        condition: &Condition,
+    ) -> Result<Outcome, ServiceError> {
+        let found = self.find(self.admit(&document)?)?;
+        if let Some(found) = &found {
+            condition.check(found)?;
+            if condition.names(found) {
+                return Err(ServiceError::precondition_failed());
             }
         }
+        self.store(document, found.as_ref())
+    }
+
+    /// A replacement may have another id (azure-cosmos-dotnet-v3#870, #1375), if that is free.
+    fn replace(
+        &self,
+        id: &str,
+        document: Map<String, Value>,
+        condition: &Condition,
+    ) -> Result<Outcome, ServiceError> {
+        let new_id = self.admit(&document)?.to_owned();
+        let found = self.existing(id)?;
+        condition.check(&found)?;
+        if new_id != id {
+            if self.find(&new_id)?.is_some() {
+                return Err(ServiceError::conflict());
+            }
+            self.container.remove(self.connection, &found.pk, id)?;
+        }
+        self.store(document, Some(&found))
+    }
+
+    fn patch(
+        &self,
+        id: &str,
+        patch: &patch::Patch,
+        condition: &Condition,
+    ) -> Result<Outcome, ServiceError> {
+        patch.admit()?;
+        let found = self.existing(id)?;
+        condition.check(&found)?;
+        let mut document: Map<String, Value> = serde_json::from_str(&found.body)?;
+        patch.apply(&mut document)?;
+        if self.admit(&document)? != id {
+            return Err(ServiceError::bad_request("A patch cannot change the id."));
+        }
+        self.store(document, Some(&found))
+    }
+
+    fn delete(&self, id: &str, condition: &Condition) -> Result<Outcome, ServiceError> {
+        let found = self.existing(id)?;
+        condition.check(&found)?;
+        self.container.remove(self.connection, &found.pk, id)?;
+        let document = serde_json::from_str(&found.body)?;
+        let terms = index_terms::count(self.container.policy(), &document);
+        Ok(Outcome {
+            status: 204,
+            etag: None,
+            body: None,
+            charge: charge::delete(terms),
+        })
+    }
+
+    fn read(&self, id: &str, condition: &Condition) -> Result<Outcome, ServiceError> {
+        let found = self.existing(id)?;
+        condition.check(&found)?;
+        let unchanged = condition.names(&found);
+        Ok(Outcome {
+            status: if unchanged { 304 } else { 200 },
+            charge: charge::read(found.body.len()),
+            body: (!unchanged).then_some(found.body),
+            etag: Some(found.etag),
+        })
     }
 
     /// The resource id of a document: for as long as it lives, however often it is replaced.
@@ -170,14 +203,11 @@ impl Place<'_> {
         Ok(self.container.rid_inside(Inside::Document(ordinal)))
     }
 
-    /// Stores a document, in the place of a former one if there is one.
-    fn store(
-        &self,
-        mut document: Map<String, Value>,
-        former: Option<&StoredDocument>,
-    ) -> Result<Outcome, ServiceError> {
+    /// What can be refused about a document before it is looked for: a request that is wrong in itself is 400, whatever
+    /// is stored. Returns its id.
+    fn admit<'d>(&self, document: &'d Map<String, Value>) -> Result<&'d str, ServiceError> {
         let paths = self.container.partition_key_paths();
-        if rules::partition_key(&document, &paths) != self.partition_key {
+        if rules::partition_key(document, &paths) != self.partition_key {
             return Err(ServiceError::new(
                 400,
                 1001,
@@ -185,6 +215,17 @@ impl Place<'_> {
                 "PartitionKey extracted from document doesn't match the one specified in the header.",
             ));
         }
+        rules::ttl(document)?;
+        rules::id(document)
+    }
+
+    /// Stores a document, in the place of a former one if there is one.
+    fn store(
+        &self,
+        mut document: Map<String, Value>,
+        former: Option<&StoredDocument>,
+    ) -> Result<Outcome, ServiceError> {
+        document.values_mut().for_each(value::fold_numbers);
         let id = rules::id(&document)?.to_owned();
         let ttl = rules::ttl(&document)?;
         let expires = self.container.default_ttl().and_then(|default| {

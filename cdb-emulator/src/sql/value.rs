@@ -21,6 +21,19 @@ pub(crate) fn number(number: f64) -> Value {
     }
 }
 
+/// Spells whole numbers without a fraction, at any depth, as the service stores `3.0` and `-0.0` (azure_data_cosmos_driver,
+/// `binary_json`, measured there on an account).
+pub(crate) fn fold_numbers(value: &mut Value) {
+    match value {
+        Value::Number(found) if found.is_f64() => {
+            *value = number(found.as_f64().unwrap_or_default());
+        }
+        Value::Array(items) => items.iter_mut().for_each(fold_numbers),
+        Value::Object(properties) => properties.values_mut().for_each(fold_numbers),
+        _ => {}
+    }
+}
+
 /// The place of a value's type in the order; 0 is undefined. Pushed-down sorts use the same figures.
 pub(crate) fn rank(value: Option<&Value>) -> u8 {
     match value {

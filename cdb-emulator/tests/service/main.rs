@@ -24,3 +24,4 @@ mod tls;
 mod transformation;
 #[path = "../../examples/speed/wire.rs"]
 mod wire;
+mod writes;
