@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::codec::{EncodeError, encode, encode_stored};
 use crate::container::{Container, MemberOf};
-use crate::document::{Document, DocumentKey, LocatedKey, Stored};
+use crate::document::{Document, DocumentKey, Stored};
 use crate::etag::ETag;
 use crate::id::{IdError, ItemId};
 use crate::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
@@ -54,6 +54,11 @@ pub enum BatchError {
 pub struct OperationIndex(usize);
 
 impl OperationIndex {
+    /// The operation that is added to so many.
+    pub(crate) const fn after(operations: usize) -> Self {
+        Self(operations)
+    }
+
     /// Counted from zero.
     pub const fn get(self) -> usize {
         self.0
@@ -413,108 +418,5 @@ impl std::io::Write for ByteCounter {
 
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
-    }
-}
-
-/// One operation of a bulk, with the partition it is for.
-#[derive(Clone, Debug)]
-pub struct BulkOperation {
-    /// Its partition.
-    pub partition_key: PartitionKey,
-    /// What to do.
-    pub operation: BatchOperation,
-}
-
-/// Operations that have nothing to do with each other: any number, any partitions, each succeeds or fails alone.
-///
-/// They travel together, up to 100 per request and physical partition, and that is all they share.
-#[derive(Clone, Debug)]
-pub struct BulkBatch<C> {
-    operations: Vec<BulkOperation>,
-    marker: PhantomData<fn() -> C>,
-}
-
-impl<C: Container> Default for BulkBatch<C> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<C: Container> BulkBatch<C> {
-    /// No operations yet.
-    pub fn new() -> Self {
-        Self {
-            operations: Vec::new(),
-            marker: PhantomData,
-        }
-    }
-
-    /// Its operations.
-    pub fn operations(&self) -> &[BulkOperation] {
-        &self.operations
-    }
-
-    /// How many operations it has.
-    pub fn len(&self) -> usize {
-        self.operations.len()
-    }
-
-    /// Whether it has none.
-    pub fn is_empty(&self) -> bool {
-        self.operations.is_empty()
-    }
-
-    /// Stores a document that is not there.
-    ///
-    /// # Errors
-    /// When the document cannot be stored.
-    pub fn create<D: MemberOf<C>>(&mut self, document: &D) -> Result<OperationIndex, BatchError> {
-        let resource_body = encode::<C, D>(document)?.json;
-        let operation = BatchOperation::Create { resource_body };
-        Ok(self.push(document.partition_key(), operation))
-    }
-
-    /// Stores a document, there or not, whoever wrote it last.
-    ///
-    /// # Errors
-    /// When the document cannot be stored.
-    pub fn upsert<D: MemberOf<C>>(&mut self, document: &D) -> Result<OperationIndex, BatchError> {
-        let operation = BatchOperation::Upsert {
-            resource_body: encode::<C, D>(document)?.json,
-            if_match: None,
-        };
-        Ok(self.push(document.partition_key(), operation))
-    }
-
-    /// Deletes a document.
-    ///
-    /// # Errors
-    /// When the key has no id.
-    pub fn delete<K: LocatedKey>(&mut self, key: &K) -> Result<OperationIndex, BatchError>
-    where
-        K::Document: MemberOf<C>,
-    {
-        let operation = BatchOperation::Delete {
-            id: key.to_id()?,
-            if_match: None,
-        };
-        Ok(self.push(key.partition_key(), operation))
-    }
-
-    /// Deletes a document under the id and version that it was read with, whichever program chose the id.
-    pub fn delete_stored<D: MemberOf<C>>(&mut self, stored: &Stored<D>) -> OperationIndex {
-        let operation = BatchOperation::Delete {
-            id: stored.id.clone(),
-            if_match: Some(stored.etag.clone()),
-        };
-        self.push(stored.document.partition_key(), operation)
-    }
-
-    fn push(&mut self, partition_key: PartitionKey, operation: BatchOperation) -> OperationIndex {
-        self.operations.push(BulkOperation {
-            partition_key,
-            operation,
-        });
-        OperationIndex(self.operations.len() - 1)
     }
 }

@@ -48,6 +48,7 @@
 #[path = "codegen_support.rs"]
 pub mod __private;
 mod batch;
+mod bulk;
 mod codec;
 mod conflict;
 mod container;
@@ -63,7 +64,8 @@ mod query;
 mod shape;
 mod timestamp;
 
-pub use batch::{Batch, BatchError, BatchOperation, BulkBatch, BulkOperation, OperationIndex};
+pub use batch::{Batch, BatchError, BatchOperation, OperationIndex};
+pub use bulk::{BulkBatch, BulkOperation};
 #[cfg(feature = "derive")]
 pub use cdb_derive::{Container, Document};
 pub use codec::{DecodeError, EncodeError, Encoded, decode, decode_any, encode};

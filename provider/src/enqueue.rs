@@ -90,8 +90,10 @@ async fn start(
         Err(error) if error.is_conflict() => return Ok(false),
         Err(error) => return Err(error),
     };
-    match enqueued(&outcome, operation, document.clone(), item.clone()) {
-        Some(message) => turn.won(&outcome, message),
+    let message = enqueued(&outcome, operation, document.clone(), item.clone());
+    let etag = turn.operation().and_then(|lock| outcome.etag(lock));
+    match message.zip(etag) {
+        Some((message, etag)) => turn.won(etag, message),
         None => turn.lost_sight(),
     }
     Ok(true)

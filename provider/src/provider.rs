@@ -18,7 +18,7 @@ use crate::config::CosmosDBProviderConfig;
 use crate::documents::{Durable, WorkerItem};
 use crate::error::provider_error;
 use crate::leases::{InMemoryLeaseProvider, LeaseProvider};
-use crate::outbox;
+use crate::outbox::{self, Outbox};
 use crate::session::Sessions;
 use crate::turn::{InstanceCandidate, Mail, Memory, Message, Turn, TurnTable, Wish};
 use crate::wait::{Lobby, Watch, is_near};
@@ -48,6 +48,7 @@ pub(crate) struct Inner {
     pub(crate) orchestrations: Lobby<InstanceCandidate>,
     pub(crate) activities: Lobby<WorkerCandidate>,
     pub(crate) watch: Watch,
+    pub(crate) outbox: Outbox,
     /// How old an intent is that nobody has delivered.
     pub(crate) reconciler_age: Duration,
     /// Puts candidates into an order that is another one in every process.
@@ -146,6 +147,7 @@ impl CosmosDBProvider {
             orchestrations: Lobby::new(lobby_pace.0, lobby_pace.1),
             activities: Lobby::new(lobby_pace.0, lobby_pace.1),
             watch: Watch::default(),
+            outbox: Outbox::default(),
             reconciler_age: config.reconciler_age_threshold,
             scatter: RandomState::new(),
             orchestration_prefetch: prefetch(config.orch_concurrency),

@@ -251,7 +251,7 @@ async fn a_fan_out_stays_within_its_requests() {
 
 #[tokio::test]
 async fn sub_orchestrations_stay_within_their_requests() {
-    costs_at_most(56, "Parent", "5").await;
+    costs_at_most(45, "Parent", "5").await;
 }
 
 #[tokio::test]

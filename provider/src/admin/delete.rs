@@ -13,7 +13,7 @@ use cdb_model::{Batch, BatchError, Query, Stored};
 use duroxide::providers::{DeleteInstanceResult, InstanceFilter, ProviderAdmin, ProviderError};
 
 use super::instances;
-use crate::documents::{Durable, Instance, Status};
+use crate::documents::{Durable, Instance, NEVER, Status};
 use crate::error::{provider_error, unreadable};
 use crate::history;
 use crate::provider::CosmosDBProvider;
@@ -143,6 +143,7 @@ fn count(rows: &[Stored<Durable>]) -> DeleteInstanceResult {
     let mut executions = BTreeSet::new();
     for row in rows {
         match &row.document {
+            Durable::OrchestratorItem(item) if item.visible_at == NEVER => {}
             Durable::OrchestratorItem(_) | Durable::WorkerItem(_) => {
                 counted.queue_messages_deleted += 1;
             }

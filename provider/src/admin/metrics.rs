@@ -5,7 +5,7 @@ use cdb_model::{Filter, Query};
 use duroxide::providers::{ProviderError, QueueDepths, SystemMetrics};
 
 use crate::documents::{
-    Durable, Execution, HistorySegment, Instance, OrchestratorItem, Status, WorkerItem,
+    Durable, Execution, HistorySegment, Instance, NEVER, OrchestratorItem, Status, WorkerItem,
 };
 use crate::error::provider_error;
 
@@ -60,7 +60,7 @@ pub(crate) async fn queue_depths(
         .filter(OrchestratorItem::VISIBLE_AT.le(now))
         .count();
     let timers = Query::<OrchestratorItem>::across_partitions()
-        .filter(OrchestratorItem::VISIBLE_AT.gt(now))
+        .filter(OrchestratorItem::VISIBLE_AT.gt(now) & OrchestratorItem::VISIBLE_AT.lt(NEVER))
         .count();
     let activities = Query::<WorkerItem>::across_partitions()
         .filter(WorkerItem::VISIBLE_AT.le(now))

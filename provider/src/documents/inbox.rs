@@ -3,12 +3,10 @@
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};
 
-/// How long a delivery is remembered, in seconds: one day. An intent is removed right after its delivery; a record has
-/// to outlive every failure to do so.
-const REMEMBERED_SECONDS: u32 = 24 * 60 * 60;
+use super::queue_item::REMEMBERED_SECONDS;
 
-/// Says that a batch of an intent's messages was delivered. Created in that batch, so a second delivery conflicts with
-/// it, also when the messages have long been consumed and deleted.
+/// Says that a batch of an intent's activities was delivered. Created in that batch, so a second delivery conflicts with
+/// it, also when the activities have long ended and their items are gone. Messages leave a trace of their own.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "inbox", id = "{instance_id}:inbox:{idempotency_key}:{part}")]
@@ -18,7 +16,7 @@ pub struct InboxRecord {
     pub instance_id: String,
     /// The intent's key.
     pub idempotency_key: String,
-    /// Number of the first message of the batch within the intent.
+    /// Number of the first item of the batch within the intent.
     pub part: u64,
     /// Seconds until the service deletes the record. On a container that has no time to live, as `duroxide-cdb` makes
     /// them, it stays until its instance is deleted.
@@ -28,7 +26,7 @@ pub struct InboxRecord {
 }
 
 impl InboxRecord {
-    /// The record of a batch that begins with message number `part`.
+    /// The record of a batch that begins with item number `part`.
     pub fn new(instance_id: &str, idempotency_key: &str, part: u64) -> Self {
         Self {
             instance_id: instance_id.to_owned(),

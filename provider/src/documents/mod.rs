@@ -19,7 +19,7 @@ pub use instance::{Instance, InstanceKey, Status};
 pub use kv::{KeyValue, KeyValueDelta, KeyValueDeltaKey, KeyValueKey};
 pub use outbox_intent::{IntentItem, IntentQueue, OutboxIntent, OutboxIntentKey};
 pub use queue_item::{
-    OrchestratorItem, OrchestratorItemKey, WorkerItem, WorkerItemKey, dispatch_slot,
+    NEVER, OrchestratorItem, OrchestratorItemKey, WorkerItem, WorkerItemKey, dispatch_slot,
     target_instance,
 };
 pub use session::{Session, SessionKey};

@@ -35,7 +35,22 @@ pub struct OrchestratorItem {
     /// Fetches counted by `duroxide-cdb`; ours are counted in the instance.
     #[serde(default)]
     pub attempt_count: u32,
+    /// Whether it came by an intent, and so may come again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub delivered: bool,
+    /// Seconds until the service deletes the trace of a consumed message. On a container that has no time to live, as
+    /// `duroxide-cdb` makes them, it stays until its instance is deleted.
+    #[document(ttl)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<u32>,
 }
+
+/// When a consumed message is due again: never, by the last millisecond that a four-digit year can name.
+pub const NEVER: Timestamp = Timestamp::from_millis(253_402_300_799_999);
+
+/// How long a delivery is remembered, in seconds: one day. An intent is removed right after its delivery; its trace has
+/// to outlive every failure to do so.
+pub(super) const REMEMBERED_SECONDS: u32 = 24 * 60 * 60;
 
 impl OrchestratorItem {
     /// A message for the instance that it names.
@@ -57,8 +72,20 @@ impl OrchestratorItem {
             enqueued_at,
             execution_id: execution_of(item),
             attempt_count: 0,
+            delivered: false,
+            ttl: None,
             instance_id,
         })
+    }
+
+    /// What is left of a consumed message that may be delivered again: its id, which a second delivery conflicts with.
+    pub fn into_trace(self) -> Self {
+        Self {
+            work_item: String::new(),
+            visible_at: NEVER,
+            ttl: Some(REMEMBERED_SECONDS),
+            ..self
+        }
     }
 
     /// The cause of an activity's completion: one per scheduled activity.

@@ -1,7 +1,42 @@
 //! Messages between instances: committed by their sender, delivered afterwards, at once or by the reconciler.
+//!
+//! Delivered means that every target document exists or existed. Whatever is delivered twice conflicts with what the
+//! first delivery left, and changes nothing.
 
+mod activities;
 mod deliver;
+mod documents;
+mod messages;
 mod reconcile;
 
-pub(crate) use deliver::deliver_all;
+use cdb_client::Error;
+use cdb_model::BatchError;
+
+pub(crate) use deliver::{Outbox, deliver_all};
 pub(crate) use reconcile::run as reconcile;
+
+/// Why an intent was not delivered; it stays, and the reconciler tries again.
+#[derive(Debug)]
+enum Undelivered {
+    Unreadable(serde_json::Error),
+    Unfit(BatchError),
+    Failed(Error),
+    Unanswered,
+}
+
+impl std::fmt::Display for Undelivered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unreadable(error) => error.fmt(f),
+            Self::Unfit(error) => error.fmt(f),
+            Self::Failed(error) => error.fmt(f),
+            Self::Unanswered => f.write_str("the service did not answer"),
+        }
+    }
+}
+
+impl From<serde_json::Error> for Undelivered {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Unreadable(error)
+    }
+}

@@ -54,10 +54,12 @@ async fn round(inner: &Inner) -> bool {
             return false;
         }
     };
+    let intents: Vec<OutboxIntent> = found.iter().map(|stored| stored.document.clone()).collect();
+    let results = deliver(inner, &intents, &[]).await;
     let mut delivered = 0;
-    for stored in &found {
+    for (stored, result) in found.iter().zip(results) {
         let intent = &stored.document;
-        match deliver(inner, intent).await {
+        match result {
             Ok(()) => {
                 delivered += 1;
                 remove_stored(inner, stored).await;

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use cdb_client::BatchOutcome;
 use cdb_model::{
-    Batch, BatchError, Document, DocumentKey, OperationIndex, Patch, Stored, Timestamp,
+    Batch, BatchError, BulkBatch, Document, DocumentKey, ETag, OperationIndex, Patch, Stored,
+    Timestamp,
 };
 use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem, WorkItem};
 use tokio::time::Instant;
@@ -61,6 +62,14 @@ impl<'a> Ahead<'a> {
         Self::claim(inner, instance, timeout, None)
     }
 
+    /// For an instance that gets this message from another one.
+    pub(crate) fn of_target(inner: &'a Inner, instance_id: &str, item: &WorkItem) -> Option<Self> {
+        match item {
+            WorkItem::StartOrchestration { .. } => Self::of_start(inner, item),
+            _ => Self::of_remembered(inner, instance_id),
+        }
+    }
+
     fn claim(
         inner: &'a Inner,
         instance_id: &str,
@@ -88,8 +97,39 @@ impl<'a> Ahead<'a> {
         batch: &mut Batch<Durable>,
         message: &OrchestratorItem,
     ) -> Result<(), BatchError> {
+        let instance = self.locked(message)?;
+        let operation = match &self.before {
+            Some(before) => {
+                let key = InstanceKey::new(&*self.claim.instance_id);
+                batch.patch_if_match(&key, &lock_patch(&instance), &before.instance.etag)?
+            }
+            None => batch.create(&instance)?,
+        };
+        self.after = Some((instance, operation));
+        Ok(())
+    }
+
+    /// Adds the lock to a bulk that enqueues `message`. There, each of both succeeds or fails by itself.
+    pub(crate) fn add_to_bulk(
+        &mut self,
+        bulk: &mut BulkBatch<Durable>,
+        message: &OrchestratorItem,
+    ) -> Result<OperationIndex, BatchError> {
+        let instance = self.locked(message)?;
+        let operation = match &self.before {
+            Some(before) => {
+                let key = InstanceKey::new(&*self.claim.instance_id);
+                bulk.patch_if_match(&key, &lock_patch(&instance), &before.instance.etag)?
+            }
+            None => bulk.create(&instance)?,
+        };
+        self.after = Some((instance, operation));
+        Ok(operation)
+    }
+
+    /// The instance as it will be.
+    fn locked(&self, message: &OrchestratorItem) -> Result<Instance, BatchError> {
         let now = self.inner.container.now();
-        let key = InstanceKey::new(&*self.claim.instance_id);
         let id = message.key().to_id().map_err(BatchError::Id)?;
         let known = self.known.iter();
         let known = known.map(|message| (message.id(), &message.stored.document));
@@ -99,20 +139,17 @@ impl<'a> Ahead<'a> {
             || Instance::pending(&self.claim.instance_id, now),
             |before| before.instance.document.clone(),
         );
-        let instance = locked(instance, &self.token, times, messages);
-        let operation = match &self.before {
-            Some(before) => {
-                batch.patch_if_match(&key, &lock_patch(&instance), &before.instance.etag)?
-            }
-            None => batch.create(&instance)?,
-        };
-        self.after = Some((instance, operation));
-        Ok(())
+        Ok(locked(instance, &self.token, times, messages))
+    }
+
+    /// Where in the batch the lock is.
+    pub(crate) fn operation(&self) -> Option<OperationIndex> {
+        self.after.as_ref().map(|(_, operation)| *operation)
     }
 
     /// Whether it was the lock that made the batch fail: the instance is not as remembered.
     pub(crate) fn failed(&self, error: &cdb_client::Error) -> bool {
-        let operation = self.after.as_ref().map(|(_, operation)| operation.get());
+        let operation = self.operation().map(OperationIndex::get);
         operation.is_some() && error.operation_index() == operation
     }
 
@@ -121,17 +158,14 @@ impl<'a> Ahead<'a> {
         self.inner.memory.forget(&self.claim.instance_id);
     }
 
-    /// The batch took place: the next dispatcher that asks gets the turn.
-    pub(crate) fn won(self, outcome: &BatchOutcome<Durable>, message: Message) {
-        let Some((instance, operation)) = self.after else {
+    /// The lock was taken and gave the instance this version: the next dispatcher that asks gets the turn.
+    pub(crate) fn won(self, etag: &ETag, message: Message) {
+        let Some((instance, _)) = self.after else {
             return;
         };
         let inner = self.inner;
         let instance_id = instance.instance_id.clone();
-        let (Some(etag), Ok(id)) = (
-            outcome.etag(operation),
-            InstanceKey::new(&*instance_id).to_id(),
-        ) else {
+        let Ok(id) = InstanceKey::new(&*instance_id).to_id() else {
             return;
         };
         let (past, kv) = match self.before {

@@ -23,7 +23,8 @@ use super::resolve::{Fate, fate};
 use super::table::Turn;
 use crate::custom_status;
 use crate::documents::{
-    Durable, Execution, HistorySegment, Instance, OutboxIntent, Status, WorkerItemKey,
+    Durable, Execution, HistorySegment, Instance, OrchestratorItem, OutboxIntent, Status,
+    WorkerItemKey,
 };
 use crate::error::{lock_lost, provider_error, unreadable};
 use crate::kv::KvWritten;
@@ -79,8 +80,17 @@ pub(crate) async fn commit(
 
     let sent = send(inner, &mut turn, &result, &segments, &origin, outgoing).await?;
     let intents = settle(inner, &mut turn, &result, &segments, sent);
+    let patient = turn.patient;
     drop(turn);
-    after_commit(inner, &result.cancelled, intents).await;
+    if intents.is_empty() && result.cancelled.is_empty() {
+        return Ok(());
+    }
+    if patient {
+        // A dispatcher goes on. Who looks once sees at once what the turn has done elsewhere.
+        inner.spawn(|inner| async move { after_commit(&inner, &result.cancelled, intents).await });
+    } else {
+        after_commit(inner, &result.cancelled, intents).await;
+    }
     Ok(())
 }
 
@@ -214,7 +224,7 @@ fn add_turn(
         batch.create(segment)?;
     }
     for message in &turn.messages {
-        batch.delete_stored(&message.stored)?;
+        consume(batch, &message.stored)?;
     }
     turn.kv
         .changes(
@@ -225,6 +235,20 @@ fn add_turn(
             now,
         )
         .add_to(batch)
+}
+
+/// Takes a message out of the queue. One that may be delivered again leaves a trace.
+fn consume(
+    batch: &mut Batch<Durable>,
+    message: &Stored<OrchestratorItem>,
+) -> Result<(), BatchError> {
+    if message.document.delivered {
+        let trace = message.clone().map(OrchestratorItem::into_trace);
+        batch.replace_stored(&trace)?;
+    } else {
+        batch.delete_stored(message)?;
+    }
+    Ok(())
 }
 
 /// The instance after the turn.

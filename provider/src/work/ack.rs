@@ -59,7 +59,12 @@ pub(crate) async fn ack(
         (Completion::Own(document), Some(item)) => sent.hand_on(inner, Some((*document, item))),
         (Completion::Other(intent), _) => {
             sent.hand_on(inner, None);
-            outbox::deliver_all(inner, vec![*intent]).await;
+            if lock.ask.is_some() {
+                inner
+                    .spawn(|inner| async move { outbox::deliver_all(&inner, vec![*intent]).await });
+            } else {
+                outbox::deliver_all(inner, vec![*intent]).await;
+            }
         }
         _ => sent.hand_on(inner, None),
     }
@@ -236,11 +241,14 @@ impl<'a> Sent<'a> {
         let message = outcome
             .zip(self.completion)
             .and_then(|(outcome, operation)| enqueued(outcome, operation, document, item));
-        match (self.turn, message.zip(outcome)) {
-            (Some(turn), Some((message, outcome))) => turn.won(outcome, message),
-            (Some(turn), None) => turn.lost_sight(),
-            (None, Some((message, _))) => inner.expect_message(message, Duration::ZERO),
-            (None, None) => inner.hint_unknown(&instance_id, execution_id, Duration::ZERO),
+        let lock = self.turn.as_ref().and_then(Ahead::operation);
+        let lock = outcome.zip(lock);
+        let etag = lock.and_then(|(outcome, operation)| outcome.etag(operation));
+        match (self.turn, message, etag) {
+            (Some(turn), Some(message), Some(etag)) => turn.won(etag, message),
+            (Some(turn), ..) => turn.lost_sight(),
+            (None, Some(message), _) => inner.expect_message(message, Duration::ZERO),
+            (None, None, _) => inner.hint_unknown(&instance_id, execution_id, Duration::ZERO),
         }
     }
 }

@@ -1,0 +1,46 @@
+//! Delivery of activities: those that did not fit into the commit that schedules them.
+//!
+//! An activity's item is deleted when it ends, so its id alone does not tell that it was delivered before. A batch of
+//! them carries a record of itself: a second delivery conflicts with it and changes nothing.
+
+use cdb_model::Batch;
+use cdb_model::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
+
+use super::Undelivered;
+use crate::documents::{Durable, InboxRecord, OutboxIntent, WorkerItem};
+use crate::provider::Inner;
+
+/// Creates the activities of an intent, a hundred at a time.
+pub(super) async fn deliver(
+    inner: &Inner,
+    intent: &OutboxIntent,
+    activities: &[WorkerItem],
+) -> Result<(), Undelivered> {
+    let mut rest = activities;
+    while !rest.is_empty() {
+        let target = &*intent.target_instance_id;
+        let part = (activities.len() - rest.len()) as u64;
+        let mut batch = Batch::<Durable>::new(target);
+        batch
+            .create(&InboxRecord::new(target, &intent.idempotency_key, part))
+            .map_err(Undelivered::Unfit)?;
+        let mut count = 0;
+        for activity in rest {
+            let bytes = batch.size_bytes() + activity.work_item.len() * 5 / 4;
+            let full = batch.len() == MAX_BATCH_OPERATIONS || bytes > MAX_REQUEST_BYTES;
+            if count > 0 && full {
+                break;
+            }
+            batch.create(activity).map_err(Undelivered::Unfit)?;
+            count += 1;
+        }
+        match inner.container.execute(&batch).await {
+            // The parts are the same at every try, so a record that exists means that all of this one arrived.
+            Err(error) if !error.is_conflict() => return Err(Undelivered::Failed(error)),
+            _ => {}
+        }
+        rest = &rest[count..];
+    }
+    inner.activities.quicken();
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! What an intent becomes in the partition of its target.
+
+use cdb_model::Timestamp;
+use duroxide::providers::WorkItem;
+
+use crate::documents::{IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, WorkerItem};
+use crate::provider::Inner;
+
+/// The documents of an intent.
+#[derive(Debug, Default)]
+pub(super) struct Documents {
+    pub(super) messages: Vec<(OrchestratorItem, WorkItem)>,
+    pub(super) activities: Vec<WorkerItem>,
+}
+
+impl Documents {
+    /// Of our own intents and of those that `duroxide-cdb` has written.
+    pub(super) fn of(inner: &Inner, intent: &OutboxIntent) -> Result<Self, serde_json::Error> {
+        let mut documents = Self::default();
+        for (number, item) in intent.items.iter().enumerate() {
+            let cause = format!("{}-{number}", intent.idempotency_key);
+            documents.add(inner, item, cause)?;
+        }
+        if let Some(payload) = &intent.payload {
+            // The text of the whole target document, of which the work item is all we need.
+            let legacy: LegacyPayload = serde_json::from_str(payload)?;
+            let item: WorkItem = serde_json::from_str(&legacy.work_item)?;
+            let item = IntentItem {
+                queue: match item {
+                    WorkItem::ActivityExecute { .. } => IntentQueue::Worker,
+                    _ => IntentQueue::Orchestrator,
+                },
+                work_item: legacy.work_item,
+                visible_at: legacy.visible_at,
+            };
+            documents.add(inner, &item, intent.idempotency_key.clone())?;
+        }
+        Ok(documents)
+    }
+
+    fn add(
+        &mut self,
+        inner: &Inner,
+        item: &IntentItem,
+        cause: String,
+    ) -> Result<(), serde_json::Error> {
+        let work_item: WorkItem = serde_json::from_str(&item.work_item)?;
+        let now = inner.enqueue_time();
+        if item.queue == IntentQueue::Worker
+            && let Some(worker) = WorkerItem::new(&work_item, now)?
+        {
+            self.activities.push(worker);
+            return Ok(());
+        }
+        let message = OrchestratorItem {
+            delivered: true,
+            ..OrchestratorItem::new(&work_item, cause, item.visible_at, now)?
+        };
+        self.messages.push((message, work_item));
+        Ok(())
+    }
+}
+
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LegacyPayload {
+    work_item: String,
+    visible_at: Timestamp,
+}

@@ -1,0 +1,164 @@
+//! Delivery of messages: those of many intents in one request per physical partition.
+//!
+//! A message has an id that is derived from its intent, and leaves a trace under that id when it is consumed. So a second
+//! delivery conflicts and changes nothing, and messages need neither a batch nor a record of their own.
+
+use std::time::Duration;
+
+use cdb_client::{Error, OperationResult};
+use cdb_model::{BulkBatch, Document, DocumentKey, ETag, OperationIndex, Stored};
+use duroxide::providers::WorkItem;
+use tokio::time::Instant;
+
+use super::Undelivered;
+use crate::documents::{Durable, OrchestratorItem, OutboxIntent, OutboxIntentKey};
+use crate::provider::Inner;
+use crate::turn::{Ahead, Message};
+
+/// Messages and removals on their way, and who they are from.
+#[derive(Default)]
+pub(super) struct Mailbag<'a> {
+    bulk: BulkBatch<Durable>,
+    letters: Vec<Letter<'a>>,
+}
+
+/// A message in the bag.
+struct Letter<'a> {
+    /// Which of the intents it belongs to.
+    intent: usize,
+    document: OrchestratorItem,
+    item: WorkItem,
+    operation: OperationIndex,
+    /// The lock of its target, taken along with it.
+    turn: Option<Ahead<'a>>,
+}
+
+impl<'a> Mailbag<'a> {
+    /// Puts a message of intent number `intent` into the bag.
+    pub(super) fn put(
+        &mut self,
+        inner: &'a Inner,
+        intent: usize,
+        (document, item): (OrchestratorItem, WorkItem),
+    ) -> Result<(), Undelivered> {
+        let operation = self.bulk.create(&document).map_err(Undelivered::Unfit)?;
+        let now = inner.container.now();
+        let mut turn = (document.visible_at <= now)
+            .then(|| Ahead::of_target(inner, &document.instance_id, &item))
+            .flatten();
+        if let Some(lock) = &mut turn
+            && lock.add_to_bulk(&mut self.bulk, &document).is_err()
+        {
+            turn = None;
+        }
+        self.letters.push(Letter {
+            intent,
+            document,
+            item,
+            operation,
+            turn,
+        });
+        Ok(())
+    }
+
+    /// Takes a delivered intent out of its sender's partition, along with the rest.
+    pub(super) fn remove(&mut self, intent: &OutboxIntent) {
+        let key = OutboxIntentKey::new(&*intent.instance_id, &*intent.idempotency_key);
+        if let Err(error) = self.bulk.delete(&key) {
+            tracing::debug!(%error, "a delivered intent has no key");
+        }
+    }
+
+    /// Sends everything. The failures are those of messages, with the number of their intent.
+    pub(super) async fn send(self, inner: &Inner) -> Vec<(usize, Undelivered)> {
+        if self.bulk.is_empty() {
+            return Vec::new();
+        }
+        let mut results: Vec<Option<Result<OperationResult, Error>>> = inner
+            .container
+            .execute_bulk(&self.bulk)
+            .await
+            .into_iter()
+            .map(Some)
+            .collect();
+        let mut result_of = |operation: OperationIndex| {
+            let result = results.get_mut(operation.get()).and_then(Option::take);
+            result.map(|result| result.map(|result| result.etag().cloned()))
+        };
+        let mut failures = Vec::new();
+        for letter in self.letters {
+            let message = result_of(letter.operation);
+            let lock = letter.turn.as_ref().and_then(Ahead::operation);
+            let lock = lock.and_then(&mut result_of);
+            let intent = letter.intent;
+            if let Some(failure) = letter.arrived(inner, message, lock) {
+                failures.push((intent, failure));
+            }
+        }
+        // What was not removed is found by the reconciler, and its second delivery changes nothing.
+        failures
+    }
+}
+
+/// What became of an operation: the version it left.
+type Outcome = Option<Result<Option<ETag>, Error>>;
+
+impl Letter<'_> {
+    /// Wakes who waits for the message. Returns why it was not delivered, if it was not.
+    fn arrived(self, inner: &Inner, message: Outcome, lock: Outcome) -> Option<Undelivered> {
+        let (instance_id, execution_id) = (
+            self.document.instance_id.clone(),
+            self.document.execution_id,
+        );
+        let after = self.document.visible_at.since(inner.container.now());
+        let (etag, failure) = match message {
+            Some(Ok(etag)) => (etag, None),
+            // Delivered before.
+            Some(Err(error)) if error.is_conflict() => (None, None),
+            Some(Err(error)) => (None, Some(Undelivered::Failed(error))),
+            None => (None, Some(Undelivered::Unanswered)),
+        };
+        let message = self.document.key().to_id().ok().zip(etag);
+        let message = message.map(|(id, etag)| Message {
+            stored: Stored {
+                id,
+                etag,
+                timestamp: self.document.enqueued_at,
+                document: self.document,
+            },
+            item: self.item,
+            seen_at: Instant::now(),
+        });
+        match (self.turn, lock, message) {
+            (Some(turn), Some(Ok(Some(etag))), Some(message)) => turn.won(&etag, message),
+            // Locked for nothing, or perhaps.
+            (Some(turn), Some(Ok(_)), None) => turn.lost_sight(),
+            (Some(turn), Some(Err(error)), message) if error.is_ambiguous() => {
+                turn.lost_sight();
+                note(inner, message, &instance_id, execution_id, after);
+            }
+            (turn, _, message) => {
+                if let Some(turn) = turn {
+                    turn.give_up();
+                }
+                if failure.is_none() {
+                    note(inner, message, &instance_id, execution_id, after);
+                }
+            }
+        }
+        failure
+    }
+}
+
+fn note(
+    inner: &Inner,
+    message: Option<Message>,
+    instance_id: &str,
+    execution_id: Option<u64>,
+    after: Duration,
+) {
+    match message {
+        Some(message) => inner.expect_message(message, after),
+        None => inner.hint_unknown(instance_id, execution_id, after),
+    }
+}
