@@ -140,7 +140,7 @@ async fn pages_already_given_out_are_not_given_out_again_after_a_split() {
 async fn a_page_that_could_not_be_had_is_asked_for_again_by_the_next_call() {
     let script = Script::new([
         continued(numbers(&[1])),
-        Step::refusal(403, 0),
+        Step::refusal(400, 0),
         numbers(&[2]),
     ]);
     let container = shelf(&script);
