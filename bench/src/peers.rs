@@ -14,15 +14,26 @@ pub fn program(peer: Peer) -> Result<PathBuf, String> {
     }
 }
 
-/// Builds the other providers into the folder of this program.
+/// Builds the other providers into the folder of this program. Started by hand, a program may lie anywhere; then they
+/// must lie beside it.
 pub fn build() -> Result<(), String> {
+    let Some(cargo) = std::env::var_os("CARGO") else {
+        let beside = program(Peer::Existing)?;
+        let missing = || {
+            format!(
+                "{} is not there; start with `cargo bench-orch`",
+                beside.display()
+            )
+        };
+        return beside.is_file().then_some(()).ok_or_else(missing);
+    };
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let target = own
         .parent()
         .and_then(Path::parent)
         .ok_or("a program outside of a target folder")?;
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/Cargo.toml");
-    let built = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let built = Command::new(cargo)
         .args(["build", "--release", "--quiet", "--manifest-path"])
         .arg(manifest)
         .arg("--target-dir")
