@@ -117,8 +117,8 @@ pub(super) fn open_reader(file: &Path) -> rusqlite::Result<Connection> {
 }
 
 fn tune(connection: &Connection) -> rusqlite::Result<()> {
-    // 32 MB of pages per connection; what does not fit is mapped.
+    // 32 MB of pages per connection; the rest is mapped, up to the 2 GB that SQLite allows.
     connection.pragma_update(None, "cache_size", -32_768)?;
-    connection.pragma_update(None, "mmap_size", 1_i64 << 30)?;
+    connection.pragma_update(None, "mmap_size", 1_i64 << 31)?;
     connection.pragma_update(None, "temp_store", "MEMORY")
 }
