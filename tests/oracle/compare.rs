@@ -75,7 +75,11 @@ pub(crate) const COMPARED: [Aspect; 6] = [
 ];
 
 /// Properties and headers that are not compared, and why.
-pub(crate) const IGNORED: [(&str, &str); 11] = [
+pub(crate) const IGNORED: [(&str, &str); 12] = [
+    (
+        "the sign of zero",
+        "JSON that the service stored has none; of what a query computes nobody says",
+    ),
     ("_ts", "each has its own clock"),
     (
         "_etag",
@@ -129,7 +133,17 @@ pub(crate) fn without_ignored(document: &Value) -> Value {
     if let Value::Object(properties) = &mut document {
         properties.retain(|name, _| !IGNORED.iter().any(|(ignored, _)| ignored == name));
     }
+    drop_sign_of_zero(&mut document);
     document
+}
+
+fn drop_sign_of_zero(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.as_f64() == Some(0.0) => *value = 0.into(),
+        Value::Array(items) => items.iter_mut().for_each(drop_sign_of_zero),
+        Value::Object(properties) => properties.values_mut().for_each(drop_sign_of_zero),
+        _ => {}
+    }
 }
 
 fn document(operation: &Operation, seen: &Seen) -> Value {

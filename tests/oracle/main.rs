@@ -84,7 +84,8 @@ fn both_emulators_answer_alike() {
         compared >= operations,
         "only {compared} of {operations} operations"
     );
-    if operations >= OPERATIONS {
+    // Some differences are rare: other seeds may need more operations to meet them all.
+    if seed == 0 && operations >= OPERATIONS || operations >= 20 * OPERATIONS {
         let unmet = KNOWN.iter().map(|known| known.name);
         let unmet: Vec<&str> = unmet
             .filter(|name| !differences.contains_key(name))
