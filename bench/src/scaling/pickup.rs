@@ -14,7 +14,7 @@ use crate::site::Site;
 use crate::workload::WORKLOADS;
 
 const HEAD: &str = "\
-| provider | runtime | starts | p50 ms | p99 ms |
+| provider | runtime | picked up | p50 ms | p99 ms |
 |---|---|--:|--:|--:|";
 
 /// How long the runtime is left alone before a start, so that its polling has slowed down. Not a multiple of a polling
@@ -42,7 +42,8 @@ pub async fn run(args: &Args, postgres: Option<&Postgres>) -> Result<Report, Str
             times.sort_by(f64::total_cmp);
             let (p50, p99) = (percentile(&times, 50), percentile(&times, 99));
             lines.push(format!(
-                "| {peer} | {label} | {starts} | {} | {} |",
+                "| {peer} | {label} | {} of {starts} | {} | {} |",
+                times.len(),
                 optional(p50),
                 optional(p99)
             ));
@@ -106,8 +107,10 @@ impl Pair {
         for (instance, at) in self.runtime.reached_meanwhile() {
             times.extend(returned.remove(&instance).map(|returned| at - returned));
         }
-        while !returned.is_empty() {
-            let (instance, at) = self.runtime.reached(PATIENCE).await?;
+        // What is not seen in time counts as never seen, and shows in the number of starts.
+        while !returned.is_empty()
+            && let Ok((instance, at)) = self.runtime.reached(PATIENCE).await
+        {
             times.extend(returned.remove(&instance).map(|returned| at - returned));
         }
         Ok(times)
@@ -120,8 +123,7 @@ impl Pair {
             // What the busy half has left behind was reached meanwhile.
             let instance = format!("idle-{number}");
             let returned = start(&mut self.client, instance.clone()).await?;
-            loop {
-                let (reached, at) = self.runtime.reached(PATIENCE).await?;
+            while let Ok((reached, at)) = self.runtime.reached(PATIENCE).await {
                 if reached == instance {
                     times.push(at - returned);
                     break;
