@@ -196,6 +196,7 @@ impl<'a> Ahead<'a> {
                 kv,
                 past: Ok(past),
                 patient: true,
+                begun_at: Instant::now(),
                 ended: false,
             },
         );

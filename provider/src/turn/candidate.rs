@@ -250,6 +250,7 @@ async fn lock_turn(
         kv: loaded.kv,
         past,
         patient: ask.patient,
+        begun_at: Instant::now(),
         ended: false,
     };
     ahead::merge_late(inner, &mut turn);

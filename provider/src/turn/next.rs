@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use cdb_model::{BatchError, Document, DocumentKey, Timestamp};
+use tokio::time::Instant;
 
 use super::ahead;
 use super::commit::TurnResult;
@@ -88,6 +89,7 @@ impl NextTurn {
                 kv: left.kv,
                 past: Ok(left.past),
                 patient: true,
+                begun_at: Instant::now(),
                 ended: false,
             },
         );

@@ -17,6 +17,7 @@ use super::memory::Past;
 use crate::documents::Instance;
 use crate::error::lock_lost;
 use crate::kv::KvState;
+use crate::wait::Usual;
 
 /// What a lock holder knows about the instance since the lock was taken.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub(crate) struct Turn {
     pub(crate) past: Result<Past, String>,
     /// Fetched by a dispatcher that waits for work: a runtime, not somebody who looks once.
     pub(crate) patient: bool,
+    /// When a dispatcher got it.
+    pub(crate) begun_at: Instant,
     /// Committed, abandoned or lost. A second call with the same token waited for the first one and comes too late.
     pub(crate) ended: bool,
 }
@@ -77,6 +80,7 @@ struct State {
     ahead: HashMap<String, (Turn, Instant)>,
     /// The lock time that dispatchers of this process ask for.
     lock_timeout: Option<Duration>,
+    pace: Usual,
 }
 
 #[derive(Debug)]
@@ -101,9 +105,12 @@ struct Busy {
 /// How many newest executions are remembered before all are forgotten.
 const MAX_EXECUTIONS: usize = 65_536;
 
-/// How many candidates may be ready per dispatcher for another one to be locked ahead: enough that no dispatcher waits
-/// for a lock, few enough that what is locked is worked on within a fraction of the lock time.
-const AHEAD_PER_DISPATCHER: usize = 4;
+/// A lock is taken ahead when its turn is to be expected within this part of the lock time, so that most of it is left
+/// then.
+const WAIT_SHARE: u32 = 8;
+
+/// How many candidates may be ready per dispatcher, at most, for another one to be locked ahead.
+const MOST_AHEAD: usize = 64;
 
 /// How many avoided instances are remembered before the outdated ones are dropped.
 const AVOIDED_BEFORE_SWEEP: usize = 1024;
@@ -227,8 +234,9 @@ impl TurnTable {
         ahead.and_then(|(turn, _)| of(turn)).or_else(begun)
     }
 
-    /// Registers a turn whose lock was won.
-    pub(crate) fn insert(&self, turn: Turn) {
+    /// Registers a turn whose lock was won, and which a dispatcher gets now.
+    pub(crate) fn insert(&self, mut turn: Turn) {
+        turn.begun_at = Instant::now();
         let token = turn.token.clone();
         self.note_execution(&turn.instance.document);
         self.state()
@@ -249,8 +257,9 @@ impl TurnTable {
         let at_work = state.turns.values();
         let at_work = at_work.filter(|turn| turn.try_lock().map_or(true, |turn| turn.patient));
         let dispatchers = waiting + at_work.count();
-        let room = ready < AHEAD_PER_DISPATCHER * dispatchers;
-        state.lock_timeout.filter(|_| room)
+        let timeout = state.lock_timeout?;
+        let each = state.pace.how_many_in(timeout / WAIT_SHARE).min(MOST_AHEAD);
+        (ready < each * dispatchers).then_some(timeout)
     }
 
     /// Keeps a turn whose lock was won until a dispatcher asks for it.
@@ -295,6 +304,7 @@ impl TurnTable {
     /// The turn is over; whoever calls with its token later comes too late. Its claim is not given back.
     pub(crate) fn end(&self, turn: &mut Turn) {
         turn.ended = true;
+        self.state().pace.took(turn.begun_at.elapsed());
         self.remove(&turn.token);
     }
 

@@ -88,14 +88,17 @@ impl<C: Candidate> Lobby<C> {
         self.arrived.notify_one();
     }
 
-    /// Like [`Lobby::hint`] at once, before all others: what was taken for somebody here should not lie.
+    /// Puts a candidate before all others, and in the place of an older one with its key: it was taken for somebody here
+    /// and must not lie, nor be lost.
     pub(crate) fn hint_first(&self, candidate: C) {
         {
             let mut state = self.state();
             state.pace.busy(Instant::now());
-            if state.queued.insert(candidate.key()) {
-                state.ready.push_front(candidate);
+            let key = candidate.key();
+            if !state.queued.insert(key.clone()) {
+                state.ready.retain(|older| older.key() != key);
             }
+            state.ready.push_front(candidate);
         }
         self.arrived.notify_one();
     }
@@ -405,6 +408,19 @@ mod tests {
         assert_eq!(next(&mut picky, |n| n.0 > 1).await.0, None);
         let mut other = lobby.wait(Duration::ZERO);
         assert_eq!(next(&mut other, |_| true).await.0, Some(Number(1)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_takes_the_place_of_an_older_one() {
+        let lobby = lobby();
+        for number in [1, 2] {
+            lobby.hint(Number(number), Duration::ZERO);
+        }
+        lobby.hint_first(Number(2));
+        let mut waiter = lobby.wait(Duration::ZERO);
+        assert_eq!(next(&mut waiter, |_| true).await.0, Some(Number(2)));
+        assert_eq!(next(&mut waiter, |_| true).await.0, Some(Number(1)));
+        assert_eq!(next(&mut waiter, |_| true).await.0, None);
     }
 
     #[tokio::test(start_paused = true)]

@@ -2,8 +2,10 @@
 
 mod lobby;
 mod pace;
+mod usual;
 mod watch;
 
 pub(crate) use lobby::{Candidate, Lobby, is_near};
 pub(crate) use pace::Pace;
+pub(crate) use usual::Usual;
 pub(crate) use watch::Watch;

@@ -34,7 +34,7 @@ pub(super) fn lock_patch(locked: &WorkerItem) -> Patch<WorkerItem> {
         .set(WorkerItem::ATTEMPT_COUNT, locked.attempt_count)
 }
 
-/// Locks activities that are about to be created, one for each worker of this process that has nothing to do.
+/// Locks activities that are about to be created, as many as workers of this process have the time for.
 pub(crate) fn lock_ahead(inner: &Inner, items: &mut [WorkerItem], now: Timestamp) {
     let Some(ask) = inner.work.last_ask() else {
         return;
@@ -43,7 +43,7 @@ pub(crate) fn lock_ahead(inner: &Inner, items: &mut [WorkerItem], now: Timestamp
         .iter_mut()
         .filter(|item| item.lock_token.is_none() && ask.may_lock(item));
     let (ready, waiting) = inner.activities.ready_and_waiting();
-    for item in free.take(waiting.saturating_sub(ready)) {
+    for item in free.take(inner.work.room_ahead(ready, waiting)) {
         *item = locked(item.clone(), now, ask.lock_timeout);
     }
 }

@@ -138,6 +138,7 @@ fn begin(
         token,
         item,
         ask: asked.patient.clone(),
+        begun_at: Instant::now(),
         ended: false,
     });
     Ok(fetched)

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::documents::WorkerItem;
 use crate::error::lock_lost;
+use crate::wait::Usual;
 
 /// An activity that this process has locked.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(crate) struct WorkLock {
     pub(crate) item: Stored<WorkerItem>,
     /// What the worker asks for that runs it; nothing for somebody who looks once.
     pub(crate) ask: Option<Arc<Ask>>,
+    /// When a worker got it.
+    pub(crate) begun_at: Instant,
     /// Ended, abandoned or lost. A second call with the same token waited for the first one and comes too late.
     pub(crate) ended: bool,
 }
@@ -71,9 +74,16 @@ struct State {
     /// Items that a dispatcher of this process is trying or running, and until when at the latest.
     busy: HashMap<(String, ItemId), Timestamp>,
     last_ask: Option<Arc<Ask>>,
+    pace: Usual,
     /// How many workers have fetched an activity of an instance and not yet read its history, and when last.
     unread: HashMap<String, (usize, Instant)>,
 }
+
+/// Activities are locked ahead of a worker at work when it will have the time within this.
+const QUICK: Duration = Duration::from_millis(100);
+
+/// How many activities are locked ahead of one worker, at most.
+const MOST_AHEAD: usize = 4;
 
 /// A worker reads the history right after it has fetched an activity, or not at all.
 const READS_WITHIN: Duration = Duration::from_secs(1);
@@ -113,6 +123,20 @@ impl WorkTable {
     /// What the workers of this process ask for.
     pub(crate) fn last_ask(&self) -> Option<Arc<Ask>> {
         self.state().last_ask.clone()
+    }
+
+    /// For how many more activities there are workers here, when `ready` are ready and `waiting` workers wait: for those
+    /// who wait, and for those at work too while activities are quick.
+    pub(crate) fn room_ahead(&self, ready: usize, waiting: usize) -> usize {
+        let state = self.state();
+        let patient = state.locks.values();
+        let patient =
+            patient.filter(|lock| lock.try_lock().map_or(true, |lock| lock.ask.is_some()));
+        let more = match state.pace.how_many_in(QUICK) {
+            1 => 0,
+            turns => turns.min(MOST_AHEAD) * (waiting + patient.count()),
+        };
+        waiting.max(more).saturating_sub(ready)
     }
 
     /// Whether a read of this history is a worker's before it runs an activity, rather than a client's who wants news.
@@ -170,6 +194,7 @@ impl WorkTable {
     pub(crate) fn remove(&self, lock: &mut WorkLock) {
         lock.ended = true;
         let mut state = self.state();
+        state.pace.took(lock.begun_at.elapsed());
         state.locks.remove(&lock.token);
         state.busy.remove(&key(&lock.item));
     }
