@@ -378,6 +378,9 @@ fn settle(
     } else {
         std::mem::replace(&mut turn.past, Ok(Past::default()))
     };
+    inner
+        .turns
+        .release_history(&turn.instance.document.instance_id);
     let past = past.map(|past| past.extended(&result.history_delta, added));
     let id = turn.instance.id.clone();
     let instance = sent.stored(id, sent.instance.clone(), sent.instance_operation);

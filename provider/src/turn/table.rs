@@ -71,6 +71,8 @@ pub(crate) struct TurnTable {
 #[derive(Debug, Default)]
 struct State {
     turns: HashMap<String, SharedTurn>,
+    /// The histories that these turns have begun with, by instance. Beside the turns, which their commits lock.
+    histories: HashMap<String, Arc<Vec<Event>>>,
     busy: HashMap<String, Busy>,
     /// Instances that another runtime holds, or that cannot be worked on for now.
     avoided: HashMap<String, Avoided>,
@@ -81,6 +83,18 @@ struct State {
     /// The lock time that dispatchers of this process ask for.
     lock_timeout: Option<Duration>,
     pace: Usual,
+}
+
+impl State {
+    fn note_history(&mut self, turn: &Turn) {
+        // The first turn has none, and its activities are scheduled by its commit.
+        if let Ok(past) = &turn.past
+            && !past.events.is_empty()
+        {
+            let instance_id = turn.instance.document.instance_id.clone();
+            self.histories.insert(instance_id, past.events.clone());
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -219,19 +233,12 @@ impl TurnTable {
 
     /// The history that a turn of this instance has begun with, in this process.
     pub(crate) fn history(&self, instance_id: &str) -> Option<Arc<Vec<Event>>> {
-        let of = |turn: &Turn| {
-            let past = turn.past.as_ref().ok();
-            past.filter(|_| turn.instance.document.instance_id == instance_id)
-                .map(|past| past.events.clone())
-                .filter(|events| !events.is_empty())
-        };
-        let state = self.state();
-        let ahead = state.ahead.get(instance_id);
-        let begun = || {
-            let mut turns = state.turns.values();
-            turns.find_map(|turn| turn.try_lock().ok().and_then(|turn| of(&turn)))
-        };
-        ahead.and_then(|(turn, _)| of(turn)).or_else(begun)
+        self.state().histories.get(instance_id).cloned()
+    }
+
+    /// The turn's history is about to grow; who else holds it would force a copy.
+    pub(super) fn release_history(&self, instance_id: &str) {
+        self.state().histories.remove(instance_id);
     }
 
     /// Registers a turn whose lock was won, and which a dispatcher gets now.
@@ -239,9 +246,9 @@ impl TurnTable {
         turn.begun_at = Instant::now();
         let token = turn.token.clone();
         self.note_execution(&turn.instance.document);
-        self.state()
-            .turns
-            .insert(token, Arc::new(AsyncMutex::new(turn)));
+        let mut state = self.state();
+        state.note_history(&turn);
+        state.turns.insert(token, Arc::new(AsyncMutex::new(turn)));
     }
 
     /// Notes the lock time that a waiting dispatcher asked for: locks taken ahead of it last as long.
@@ -267,9 +274,9 @@ impl TurnTable {
         let until = turn.instance.document.locked_until.unwrap_or_default();
         let instance_id = turn.instance.document.instance_id.clone();
         self.extend(&instance_id, turn.claim, until);
-        self.state()
-            .ahead
-            .insert(instance_id, (turn, Instant::now()));
+        let mut state = self.state();
+        state.note_history(&turn);
+        state.ahead.insert(instance_id, (turn, Instant::now()));
     }
 
     /// The turn that was locked ahead for an instance.
@@ -304,21 +311,23 @@ impl TurnTable {
     /// The turn is over; whoever calls with its token later comes too late. Its claim is not given back.
     pub(crate) fn end(&self, turn: &mut Turn) {
         turn.ended = true;
-        self.state().pace.took(turn.begun_at.elapsed());
-        self.remove(&turn.token);
-    }
-
-    /// The turn is over, whatever its end.
-    pub(crate) fn remove(&self, token: &str) {
-        self.state().turns.remove(token);
+        let mut state = self.state();
+        state.pace.took(turn.begun_at.elapsed());
+        state.turns.remove(&turn.token);
+        state.histories.remove(&turn.instance.document.instance_id);
     }
 
     /// Forgets turns whose lock has ended long ago: their runtime gave up on them.
     pub(crate) fn sweep(&self, now: Timestamp) {
-        self.state().turns.retain(|_, turn| {
+        let mut state = self.state();
+        let state = &mut *state;
+        state.turns.retain(|_, turn| {
             turn.try_lock().map_or(true, |turn| {
                 turn.instance.document.locked_until >= Some(now)
             })
         });
+        state.busy.retain(|_, busy| busy.until > now);
+        let busy = &state.busy;
+        state.histories.retain(|id, _| busy.contains_key(id));
     }
 }
