@@ -31,6 +31,7 @@ pub(crate) async fn message(
     let cause = uuid::Uuid::new_v4().to_string();
     let document =
         OrchestratorItem::new(item, cause, due, now).map_err(|error| unreadable(ENQUEUE, error))?;
+    let document = inner.reserve_if_ours(document, item, now);
     if due <= now
         && let Some(turn) = Ahead::of_start(inner, item)
     {

@@ -10,12 +10,12 @@ use std::time::Duration;
 use cdb_client::{ContainerClient, CosmosClient, Error, MasterKey};
 use cdb_model::{Stored, Timestamp};
 use duroxide::Event;
-use duroxide::providers::ProviderError;
+use duroxide::providers::{ProviderError, WorkItem};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::config::CosmosDBProviderConfig;
-use crate::documents::{Durable, WorkerItem};
+use crate::documents::{Durable, OrchestratorItem, WorkerItem};
 use crate::error::provider_error;
 use crate::leases::{InMemoryLeaseProvider, LeaseProvider};
 use crate::outbox::{self, Outbox};
@@ -26,8 +26,9 @@ use crate::work::{WorkTable, WorkerCandidate};
 
 /// How many candidates a poll fetches per dispatcher, so that one poll feeds all of them for a while.
 const PREFETCH_PER_DISPATCHER: u32 = 4;
-/// The fewest candidates a poll fetches: enough to look past instances that are busy elsewhere.
-const MIN_PREFETCH: u32 = 16;
+/// The fewest candidates a poll fetches: enough that runtimes which find the same do not all want the same, and to look
+/// past instances that are busy elsewhere.
+const MIN_PREFETCH: u32 = 64;
 
 /// duroxide's storage on Azure Cosmos DB. Cheap to clone; all clones share one state.
 #[derive(Clone)]
@@ -230,6 +231,7 @@ impl Inner {
             instance_id: instance_id.to_owned(),
             execution_id: None,
             known: true,
+            polled: false,
         };
         self.orchestrations.hint(candidate, after);
     }
@@ -245,6 +247,7 @@ impl Inner {
             instance_id: instance_id.to_owned(),
             execution_id,
             known: false,
+            polled: false,
         };
         self.orchestrations.hint(candidate, after);
     }
@@ -254,6 +257,7 @@ impl Inner {
         let candidate = WorkerCandidate {
             item,
             handed_at: None,
+            polled: false,
         };
         self.activities.hint(candidate, after);
     }
@@ -263,6 +267,7 @@ impl Inner {
         let candidate = WorkerCandidate {
             item,
             handed_at: Some(Instant::now()),
+            polled: false,
         };
         self.activities.hint_first(candidate);
     }
@@ -279,6 +284,28 @@ impl Inner {
             Wish::None => {}
             Wish::Known => self.hint_known(instance_id, Duration::ZERO),
             Wish::Search => self.hint_unknown(instance_id, None, Duration::ZERO),
+        }
+    }
+
+    /// Whether a runtime of this process works on an instance, or just has: what comes for it is for this runtime.
+    pub(crate) fn is_home_of(&self, instance_id: &str) -> bool {
+        self.memory.get(instance_id).is_some() || self.turns.is_busy(instance_id)
+    }
+
+    /// A message as it is to be written: reserved, if dispatchers of this process will work on it.
+    pub(crate) fn reserve_if_ours(
+        &self,
+        message: OrchestratorItem,
+        item: &WorkItem,
+        now: Timestamp,
+    ) -> OrchestratorItem {
+        let starts = matches!(item, WorkItem::StartOrchestration { .. });
+        let (_, waiting) = self.orchestrations.ready_and_waiting();
+        if self.turns.has_dispatchers(waiting) && (starts || self.is_home_of(&message.instance_id))
+        {
+            message.reserved(now)
+        } else {
+            message
         }
     }
 

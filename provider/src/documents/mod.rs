@@ -19,8 +19,8 @@ pub use instance::{Instance, InstanceKey, Status};
 pub use kv::{KeyValue, KeyValueDelta, KeyValueDeltaKey, KeyValueKey};
 pub use outbox_intent::{IntentItem, IntentQueue, OutboxIntent, OutboxIntentKey};
 pub use queue_item::{
-    NEVER, OrchestratorItem, OrchestratorItemKey, WorkerItem, WorkerItemKey, dispatch_slot,
-    target_instance,
+    NEVER, OrchestratorItem, OrchestratorItemKey, RESERVED, WorkerItem, WorkerItemKey,
+    dispatch_slot, target_instance,
 };
 pub use session::{Session, SessionKey};
 

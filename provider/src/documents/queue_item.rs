@@ -2,6 +2,8 @@
 //!
 //! Ids are derived from the cause of the item where there is one, so that writing it twice stores it once.
 
+use std::time::Duration;
+
 use cdb_model::{Document, Timestamp};
 use duroxide::providers::WorkItem;
 use serde::{Deserialize, Serialize};
@@ -35,6 +37,9 @@ pub struct OrchestratorItem {
     /// Fetches counted by `duroxide-cdb`; ours are counted in the instance.
     #[serde(default)]
     pub attempt_count: u32,
+    /// Whether `visible_at` only keeps other runtimes from it for a moment: it is due for the one that wrote it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reserved: bool,
     /// Whether it came by an intent, and so may come again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub delivered: bool,
@@ -44,6 +49,10 @@ pub struct OrchestratorItem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<u32>,
 }
+
+/// How long a queue item is left to the runtime that wrote it and knows of it. Others find it when this has passed: its
+/// runtime has more to do than it can, or is gone.
+pub const RESERVED: Duration = Duration::from_millis(500);
 
 /// When a consumed message is due again: never, by the last millisecond that a four-digit year can name.
 pub const NEVER: Timestamp = Timestamp::from_millis(253_402_300_799_999);
@@ -72,10 +81,32 @@ impl OrchestratorItem {
             enqueued_at,
             execution_id: execution_of(item),
             attempt_count: 0,
+            reserved: false,
             delivered: false,
             ttl: None,
             instance_id,
         })
+    }
+
+    /// The message, if it is due at `now`, as a runtime writes it that will work on it itself.
+    pub fn reserved(self, now: Timestamp) -> Self {
+        if self.visible_at > now {
+            return self;
+        }
+        Self {
+            reserved: true,
+            visible_at: now + RESERVED,
+            ..self
+        }
+    }
+
+    /// When it is due for whoever knows of it.
+    pub fn due_at(&self) -> Timestamp {
+        if self.reserved {
+            self.visible_at - RESERVED
+        } else {
+            self.visible_at
+        }
     }
 
     /// What is left of a consumed message that may be delivered again: its id, which a second delivery conflicts with.
@@ -83,6 +114,7 @@ impl OrchestratorItem {
         Self {
             work_item: String::new(),
             visible_at: NEVER,
+            reserved: false,
             ttl: Some(REMEMBERED_SECONDS),
             ..self
         }
@@ -121,6 +153,9 @@ pub struct WorkerItem {
     pub visible_at: Timestamp,
     /// When it was written.
     pub enqueued_at: Timestamp,
+    /// Whether `visible_at` only keeps other runtimes from it for a moment.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reserved: bool,
     /// Who runs it.
     #[serde(default)]
     pub lock_token: Option<String>,
@@ -165,6 +200,7 @@ impl WorkerItem {
             dispatch_slot: dispatch_slot(instance),
             visible_at: now,
             enqueued_at: now,
+            reserved: false,
             lock_token: None,
             locked_until: None,
             attempt_count: 0,
@@ -173,9 +209,10 @@ impl WorkerItem {
         }))
     }
 
-    /// Whether nobody runs it at `now`. `duroxide-cdb` locks without moving `visible_at`.
+    /// Whether nobody runs it at `now`, for whoever knows of it. `duroxide-cdb` locks without moving `visible_at`.
     pub fn is_free(&self, now: Timestamp) -> bool {
-        self.visible_at <= now && self.locked_until.is_none_or(|until| until <= now)
+        (self.reserved || self.visible_at <= now)
+            && self.locked_until.is_none_or(|until| until <= now)
     }
 }
 

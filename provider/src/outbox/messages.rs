@@ -41,9 +41,10 @@ impl<'a> Mailbag<'a> {
         intent: usize,
         (document, item): (OrchestratorItem, WorkItem),
     ) -> Result<(), Undelivered> {
-        let operation = self.bulk.create(&document).map_err(Undelivered::Unfit)?;
         let now = inner.container.now();
-        let mut turn = (document.visible_at <= now)
+        let document = inner.reserve_if_ours(document, &item, now);
+        let operation = self.bulk.create(&document).map_err(Undelivered::Unfit)?;
+        let mut turn = (document.due_at() <= now)
             .then(|| Ahead::of_target(inner, &document.instance_id, &item))
             .flatten();
         if let Some(lock) = &mut turn
@@ -110,7 +111,7 @@ impl Letter<'_> {
             self.document.instance_id.clone(),
             self.document.execution_id,
         );
-        let after = self.document.visible_at.since(inner.container.now());
+        let after = self.document.due_at().since(inner.container.now());
         let (etag, failure) = match message {
             Some(Ok(etag)) => (etag, None),
             // Delivered before.

@@ -77,7 +77,9 @@ fn release(
         &turn.instance.etag,
     )?;
     if let Some(delay) = delay {
-        let later = Patch::<OrchestratorItem>::new().set(OrchestratorItem::VISIBLE_AT, now + delay);
+        let later = Patch::<OrchestratorItem>::new()
+            .set(OrchestratorItem::VISIBLE_AT, now + delay)
+            .set(OrchestratorItem::RESERVED, false);
         for message in &turn.messages {
             batch.patch_stored(&message.stored, &later)?;
         }

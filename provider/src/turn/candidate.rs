@@ -34,6 +34,8 @@ pub(crate) struct InstanceCandidate {
     pub(crate) execution_id: Option<u64>,
     /// Whether the messages are known; otherwise its partition must be searched.
     pub(crate) known: bool,
+    /// Found by a poll, as other runtimes find it too.
+    pub(crate) polled: bool,
 }
 
 impl InstanceCandidate {
@@ -51,6 +53,10 @@ impl Candidate for InstanceCandidate {
 
     fn key(&self) -> Self::Key {
         (self.instance_id.clone(), self.known)
+    }
+
+    fn is_polled(&self) -> bool {
+        self.polled
     }
 }
 
@@ -156,6 +162,7 @@ async fn poll(inner: &Inner) -> Result<Vec<InstanceCandidate>, ProviderError> {
             instance_id: stored.document.instance_id.clone(),
             execution_id: stored.document.execution_id,
             known: true,
+            polled: true,
         };
         match Message::parse(stored, asked_at) {
             Ok(message) => inner.mail.note(message),
@@ -200,8 +207,14 @@ async fn attempt(
         if let Some(turn) = lock_turn(inner, claim, expected, ask).await? {
             return Ok(Some(turn));
         }
-        // Another runtime has worked on it.
+        // Another runtime has worked on it, or has just begun to.
         inner.memory.forget(instance_id);
+        if candidate.polled && ask.patient {
+            // Then it is that one's. What is left of it the next poll will find.
+            inner.mail.forget(instance_id);
+            claim.leave(AVOID_LOCKED);
+            return Ok(None);
+        }
     }
     inner.mail.forget(instance_id);
     let loaded = match load::load(inner, candidate).await {

@@ -55,6 +55,13 @@ impl<'a> Claim<'a> {
         self.inner.hint_unknown(&self.instance_id, None, duration);
     }
 
+    /// Nobody here looks at the instance for `duration`, and nobody is reminded of it afterwards.
+    pub(super) fn leave(&self, duration: Duration) {
+        let now = self.inner.container.now();
+        let until = (now, now + duration);
+        self.inner.turns.avoid(&self.instance_id, until, None);
+    }
+
     pub(super) fn lasts_until(&self, until: Timestamp) {
         self.inner
             .turns

@@ -180,6 +180,9 @@ impl Sent {
             return Self::prepare(inner, turn, result, segments, origin, outgoing);
         }
         work::lock_ahead(inner, &mut outgoing.workers, origin.now);
+        if turn.patient {
+            outgoing.reserve(origin.now);
+        }
         let placed = outgoing.add_to(&mut batch)?;
         Ok(Self {
             batch,
@@ -434,7 +437,7 @@ fn hand_on_messages(inner: &Inner, sent: &mut Sent) -> Vec<Message> {
     let own = std::mem::take(&mut sent.outgoing.own);
     let mut due = Vec::new();
     for (document, &operation) in own.into_iter().zip(&sent.placed.own) {
-        let after = document.visible_at.since(now);
+        let after = document.due_at().since(now);
         let (instance_id, execution_id) = (document.instance_id.clone(), document.execution_id);
         let stored = document
             .key()

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_model::{Batch, Filter, Query, Stored};
+use cdb_model::{Batch, Filter, Query, Stored, Timestamp};
 use duroxide::providers::{OrchestrationItem, ProviderError, WorkItem};
 use duroxide::{Event, EventKind};
 use tokio::time::Instant;
@@ -14,7 +14,7 @@ use super::mail::{Message, in_order};
 use super::memory::{Past, Remembered};
 use super::table::Turn;
 use crate::documents::{
-    Durable, HistorySegment, Instance, KeyValue, KeyValueDelta, OrchestratorItem,
+    Durable, HistorySegment, Instance, KeyValue, KeyValueDelta, OrchestratorItem, RESERVED,
 };
 use crate::error::{provider_error, unreadable};
 use crate::history;
@@ -172,9 +172,9 @@ pub(crate) async fn load(
     let known = inner.turns.newest_execution(&candidate.instance_id);
     let execution_id = known.or(candidate.execution_id).unwrap_or(1);
     loop {
-        let asked_at = Instant::now();
+        let asked = (inner.container.now(), Instant::now());
         let (rows, pages) = read(inner, &candidate.instance_id, execution_id).await?;
-        let loaded = sort_out(&candidate.instance_id, execution_id, rows, asked_at)?;
+        let loaded = sort_out(&candidate.instance_id, execution_id, rows, asked)?;
         if pages <= 1 || is_unchanged(inner, &loaded).await? {
             return Ok(loaded);
         }
@@ -195,7 +195,7 @@ async fn read(
         | Filter::of_type::<KeyValue>()
         | Filter::of_type::<KeyValueDelta>()
         | OrchestratorItem::VISIBLE_AT
-            .le(inner.container.now())
+            .le(inner.container.now() + RESERVED)
             .within()
         | HistorySegment::EXECUTION_ID.eq(execution_id).within();
     let mut pages = inner
@@ -219,7 +219,7 @@ fn sort_out(
     instance_id: &str,
     execution_id: u64,
     rows: Vec<Stored<Durable>>,
-    asked_at: Instant,
+    (now, asked_at): (Timestamp, Instant),
 ) -> Result<Loaded, ProviderError> {
     let mut loaded = Loaded {
         instance_id: instance_id.to_owned(),
@@ -264,6 +264,10 @@ fn sort_out(
             | Durable::Session(_) => {}
         }
     }
+    // Reserved ones are due too: whoever reserved them is not as fast as this runtime.
+    loaded
+        .messages
+        .retain(|message| message.stored.document.due_at() <= now);
     in_order(&mut loaded.messages);
     segments.sort_by_key(|segment: &HistorySegment| segment.event_id);
     loaded.history = History::Read {

@@ -61,7 +61,7 @@ impl Message {
 
     fn order(&self) -> (Timestamp, Timestamp, &ItemId) {
         let document = &self.stored.document;
-        (document.visible_at, document.enqueued_at, &self.stored.id)
+        (document.due_at(), document.enqueued_at, &self.stored.id)
     }
 }
 
@@ -131,7 +131,7 @@ impl Mail {
         });
         let mut due: Vec<Message> = known
             .iter()
-            .filter(|message| message.stored.document.visible_at <= now)
+            .filter(|message| message.stored.document.due_at() <= now)
             .cloned()
             .collect();
         in_order(&mut due);

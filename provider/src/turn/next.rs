@@ -40,7 +40,7 @@ impl NextTurn {
         }
         let timeout = ahead::room(inner)?;
         let now = inner.container.now();
-        let own = own.iter().filter(|item| item.visible_at <= now).count();
+        let own = own.iter().filter(|item| item.due_at() <= now).count();
         let read_at = turn.past.as_ref().ok()?.read_at;
         let instance_id = &turn.instance.document.instance_id;
         let mut known = inner.mail.due(instance_id, now, read_at);
@@ -64,7 +64,7 @@ impl NextTurn {
         own: &[OrchestratorItem],
         now: Timestamp,
     ) -> Result<Instance, BatchError> {
-        let due = own.iter().filter(|item| item.visible_at <= now);
+        let due = own.iter().filter(|item| item.due_at() <= now);
         let due = due
             .map(|item| item.key().to_id().map(|id| (id, item)))
             .collect::<Result<Vec<_>, _>>()?;

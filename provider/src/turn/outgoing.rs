@@ -171,6 +171,12 @@ impl Outgoing {
         self
     }
 
+    /// Leaves the messages that are due to the runtime that commits them.
+    pub(super) fn reserve(&mut self, now: Timestamp) {
+        let own = std::mem::take(&mut self.own);
+        self.own = own.into_iter().map(|item| item.reserved(now)).collect();
+    }
+
     /// Adds everything to the commit.
     pub(super) fn add_to(&self, batch: &mut Batch<Durable>) -> Result<Placed, BatchError> {
         let workers = self.workers.iter().map(|item| batch.create(item));

@@ -191,6 +191,11 @@ impl TurnTable {
         }
     }
 
+    /// Whether a dispatcher of this process has the instance.
+    pub(crate) fn is_busy(&self, instance_id: &str) -> bool {
+        self.state().busy.contains_key(instance_id)
+    }
+
     /// Whether a try of the instance is going on in this process, of which nobody knows how it will end.
     pub(crate) fn is_undecided(&self, instance_id: &str) -> bool {
         let state = self.state();
@@ -267,6 +272,13 @@ impl TurnTable {
         let timeout = state.lock_timeout?;
         let each = state.pace.how_many_in(timeout / WAIT_SHARE).min(MOST_AHEAD);
         (ready < each * dispatchers).then_some(timeout)
+    }
+
+    /// Whether dispatchers of this process wait for work or do it.
+    pub(crate) fn has_dispatchers(&self, waiting: usize) -> bool {
+        let state = self.state();
+        let mut at_work = state.turns.values();
+        waiting > 0 || at_work.any(|turn| turn.try_lock().map_or(true, |turn| turn.patient))
     }
 
     /// Keeps a turn whose lock was won until a dispatcher asks for it.

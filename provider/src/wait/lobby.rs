@@ -26,6 +26,9 @@ pub(crate) trait Candidate: Send {
     type Key: Clone + std::fmt::Debug + Eq + Hash + Send;
 
     fn key(&self) -> Self::Key;
+
+    /// Whether a poll has found it, so that the next poll knows better.
+    fn is_polled(&self) -> bool;
 }
 
 /// The waiting room of one queue.
@@ -282,6 +285,15 @@ impl<C: Candidate> Polling<'_, C> {
     pub(crate) fn finish(mut self, candidates: Vec<C>) {
         self.found = !candidates.is_empty();
         let mut state = self.lobby.state();
+        let state = &mut *state;
+        // What is left of the poll before has waited while others took some of it.
+        state.ready.retain(|older| {
+            let stays = !older.is_polled();
+            if !stays {
+                state.queued.remove(&older.key());
+            }
+            stays
+        });
         for candidate in candidates {
             state.push(candidate);
         }
@@ -315,6 +327,10 @@ mod tests {
 
         fn key(&self) -> u32 {
             self.0
+        }
+
+        fn is_polled(&self) -> bool {
+            self.0 >= 100
         }
     }
 
@@ -390,7 +406,7 @@ mod tests {
         let lobby = lobby();
         let mut waiter = lobby.wait(Duration::from_secs(8));
         let mut polled = 0;
-        for number in 0..100 {
+        for number in 0..90 {
             lobby.hint(Number(number), Duration::ZERO);
             tokio::time::advance(Duration::from_millis(10)).await;
             let (found, polls) = next(&mut waiter, |_| true).await;
@@ -408,6 +424,19 @@ mod tests {
         assert_eq!(next(&mut picky, |n| n.0 > 1).await.0, None);
         let mut other = lobby.wait(Duration::ZERO);
         assert_eq!(next(&mut other, |_| true).await.0, Some(Number(1)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_poll_replaces_what_the_one_before_has_found() {
+        let lobby = lobby();
+        lobby.hint(Number(1), Duration::ZERO);
+        lobby.polling().finish(vec![Number(100), Number(101)]);
+        lobby.polling().finish(vec![Number(102), Number(101)]);
+        let mut waiter = lobby.wait(Duration::ZERO);
+        for number in [1, 102, 101] {
+            assert_eq!(next(&mut waiter, |_| true).await.0, Some(Number(number)));
+        }
+        assert_eq!(next(&mut waiter, |_| true).await.0, None);
     }
 
     #[tokio::test(start_paused = true)]

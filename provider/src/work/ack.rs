@@ -45,7 +45,13 @@ pub(crate) async fn ack(
         inner.work.remove(&mut lock);
         return Err(lock_lost(ACK, "it has expired"));
     }
-    let sorted = sort(&lock, completion.as_ref(), now)?;
+    let mut sorted = sort(&lock, completion.as_ref(), now)?;
+    if let Completion::Own(message) = &mut sorted
+        && lock.ask.is_some()
+        && inner.is_home_of(&message.instance_id)
+    {
+        **message = OrchestratorItem::clone(message).reserved(now);
+    }
     let result = send(inner, &mut lock, &sorted).await;
     match &result {
         Err(error) if error.is_retryable() => return result.map(|_| ()),

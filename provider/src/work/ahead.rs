@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::fetch::{WorkerCandidate, read};
 use super::table::WorkLock;
-use crate::documents::{Durable, WorkerItem};
+use crate::documents::{Durable, RESERVED, WorkerItem};
 use crate::provider::Inner;
 
 /// How long an activity that was locked ahead waits for a worker before its lock is given back.
@@ -21,6 +21,7 @@ pub(super) fn locked(mut item: WorkerItem, now: Timestamp, timeout: Duration) ->
     item.lock_token = Some(uuid::Uuid::new_v4().to_string());
     item.locked_until = Some(now + timeout);
     item.visible_at = now + timeout;
+    item.reserved = false;
     item.attempt_count += 1;
     item
 }
@@ -31,6 +32,7 @@ pub(super) fn lock_patch(locked: &WorkerItem) -> Patch<WorkerItem> {
         .set(WorkerItem::LOCK_TOKEN, locked.lock_token.clone())
         .set(WorkerItem::LOCKED_UNTIL, locked.locked_until)
         .set(WorkerItem::VISIBLE_AT, locked.visible_at)
+        .set(WorkerItem::RESERVED, locked.reserved)
         .set(WorkerItem::ATTEMPT_COUNT, locked.attempt_count)
 }
 
@@ -45,6 +47,12 @@ pub(crate) fn lock_ahead(inner: &Inner, items: &mut [WorkerItem], now: Timestamp
     let (ready, waiting) = inner.activities.ready_and_waiting();
     for item in free.take(inner.work.room_ahead(ready, waiting)) {
         *item = locked(item.clone(), now, ask.lock_timeout);
+    }
+    // The others wait for a worker of this process too, before those of others take them.
+    let rest = items.iter_mut();
+    for item in rest.filter(|item| item.lock_token.is_none() && ask.may_lock(item)) {
+        item.reserved = true;
+        item.visible_at = now + RESERVED;
     }
 }
 

@@ -24,6 +24,8 @@ pub(crate) struct WorkerCandidate {
     pub(crate) item: Stored<WorkerItem>,
     /// Since when it is locked for whichever worker of this process takes it.
     pub(crate) handed_at: Option<Instant>,
+    /// Found by a poll, as other runtimes find it too.
+    pub(crate) polled: bool,
 }
 
 impl Candidate for WorkerCandidate {
@@ -31,6 +33,10 @@ impl Candidate for WorkerCandidate {
 
     fn key(&self) -> Self::Key {
         (self.item.document.instance_id.clone(), self.item.id.clone())
+    }
+
+    fn is_polled(&self) -> bool {
+        self.polled
     }
 }
 
@@ -195,6 +201,7 @@ async fn poll(
     let candidate = |item| WorkerCandidate {
         item,
         handed_at: None,
+        polled: true,
     };
     Ok(items.into_iter().map(candidate).collect())
 }
