@@ -197,7 +197,9 @@ async fn attempt(
     }
     let expected = match remembered {
         Some(remembered) => Some(Loaded::remembered(&remembered, known)),
-        None if load::starts(&known) => Some(Loaded::unborn(instance_id, known)),
+        None if load::starts(&known) && !inner.turns.is_born(instance_id) => {
+            Some(Loaded::unborn(instance_id, known))
+        }
         None => None,
     };
     if let Some(expected) = expected.filter(|_| candidate.known) {
@@ -209,8 +211,9 @@ async fn attempt(
         }
         // Another runtime has worked on it, or has just begun to.
         inner.memory.forget(instance_id);
+        inner.turns.note_born(instance_id);
         if candidate.polled && ask.patient {
-            // Then it is that one's. What is left of it the next poll will find.
+            // Then it is that one's. What is left of it the next poll will find, and then it is loaded.
             inner.mail.forget(instance_id);
             claim.leave(AVOID_LOCKED);
             return Ok(None);

@@ -1,6 +1,6 @@
 //! The turns this process works on, by lock token, and the instances that are busy here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use std::time::Duration;
@@ -78,6 +78,8 @@ struct State {
     avoided: HashMap<String, Avoided>,
     /// The newest execution of instances that have more than one, as last seen.
     executions: HashMap<String, u64>,
+    /// Instances that exist although a message to start them was seen here.
+    born: HashSet<String>,
     /// Turns whose lock was won ahead of the dispatcher that will ask for them, by instance.
     ahead: HashMap<String, (Turn, Instant)>,
     /// The lock time that dispatchers of this process ask for.
@@ -116,7 +118,7 @@ struct Busy {
     wish: Wish,
 }
 
-/// How many newest executions are remembered before all are forgotten.
+/// How many newest executions are remembered, and how many existing instances, before all are forgotten.
 const MAX_EXECUTIONS: usize = 65_536;
 
 /// A lock is taken ahead when its turn is to be expected within this part of the lock time, so that most of it is left
@@ -220,6 +222,20 @@ impl TurnTable {
     /// The newest execution of an instance, if this process has seen a later one than the first. A guess.
     pub(crate) fn newest_execution(&self, instance_id: &str) -> Option<u64> {
         self.state().executions.get(instance_id).copied()
+    }
+
+    /// Whether an instance is known to exist that this process does not remember.
+    pub(super) fn is_born(&self, instance_id: &str) -> bool {
+        self.state().born.contains(instance_id)
+    }
+
+    /// Notes that an instance exists: its start came twice, or another runtime was faster.
+    pub(super) fn note_born(&self, instance_id: &str) {
+        let mut state = self.state();
+        if state.born.len() >= MAX_EXECUTIONS {
+            state.born.clear();
+        }
+        state.born.insert(instance_id.to_owned());
     }
 
     /// Notes the newest execution of an instance.
