@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::admission::{Admission, Limits};
 use crate::emulator::Emulator;
-use crate::fault::{Fault, FaultPlan, Faults, Latency};
+use crate::fault::{Alarm, Fault, FaultPlan, Faults, Latency};
 use crate::http_front::{self, Front};
 use crate::service::{Service, Settings};
 use crate::store::Store;
@@ -97,6 +97,9 @@ pub enum EmulatorError {
         /// What went wrong, and what to do about it.
         reason: String,
     },
+    /// The system gives no thread.
+    #[error("cannot start a thread")]
+    Thread(#[source] std::io::Error),
     /// No certificate can be made.
     #[cfg(feature = "tls")]
     #[error("cannot make a certificate")]
@@ -255,6 +258,7 @@ impl EmulatorBuilder {
         let front = Arc::new(Front {
             service: Arc::new(Service::new(store, settings)),
             faults: Faults::new(self.faults),
+            alarm: Alarm::start().map_err(EmulatorError::Thread)?,
             security,
             admission: Admission::new(self.limits),
         });

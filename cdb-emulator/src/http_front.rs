@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use crate::admission::{Admission, Limits, MAX_BODY, MAX_HEAD, Outgoing, Patient, turn_away};
 use crate::error::ServiceError;
-use crate::fault::{Effect, Faults, Strike};
+use crate::fault::{Alarm, Effect, Faults, Strike};
 use crate::local;
 use crate::service::{Answer, Asked, Service};
 use crate::tls::Security;
@@ -31,6 +31,7 @@ const MAX_STREAMS: u32 = 200;
 pub(crate) struct Front {
     pub(crate) service: Arc<Service>,
     pub(crate) faults: Faults,
+    pub(crate) alarm: Alarm,
     pub(crate) security: Security,
     pub(crate) admission: Admission,
 }
@@ -176,9 +177,7 @@ async fn answer(
 /// Carries a request out, unless a fault has it that something else happens.
 async fn unless_struck(front: &Front, asked: Asked) -> Result<Response<Outgoing>, Broken> {
     let Strike { delay, effect } = front.faults.strike(asked.kind());
-    if !delay.is_zero() {
-        tokio::time::sleep(delay).await;
-    }
+    front.alarm.wait(delay).await;
     let asked = Arc::new(asked);
     let room = front.admission.outgoing().await;
     match effect {

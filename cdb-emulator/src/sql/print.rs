@@ -217,7 +217,11 @@ fn print_member(f: &mut Formatter<'_>, expr: &Expr) -> fmt::Result {
         keys.push(&**key);
         at = parent;
     }
-    write!(f, "{}", Operand(at))?;
+    match at {
+        // The dot behind a bare number would be part of it.
+        Expr::Literal(Value::Number(_)) => write!(f, "({at})")?,
+        at => write!(f, "{}", Operand(at))?,
+    }
     for key in keys.into_iter().rev() {
         match key {
             Expr::Literal(Value::String(name)) if is_name(name) => write!(f, ".{name}")?,
