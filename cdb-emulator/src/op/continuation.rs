@@ -24,6 +24,9 @@ pub(super) struct Position {
     pub(super) after: Option<After>,
     /// A document behind it that is not done.
     pub(super) begun: Option<Begun>,
+    /// The learned path whose index gave the order: another one learned since must not change it between pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) learned: Option<String>,
 }
 
 /// A document that a join makes several rows of, some of which are handed out.

@@ -86,6 +86,9 @@ pub(super) fn query(
         limit: page_size(asked)?.unwrap_or(PAGE),
     };
     let page = run.page(&select, position)?;
+    if let Some(path) = page.wish.clone() {
+        service.store.learn(container.clone(), path);
+    }
     let last = catalog::last_lsn(&connection)?;
     let (touched, rows) = (page.touched, page.rows.len());
     let answer = account(

@@ -25,6 +25,8 @@ pub(super) struct Page {
     pub(super) rows: Vec<Value>,
     pub(super) next: Option<Position>,
     pub(super) touched: Touched,
+    /// A path to which the container should give an index.
+    pub(super) wish: Option<String>,
 }
 
 /// A query of some rows of a container.
@@ -50,18 +52,32 @@ impl Run<'_> {
         }
     }
 
-    fn pushdown(&self, select: &Select) -> Result<Pushdown, ServiceError> {
+    /// What the store answers, in the order in which the pages before were read.
+    fn pushdown(&self, select: &Select, position: &Position) -> Result<Pushdown, ServiceError> {
         for policy in self.container.serving_policies() {
             plan::sort_is_indexed(select, policy)?;
         }
         let policy = self.container.indexed_policy();
         let parameters = self.context.parameters();
-        Ok(plan::pushdown(
-            select,
-            parameters,
-            policy,
-            self.reach.is_one_key(),
-        ))
+        let known = self.container.learned(self.connection)?;
+        let begun_with = match &position.learned {
+            _ if position.skip == 0 || !select.order_by.is_empty() => &*known,
+            path => path.as_slice(),
+        };
+        let one_key = self.reach.is_one_key();
+        let mut found = plan::pushdown(select, parameters, (policy, begun_with), one_key);
+        if found
+            .order
+            .learned()
+            .is_some_and(|path| !known.contains(path))
+        {
+            found.order = found.order.without_index();
+        }
+        found.wish = found.wish.filter(|path| !known.contains(path));
+        if found.wish.is_some() && !self.container.would_learn(self.connection, &known)? {
+            found.wish = None;
+        }
+        Ok(found)
     }
 
     fn stream(&self, select: &Select, position: Position) -> Result<Page, ServiceError> {
@@ -78,7 +94,9 @@ impl Run<'_> {
             },
             position,
         };
-        let pushdown = self.pushdown(select)?;
+        let mut pushdown = self.pushdown(select, &stream.position)?;
+        stream.page.wish = pushdown.wish.take();
+        stream.position.learned = pushdown.order.learned().cloned();
         let stretches = match &stream.position.after {
             None => vec![pushdown.order.whole()],
             Some(after) => {
@@ -150,7 +168,7 @@ impl Run<'_> {
     /// A page out of all rows.
     fn cut(&self, select: &Select, position: &Position) -> Result<Page, ServiceError> {
         let mut page = Page::default();
-        let rows = self.whole(select, &mut page.touched)?;
+        let rows = self.whole(select, &mut page)?;
         let mut rest = rows.into_iter().skip(position.skip);
         let mut bytes = 0;
         while page.rows.len() < self.limit && bytes < PAGE_BYTES {
@@ -168,20 +186,21 @@ impl Run<'_> {
     }
 
     /// All rows of a query.
-    fn whole(&self, select: &Select, touched: &mut Touched) -> Result<Vec<Value>, ServiceError> {
+    fn whole(&self, select: &Select, page: &mut Page) -> Result<Vec<Value>, ServiceError> {
         let mut scopes = Vec::new();
         if let Some(derived) = &select.derived {
-            for row in self.whole(derived, touched)? {
+            for row in self.whole(derived, page)? {
                 scopes.extend(Scope::new(&select.alias, row, self.context).matching(select)?);
             }
             scopes = rows::sort(select, scopes)?;
         } else if select.alias.is_empty() {
             scopes = Scope::constant(self.context).matching(select)?;
         } else {
-            let pushdown = self.pushdown(select)?;
+            let mut pushdown = self.pushdown(select, &Position::default())?;
+            page.wish = pushdown.wish.take();
             self.scan(&pushdown, &pushdown.order.whole(), |row| {
                 let row = (&*row.body, &*pushdown.judged);
-                scopes.extend(self.matching(select, row, touched)?);
+                scopes.extend(self.matching(select, row, &mut page.touched)?);
                 Ok(true)
             })?;
         }
@@ -261,6 +280,7 @@ impl Stream<'_> {
             skip: self.position.skip.saturating_add(count),
             after: self.position.after.take(),
             begun: (at > 0).then_some(begun),
+            learned: self.position.learned.clone(),
         });
         true
     }
@@ -292,6 +312,9 @@ pub(crate) fn rows_of(
     let mut position = Position::default();
     loop {
         let page = run.page(&select, position)?;
+        if let Some(path) = &page.wish {
+            container.learn(connection, path)?;
+        }
         assert!(page.rows.len() <= limit, "{text}");
         rows.extend(page.rows);
         let Some(next) = page.next else {

@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::pushdown::Fixed;
 use crate::sql::ast::Select;
 use crate::store::indexes::{has_range_index, indexes};
+use crate::store::learned;
 use crate::store::{json_rank, json_value};
 
 /// One path of a sort.
@@ -33,6 +34,8 @@ pub(crate) struct Order {
     /// The index that has this order. It is named to the store, whose guess is that any filter leaves ten rows, which cost
     /// nothing to sort.
     index: Option<String>,
+    /// The learned path that a query which asks for no order is read by.
+    learned: Option<String>,
 }
 
 /// A value of a sort as the store has it: the place of its type, and what it compares by.
@@ -68,16 +71,25 @@ impl Order {
     ///
     /// A query that asks for no order gets that of the index which the filter narrows best, so that its first row comes
     /// without a sort.
-    pub(super) fn of(select: &Select, fixed: &[Fixed], policy: &Value) -> Self {
+    pub(super) fn of(
+        select: &Select,
+        fixed: &[Fixed],
+        (policy, learned): (&Value, &[String]),
+    ) -> Self {
         let sort = select.order_by.iter().filter_map(|item| {
             // All sorts are by paths; another one is refused before it comes here.
             Some((item.expr.path(&select.alias)?, item.descending))
         });
         let wanted = rest(sort.collect(), fixed);
-        let known = indexes(policy).map(|(index, name)| (rest(index, fixed), name));
         if select.order_by.is_empty() {
-            return Self::free(fixed, policy);
+            return Self::free(fixed, policy, learned);
         }
+        // One that was learned for the sort is named only where no filter on another path may narrow better.
+        let sorting = learned
+            .iter()
+            .filter(|path| fixed.iter().all(|known| known.path == **path));
+        let known = indexes(policy).chain(sorting.map(single));
+        let known = known.map(|(index, name)| (rest(index, fixed), name));
         let mut serving = known.filter_map(|(index, name)| {
             let turned = |(path, down): &(String, bool)| (path.clone(), !down);
             let backwards = index.iter().map(turned).eq(wanted.iter().cloned());
@@ -94,10 +106,11 @@ impl Order {
             terms: terms(wanted, fixed),
             backwards,
             index,
+            learned: None,
         }
     }
 
-    fn free(fixed: &[Fixed], policy: &Value) -> Self {
+    fn free(fixed: &[Fixed], policy: &Value, learned: &[String]) -> Self {
         let known = |path: &str| fixed.iter().find(|known| known.path == path);
         let narrowing = |index: &[(String, bool)]| {
             let equal = index
@@ -111,9 +124,14 @@ impl Order {
         };
         // Of those that narrow alike the one that leaves the least to order by.
         let best = indexes(policy)
+            .chain(learned.iter().map(single))
             .filter(|(index, _)| narrowing(index) > 0)
             .max_by_key(|(index, _)| (narrowing(index), Reverse(index.len())));
         best.map_or_else(Self::default, |(index, name)| Self {
+            learned: learned
+                .iter()
+                .find(|path| name == learned::name(path))
+                .cloned(),
             terms: terms(rest(index, fixed), fixed),
             backwards: false,
             index: Some(name),
@@ -125,6 +143,24 @@ impl Order {
         if select.order_by.is_empty() {
             return Self::default();
         }
+        Self {
+            index: None,
+            ..self
+        }
+    }
+
+    /// Whether an index gives the order.
+    pub(crate) fn has_index(&self) -> bool {
+        self.index.is_some()
+    }
+
+    /// The learned path whose index gives the order of a query that asks for none.
+    pub(crate) fn learned(&self) -> Option<&String> {
+        self.learned.as_ref()
+    }
+
+    /// The same order by a sort, when the index that gave it is gone.
+    pub(crate) fn without_index(self) -> Self {
         Self {
             index: None,
             ..self
@@ -236,6 +272,11 @@ impl Order {
             parameters,
         }
     }
+}
+
+/// The index of a learned path, like those of a policy.
+fn single(path: &String) -> (Vec<(String, bool)>, String) {
+    (vec![(path.clone(), false)], learned::name(path))
 }
 
 /// What of a list of paths is left to order by where a filter fixes some to one value.

@@ -27,6 +27,8 @@ pub(crate) struct Pushdown {
     /// Conditions that an index answers on the service but the store does not: what fails them was never loaded.
     pub(crate) judged: Vec<Expr>,
     pub(crate) order: Order,
+    /// A path whose index would serve the query, which has none.
+    pub(crate) wish: Option<String>,
 }
 
 /// A path that all rows have values of one type at.
@@ -37,11 +39,12 @@ pub(super) struct Fixed {
     pub(super) equal: bool,
 }
 
-/// Finds what the store can answer; `within_a_key` when the rows are those of one partition key.
+/// Finds what the store can answer; `learned` are the paths with an index beside those of the policy, `within_a_key` when
+/// the rows are those of one partition key.
 pub(crate) fn pushdown(
     select: &Select,
     parameters: &HashMap<String, Value>,
-    policy: &Value,
+    (policy, learned): (&Value, &[String]),
     within_a_key: bool,
 ) -> Pushdown {
     let mut found = Pushdown {
@@ -49,6 +52,7 @@ pub(crate) fn pushdown(
         parameters: Vec::new(),
         judged: Vec::new(),
         order: Order::default(),
+        wish: None,
     };
     // A name in FROM can hide the document's, and a row of a derived table is no document.
     let hidden = select.joins.iter().any(|join| join.alias == select.alias);
@@ -77,11 +81,24 @@ pub(crate) fn pushdown(
     if let Some(path) = leaves_out_missing(select, policy) {
         found.condition = format!("{} AND {} > 0", found.condition, json_rank(&path));
     }
-    found.order = Order::of(select, &fixed, policy);
+    found.order = Order::of(select, &fixed, (policy, learned));
     if within_a_key {
         found.order = found.order.within_a_key(select);
+    } else if !found.order.has_index() {
+        found.wish = wish(select, &fixed).filter(|path| !learned.contains(path));
     }
     found
+}
+
+/// The path that narrows a query most, or the one that it is sorted by.
+fn wish(select: &Select, fixed: &[Fixed]) -> Option<String> {
+    if let Some(known) = fixed.first() {
+        return Some(known.path.clone());
+    }
+    match &*select.order_by {
+        [item] => item.expr.path(&select.alias),
+        _ => None,
+    }
 }
 
 /// A condition on one path in the words of the store.

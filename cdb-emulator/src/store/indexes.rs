@@ -11,7 +11,7 @@ use crate::sql::ast::is_plain;
 /// composite. Each path is two columns, the place of the value's type and the value, so that an index has the service's
 /// order over all types. The prefix tells its indexes from those of a table in whose place it may come.
 ///
-/// Subtrees (`/a/*`) and array elements have no index of their own in SQLite; queries on them scan the partition.
+/// Paths in a subtree (`/a/*`) get theirs when they are asked for ([`learned`](super::learned)); array elements have none.
 pub(super) fn create_table(
     connection: &Connection,
     table: &str,
@@ -61,7 +61,7 @@ pub(crate) fn indexes(policy: &Value) -> impl Iterator<Item = (Vec<(String, bool
 }
 
 /// The expressions of a path, written exactly as queries write them, or SQLite would not see that they are the same.
-fn expression(path: &str, descending: bool) -> Result<String, ServiceError> {
+pub(super) fn expression(path: &str, descending: bool) -> Result<String, ServiceError> {
     let mut names = path.split('/').skip(1).peekable();
     if names.peek().is_none() || !names.all(is_plain) {
         return Err(ServiceError::bad_request(format!(

@@ -9,6 +9,7 @@ mod documents;
 mod expiry;
 mod home;
 pub(crate) mod indexes;
+pub(crate) mod learned;
 pub(crate) mod offers;
 pub(crate) mod ranges;
 mod readers;
@@ -86,6 +87,17 @@ impl Store {
             (Lane::Glance, Some(_)) => work(),
             (Lane::Scan, Some(readers)) => readers.run(work).await,
         }
+    }
+
+    /// Has the writer give a path an index, when it comes to it.
+    pub(crate) fn learn(&self, container: Container, path: String) {
+        let connection = self.connection.clone();
+        self.queue.send(move || {
+            let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
+            let savepoint = connection.savepoint()?;
+            container.learn(&savepoint, &path)?;
+            Ok(savepoint.commit()?)
+        });
     }
 
     /// The connection that writes.

@@ -81,6 +81,26 @@ impl WriteQueue {
         told.await.map_err(|_| ServiceError::stopping())?
     }
 
+    /// Has the thread carry out work that nobody waits for, unless it is ending.
+    pub(super) fn send(&self, work: impl FnOnce() -> Result<(), ServiceError> + Send + 'static) {
+        let job: Job = Box::new(move |begun| {
+            let ended = begun.and_then(|()| {
+                let ended = catch_unwind(AssertUnwindSafe(work));
+                ended.unwrap_or_else(|panic| Err(ServiceError::internal(describe(&*panic))))
+            });
+            Box::new(move |committed| {
+                if let Err(error) = committed.and(ended) {
+                    tracing::warn!(%error, "work in the background was not done");
+                }
+            })
+        });
+        if let Some(jobs) = &*held(&self.jobs)
+            && jobs.send(job).is_err()
+        {
+            tracing::debug!("the writer has ended");
+        }
+    }
+
     /// Ends the thread after what is in the queue.
     pub(super) fn close(&self) {
         drop(held(&self.jobs).take());
