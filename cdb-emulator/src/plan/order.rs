@@ -88,7 +88,7 @@ impl Order {
         let sorting = learned
             .iter()
             .filter(|path| fixed.iter().all(|known| known.path == **path));
-        let known = indexes(policy).chain(sorting.map(single));
+        let known = indexes(policy).chain(sorting.map(|path| single(path)));
         let known = known.map(|(index, name)| (rest(index, fixed), name));
         let mut serving = known.filter_map(|(index, name)| {
             let turned = |(path, down): &(String, bool)| (path.clone(), !down);
@@ -124,7 +124,7 @@ impl Order {
         };
         // Of those that narrow alike the one that leaves the least to order by.
         let best = indexes(policy)
-            .chain(learned.iter().map(single))
+            .chain(learned.iter().map(|path| single(path)))
             .filter(|(index, _)| narrowing(index) > 0)
             .max_by_key(|(index, _)| (narrowing(index), Reverse(index.len())));
         best.map_or_else(Self::default, |(index, name)| Self {
@@ -275,8 +275,8 @@ impl Order {
 }
 
 /// The index of a learned path, like those of a policy.
-fn single(path: &String) -> (Vec<(String, bool)>, String) {
-    (vec![(path.clone(), false)], learned::name(path))
+fn single(path: &str) -> (Vec<(String, bool)>, String) {
+    (vec![(path.to_owned(), false)], learned::name(path))
 }
 
 /// What of a list of paths is left to order by where a filter fixes some to one value.

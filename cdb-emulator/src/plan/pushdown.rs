@@ -12,6 +12,7 @@ use super::order::{Order, leaves_out_missing};
 use crate::index_use::{conjuncts, is_served};
 use crate::sql::ast::{Binary, Expr, Select};
 use crate::sql::value::rank;
+use crate::store::indexes::indexes;
 use crate::store::{json_rank, json_value};
 
 /// Whole numbers from here on are not exact as doubles, which numbers of documents are.
@@ -85,7 +86,10 @@ pub(crate) fn pushdown(
     if within_a_key {
         found.order = found.order.within_a_key(select);
     } else if !found.order.has_index() {
-        found.wish = wish(select, &fixed).filter(|path| !learned.contains(path));
+        found.wish = wish(select, &fixed).filter(|path| {
+            let mut first = indexes(policy).filter_map(|(index, _)| index.into_iter().next());
+            !learned.contains(path) && first.all(|(known, _)| known != *path)
+        });
     }
     found
 }

@@ -122,6 +122,28 @@ fn what_has_an_index_is_read_in_its_order_and_never_sorted() {
     }
 }
 
+#[test]
+fn only_what_no_index_begins_with_is_wished_for() {
+    let store = Store::open(None).unwrap();
+    let connection = store.lock();
+    let container = container(&connection);
+    for (text, wish) in [
+        ("SELECT * FROM c WHERE c.type = @t ORDER BY c.plain", None),
+        ("SELECT * FROM c WHERE c.type = @t AND c.plain = 1", None),
+        ("SELECT * FROM c WHERE c.other = 1", None),
+        ("SELECT * FROM c WHERE c.plain > 1", Some("/plain")),
+        ("SELECT * FROM c ORDER BY c.plain", Some("/plain")),
+        ("SELECT * FROM c WHERE c.plain = 1 ORDER BY c.at", None),
+    ] {
+        let select = sql::parse(text).unwrap();
+        let policy = container.policy();
+        let plan = pushdown(&select, &parameters(), (policy, &[]), false);
+        assert_eq!(plan.wish.as_deref(), wish, "{text}");
+        let alone = pushdown(&select, &parameters(), (policy, &[]), true);
+        assert_eq!(alone.wish, None, "{text}");
+    }
+}
+
 /// Values of every type, some of them near each other.
 fn any_value() -> impl Strategy<Value = Option<Value>> {
     prop_oneof![
