@@ -7,7 +7,6 @@ mod catalog;
 #[cfg(feature = "bin")]
 mod command;
 mod cost;
-mod crowd;
 mod documents;
 mod durability;
 mod explorer;

@@ -1,0 +1,133 @@
+//! Several runtimes on one container: what one of them remembers, reserves or locks ahead never decides anything.
+
+use std::time::{Duration, Instant};
+
+use cdb_provider::CosmosDBProvider;
+use cdb_tests::Backend;
+use duroxide::providers::{ExecutionMetadata, OrchestrationItem, Provider, WorkItem};
+use duroxide::{Event, EventKind};
+
+const LOCK: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn start(instance: &str) -> WorkItem {
+    WorkItem::StartOrchestration {
+        instance: instance.to_owned(),
+        orchestration: "Wait".to_owned(),
+        input: String::new(),
+        version: None,
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
+        execution_id: 1,
+    }
+}
+
+fn event(instance: &str) -> WorkItem {
+    WorkItem::ExternalRaised {
+        instance: instance.to_owned(),
+        name: "Event".to_owned(),
+        data: String::new(),
+    }
+}
+
+async fn enqueue(provider: &CosmosDBProvider, item: WorkItem) {
+    let enqueued = provider.enqueue_for_orchestrator(item, None).await;
+    enqueued.expect("the message is stored");
+}
+
+async fn fetch(provider: &CosmosDBProvider) -> (OrchestrationItem, String) {
+    let fetched = provider.fetch_orchestration_item(LOCK, PATIENCE, None);
+    let (item, token, _) = fetched.await.expect("fetch").expect("a turn");
+    (item, token)
+}
+
+/// Commits a turn that adds one event.
+async fn ack(provider: &CosmosDBProvider, item: &OrchestrationItem, token: &str) {
+    let id = item.history.len() as u64 + 1;
+    let kind = if id == 1 {
+        EventKind::OrchestrationStarted {
+            name: "Wait".to_owned(),
+            version: "1.0.0".to_owned(),
+            input: String::new(),
+            parent_instance: None,
+            parent_id: None,
+            parent_execution_id: None,
+            carry_forward_events: None,
+            initial_custom_status: None,
+        }
+    } else {
+        EventKind::ExternalEvent {
+            name: "Event".to_owned(),
+            data: String::new(),
+        }
+    };
+    let event = Event::with_event_id(id, item.instance.clone(), 1, None, kind);
+    let metadata = ExecutionMetadata {
+        orchestration_name: Some("Wait".to_owned()),
+        orchestration_version: Some("1.0.0".to_owned()),
+        ..ExecutionMetadata::default()
+    };
+    provider
+        .ack_orchestration_item(token, 1, vec![event], vec![], vec![], metadata, vec![])
+        .await
+        .expect("the turn is committed");
+}
+
+#[tokio::test]
+async fn what_another_runtime_has_done_since_is_loaded() {
+    let backend = Backend::start().await;
+    let (first, second) = (backend.provider().await, backend.provider().await);
+    enqueue(&first, start("shared")).await;
+    for (turn, provider) in [&first, &second, &first, &first, &second]
+        .into_iter()
+        .enumerate()
+    {
+        if turn > 0 {
+            enqueue(provider, event("shared")).await;
+        }
+        let (item, token) = fetch(provider).await;
+        assert_eq!(item.history.len(), turn, "each turn sees all before it");
+        assert_eq!(item.messages.len(), 1);
+        ack(provider, &item, &token).await;
+    }
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn what_was_locked_ahead_for_a_runtime_that_is_gone_is_found_by_another() {
+    let backend = Backend::start().await;
+    let (gone, other) = (backend.provider().await, backend.provider().await);
+    // A dispatcher at work, for which the next start is locked ahead and reserved.
+    enqueue(&gone, start("begun")).await;
+    let _never_committed = fetch(&gone).await;
+    enqueue(&gone, start("ahead")).await;
+    drop(gone);
+    let started = Instant::now();
+    let mut found = Vec::new();
+    while found.len() < 2 {
+        let (item, token) = fetch(&other).await;
+        ack(&other, &item, &token).await;
+        found.push(item.instance);
+    }
+    found.sort();
+    assert_eq!(found, ["ahead", "begun"]);
+    assert!(started.elapsed() < PATIENCE, "locks end by themselves");
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn what_was_locked_ahead_and_nobody_asks_for_is_given_back() {
+    let backend = Backend::start().await;
+    let (busy, other) = (backend.provider().await, backend.provider().await);
+    let long = Duration::from_secs(300);
+    enqueue(&busy, start("begun")).await;
+    let begun = busy.fetch_orchestration_item(long, PATIENCE, None).await;
+    let (item, token, _) = begun.expect("fetch").expect("a turn");
+    // Locked for five minutes, which nobody waits for.
+    enqueue(&busy, start("ahead")).await;
+    let (found, _) = fetch(&other).await;
+    assert_eq!(found.instance, "ahead");
+    ack(&busy, &item, &token).await;
+    backend.stop().await;
+}
