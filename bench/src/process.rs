@@ -128,12 +128,14 @@ impl Process {
     }
 
     async fn next(&mut self) -> Result<Said, String> {
-        let line = self
-            .answers
-            .next_line()
-            .await
-            .map_err(|error| error.to_string())?;
-        let line = line.ok_or("a child has ended; its reason stands above")?;
-        serde_json::from_str(&line).map_err(|error| format!("{error}: {line}"))
+        loop {
+            let line = self.answers.next_line().await;
+            let line = line.map_err(|error| error.to_string())?;
+            let line = line.ok_or("a child has ended; its reason stands above")?;
+            // Some of what is compared here logs where its answers go.
+            if let Ok(said) = serde_json::from_str(&line) {
+                return Ok(said);
+            }
+        }
     }
 }
