@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use cdb_client::Error;
-use cdb_model::{Batch, Stored};
+use cdb_model::Batch;
 use duroxide::providers::{ProviderError, WorkItem};
-use tokio::time::Instant;
 
 use crate::documents::{OrchestratorItem, WorkerItem, target_instance};
 use crate::error::{provider_error, unreadable};
@@ -45,19 +44,9 @@ pub(crate) async fn message(
     let after = due.since(now);
     match inner.container.create(&document).await {
         Ok(written) => {
-            let stored = Stored {
-                id: written.id,
-                etag: written.etag,
-                timestamp: now,
-                document,
-            };
-            let item = item.clone();
-            let message = Message {
-                stored,
-                item,
-                seen_at: Instant::now(),
-            };
-            inner.expect_message(message, after);
+            if let Some(message) = Message::written(document, item.clone(), written.etag) {
+                inner.expect_message(message, after);
+            }
         }
         // An earlier try has stored it.
         Err(error) if error.is_conflict() => {

@@ -6,9 +6,8 @@
 use std::time::Duration;
 
 use cdb_client::{Error, OperationResult};
-use cdb_model::{BulkBatch, Document, DocumentKey, ETag, OperationIndex, Stored};
+use cdb_model::{BulkBatch, ETag, OperationIndex};
 use duroxide::providers::WorkItem;
-use tokio::time::Instant;
 
 use super::Undelivered;
 use crate::documents::{Durable, OrchestratorItem, OutboxIntent, OutboxIntentKey};
@@ -119,17 +118,7 @@ impl Letter<'_> {
             Some(Err(error)) => (None, Some(Undelivered::Failed(error))),
             None => (None, Some(Undelivered::Unanswered)),
         };
-        let message = self.document.key().to_id().ok().zip(etag);
-        let message = message.map(|(id, etag)| Message {
-            stored: Stored {
-                id,
-                etag,
-                timestamp: self.document.enqueued_at,
-                document: self.document,
-            },
-            item: self.item,
-            seen_at: Instant::now(),
-        });
+        let message = etag.and_then(|etag| Message::written(self.document, self.item, etag));
         match (self.turn, lock, message) {
             (Some(turn), Some(Ok(Some(etag))), Some(message)) => turn.won(&etag, message),
             // Locked for nothing, or perhaps.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use cdb_model::{Batch, BatchError, Patch};
 use duroxide::providers::ProviderError;
 
+use super::lock::uncounted;
 use super::table::Turn;
 use crate::documents::{Durable, Instance, InstanceKey, OrchestratorItem};
 use crate::error::{lock_lost, provider_error, unreadable};
@@ -57,14 +58,11 @@ fn release(
 ) -> Result<Batch<Durable>, BatchError> {
     let now = inner.container.now();
     let instance = &turn.instance.document;
-    let mut attempts = instance.attempts.clone();
-    if ignore_attempt {
-        for message in &turn.messages {
-            if let Some(count) = attempts.get_mut(message.id().as_str()) {
-                *count = count.saturating_sub(1);
-            }
-        }
-    }
+    let attempts = if ignore_attempt {
+        uncounted(instance, &turn.messages)
+    } else {
+        instance.attempts.clone()
+    };
     let patch = Patch::<Instance>::new()
         .set(Instance::LOCK_TOKEN, None)
         .set(Instance::LOCKED_UNTIL, None)

@@ -19,11 +19,11 @@ use tokio::time::Instant;
 use super::candidate::{AVOID_UNFIT, supports};
 use super::claim::{Claim, Wish};
 use super::load;
-use super::lock::{lock_patch, locked};
+use super::lock::{lock_patch, locked, uncounted};
 use super::mail::{MAX_MESSAGES, Message};
 use super::memory::{Past, Remembered};
 use super::table::Turn;
-use crate::documents::{Durable, Instance, InstanceKey, OrchestratorItem, OrchestratorItemKey};
+use crate::documents::{Durable, Instance, InstanceKey, OrchestratorItem};
 use crate::history;
 use crate::kv::KvState;
 use crate::provider::Inner;
@@ -316,12 +316,7 @@ pub(super) async fn release_taken(inner: &Inner, instance_id: &str, token: &str)
 
 /// Gives a lock back. Nobody has worked on the messages, so the attempt does not count.
 pub(super) async fn unlock(inner: &Inner, instance: &Stored<Instance>, messages: &[Message]) {
-    let mut attempts = instance.document.attempts.clone();
-    for message in messages {
-        if let Some(count) = attempts.get_mut(message.id().as_str()) {
-            *count = count.saturating_sub(1);
-        }
-    }
+    let attempts = uncounted(&instance.document, messages);
     let patch = Patch::<Instance>::new()
         .set(Instance::LOCK_TOKEN, None)
         .set(Instance::LOCKED_UNTIL, None)
@@ -343,16 +338,6 @@ pub(crate) fn enqueued(
     document: OrchestratorItem,
     item: WorkItem,
 ) -> Option<Message> {
-    let key = OrchestratorItemKey::new(&*document.instance_id, &*document.cause);
-    let stored = Stored {
-        id: key.to_id().ok()?,
-        etag: outcome.etag(operation)?.clone(),
-        timestamp: document.enqueued_at,
-        document,
-    };
-    Some(Message {
-        stored,
-        item,
-        seen_at: Instant::now(),
-    })
+    let etag = outcome.etag(operation)?.clone();
+    Message::written(document, item, etag)
 }

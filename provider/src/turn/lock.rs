@@ -1,5 +1,6 @@
 //! The lock of an instance: one conditional write, which also records the attempt.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cdb_client::Error;
@@ -7,6 +8,7 @@ use cdb_model::{Batch, DocumentKey, ETag, ItemId, Patch, Stored, Timestamp};
 use duroxide::providers::ProviderError;
 
 use super::load::Loaded;
+use super::mail::Message;
 use crate::documents::{Durable, Instance, InstanceKey, OrchestratorItem};
 use crate::error::{provider_error, unreadable};
 use crate::history;
@@ -31,6 +33,17 @@ pub(super) fn locked<'a>(
             .or_insert(message.attempt_count) += 1;
     }
     instance
+}
+
+/// The attempts of an instance without the one that its lock has counted for these messages.
+pub(super) fn uncounted(instance: &Instance, messages: &[Message]) -> BTreeMap<String, u32> {
+    let mut attempts = instance.attempts.clone();
+    for message in messages {
+        if let Some(count) = attempts.get_mut(message.id().as_str()) {
+            *count = count.saturating_sub(1);
+        }
+    }
+    attempts
 }
 
 /// What changes in an instance that exists when it is locked.

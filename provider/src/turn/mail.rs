@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cdb_model::{ItemId, Stored, Timestamp};
+use cdb_model::{Document, DocumentKey, ETag, ItemId, Stored, Timestamp};
 use duroxide::providers::WorkItem;
 use tokio::time::Instant;
 
@@ -47,6 +47,21 @@ impl Message {
             stored,
             item,
             seen_at,
+        })
+    }
+
+    /// A message that this process has just written, and the version that it has. `None` when it has no id.
+    pub(crate) fn written(document: OrchestratorItem, item: WorkItem, etag: ETag) -> Option<Self> {
+        let stored = Stored {
+            id: document.key().to_id().ok()?,
+            etag,
+            timestamp: document.enqueued_at,
+            document,
+        };
+        Some(Self {
+            stored,
+            item,
+            seen_at: Instant::now(),
         })
     }
 
@@ -178,8 +193,6 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use cdb_model::{DocumentKey, ETag};
-
     use super::*;
     use crate::documents::OrchestratorItemKey;
 

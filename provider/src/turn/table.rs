@@ -88,6 +88,13 @@ struct State {
 }
 
 impl State {
+    /// The turns of dispatchers that wait for work. One that is being worked on at this very moment can be locked; then
+    /// it belongs to a dispatcher anyway.
+    fn at_work(&self) -> impl Iterator<Item = &SharedTurn> {
+        let turns = self.turns.values();
+        turns.filter(|turn| turn.try_lock().map_or(true, |turn| turn.patient))
+    }
+
     fn note_history(&mut self, turn: &Turn) {
         // The first turn has none, and its activities are scheduled by its commit.
         if let Ok(past) = &turn.past
@@ -281,10 +288,7 @@ impl TurnTable {
     /// for the `waiting` dispatchers and those at work here.
     pub(super) fn room_ahead(&self, ready: usize, waiting: usize) -> Option<Duration> {
         let state = self.state();
-        // A turn that is being worked on at this very moment can be locked; then it belongs to a dispatcher anyway.
-        let at_work = state.turns.values();
-        let at_work = at_work.filter(|turn| turn.try_lock().map_or(true, |turn| turn.patient));
-        let dispatchers = waiting + at_work.count();
+        let dispatchers = waiting + state.at_work().count();
         let timeout = state.lock_timeout?;
         let each = state.pace.how_many_in(timeout / WAIT_SHARE).min(MOST_AHEAD);
         (ready < each * dispatchers).then_some(timeout)
@@ -292,9 +296,7 @@ impl TurnTable {
 
     /// Whether dispatchers of this process wait for work or do it.
     pub(crate) fn has_dispatchers(&self, waiting: usize) -> bool {
-        let state = self.state();
-        let mut at_work = state.turns.values();
-        waiting > 0 || at_work.any(|turn| turn.try_lock().map_or(true, |turn| turn.patient))
+        waiting > 0 || self.state().at_work().next().is_some()
     }
 
     /// Keeps a turn whose lock was won until a dispatcher asks for it.
