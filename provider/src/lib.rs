@@ -31,7 +31,6 @@ mod enqueue;
 mod error;
 mod history;
 mod kv;
-mod leases;
 mod outbox;
 mod provider;
 mod session;
@@ -41,8 +40,9 @@ mod wait;
 mod work;
 
 pub use cdb_client as client;
+pub use cdb_coordination as coordination;
 pub use cdb_model as model;
 
+pub use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider, SlotSet};
 pub use config::CosmosDBProviderConfig;
-pub use leases::{InMemoryLeaseProvider, LeaseProvider, SlotSet};
 pub use provider::CosmosDBProvider;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use cdb_client::{ContainerClient, CosmosClient, Error, MasterKey};
+use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider};
 use cdb_model::{Stored, Timestamp};
 use duroxide::Event;
 use duroxide::providers::{ProviderError, WorkItem};
@@ -17,7 +18,6 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::config::CosmosDBProviderConfig;
 use crate::documents::{Durable, OrchestratorItem, WorkerItem};
 use crate::error::provider_error;
-use crate::leases::{InMemoryLeaseProvider, LeaseProvider};
 use crate::outbox::{self, Outbox};
 use crate::session::Sessions;
 use crate::turn::{InstanceCandidate, Mail, Memory, Message, Turn, TurnTable, Wish};

@@ -1,0 +1,8 @@
+//! How several processes share work on documents of Azure Cosmos DB.
+//!
+//! Every part rests on conditional writes alone: whoever reads decides nothing, whoever writes under an ETag or a condition
+//! decides. The parts below spread load and keep order; correctness never depends on a clock or on who believes to be alive.
+
+mod slots;
+
+pub use slots::{InMemoryLeaseProvider, LeaseProvider, SlotSet};
