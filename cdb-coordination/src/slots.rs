@@ -7,6 +7,8 @@ use std::fmt;
 
 use async_trait::async_trait;
 
+use crate::rendezvous::slots_of_member;
+
 /// A set of dispatch slots.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SlotSet([u64; 4]);
@@ -17,6 +19,29 @@ impl SlotSet {
 
     /// No slot.
     pub const NONE: Self = Self([0; 4]);
+
+    /// The slots that fall to `member` when `members` share them; none, if it is not one of them.
+    pub fn of_member<M: AsRef<str>>(members: &[M], member: &str) -> Self {
+        slots_of_member(members, member, 256)
+            .filter_map(|slot| u8::try_from(slot).ok())
+            .collect()
+    }
+
+    /// How many slots are in the set.
+    pub fn len(&self) -> u32 {
+        self.0.iter().map(|bits| bits.count_ones()).sum()
+    }
+
+    /// Whether no slot is in the set.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::NONE
+    }
+
+    /// How many slots of this set are not in `other`.
+    pub fn missing_in(&self, other: &Self) -> u32 {
+        let both = self.0.iter().zip(&other.0);
+        both.map(|(own, others)| (own & !others).count_ones()).sum()
+    }
 
     /// Whether every slot is in the set.
     pub fn is_all(&self) -> bool {
@@ -111,5 +136,17 @@ mod tests {
         seen.sort_unstable();
         assert_eq!(seen, (0..=u8::MAX).collect::<Vec<_>>());
         assert!(InMemoryLeaseProvider::share(0, 1).slots().await.is_all());
+    }
+
+    #[test]
+    fn members_share_every_slot_once() {
+        let members = ["left", "middle", "right"];
+        let shares = members.map(|member| SlotSet::of_member(&members, member));
+        let sum: u32 = shares.iter().map(SlotSet::len).sum();
+        let all: SlotSet = shares.iter().flat_map(SlotSet::iter).collect();
+        assert!(sum == 256 && all.is_all());
+        assert_eq!(shares[0].missing_in(&shares[1]), shares[0].len());
+        assert!(SlotSet::of_member(&members, "stranger").is_empty());
+        assert!(SlotSet::of_member(&["alone"], "alone").is_all());
     }
 }

@@ -1,0 +1,128 @@
+//! Which member serves which slot, without asking anyone: rendezvous hashing.
+//!
+//! Every member weighs every slot by a hash of both names, and the heaviest takes it (Thaler and Ravishankar, "Using
+//! name-based mappings to increase hit rates", 1998). So whoever knows the same members comes to the same division, a
+//! member that leaves gives up its own slots only, and one that joins takes about its share from all others. Programs of
+//! several versions divide together, so the hash is a fixed one and never changes.
+
+/// The member that serves `slot`; nobody when there are no members. The order of `members` does not matter.
+pub fn owner_of_slot<M: AsRef<str>>(members: &[M], slot: u32) -> Option<&M> {
+    let rank = |member: &M| weight(name_hash(member.as_ref()), slot);
+    members.iter().max_by(|one, other| {
+        let by_name = one.as_ref().cmp(other.as_ref());
+        rank(one).cmp(&rank(other)).then(by_name)
+    })
+}
+
+/// The slots among the first `count` that fall to `member`, in ascending order. None, if it is not one of `members`.
+pub fn slots_of_member<'a, M: AsRef<str>>(
+    members: &[M],
+    member: &'a str,
+    count: u32,
+) -> impl Iterator<Item = u32> + use<'a, M> {
+    let rivals: Vec<(u64, bool)> = members
+        .iter()
+        .map(AsRef::as_ref)
+        .filter(|&rival| rival != member)
+        // Equal weights are decided by the names.
+        .map(|rival| (name_hash(rival), rival > member))
+        .collect();
+    let own = name_hash(member);
+    let is_member = members.iter().any(|known| known.as_ref() == member);
+    (0..if is_member { count } else { 0 }).filter(move |&slot| {
+        let mine = weight(own, slot);
+        rivals
+            .iter()
+            .all(|&(rival, wins_ties)| (weight(rival, slot), wins_ties) < (mine, true))
+    })
+}
+
+/// FNV-1a, 64 bits.
+fn name_hash(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// The finalizer of splitmix64: FNV alone leaves neighbouring slots to one member.
+fn weight(name: u64, slot: u32) -> u64 {
+    let mut mixed = name ^ (u64::from(slot) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLOTS: u32 = 256;
+
+    fn members(count: usize) -> Vec<String> {
+        (0..count)
+            .map(|n| format!("host-{}:{n}", n * 7919))
+            .collect()
+    }
+
+    fn division(members: &[String]) -> Vec<&String> {
+        (0..SLOTS)
+            .map(|slot| owner_of_slot(members, slot).expect("somebody serves it"))
+            .collect()
+    }
+
+    #[test]
+    fn every_slot_has_one_owner_and_both_questions_agree() {
+        for count in 1..=9 {
+            let members = members(count);
+            let division = division(&members);
+            for member in &members {
+                let own: Vec<u32> = slots_of_member(&members, member, SLOTS).collect();
+                let as_divided: Vec<u32> = (0..SLOTS)
+                    .filter(|&slot| division[slot as usize] == member)
+                    .collect();
+                assert_eq!(own, as_divided);
+            }
+        }
+        assert_eq!(owner_of_slot::<String>(&[], 3), None);
+        assert_eq!(slots_of_member(&members(3), "stranger", SLOTS).count(), 0);
+    }
+
+    #[test]
+    fn who_joins_or_leaves_moves_its_own_share_and_nothing_else() {
+        for count in 1_usize..=16 {
+            let after = members(count + 1);
+            let (newest, before) = after.split_last().expect("there is one");
+            let moved: Vec<_> = division(before)
+                .into_iter()
+                .zip(division(&after))
+                .filter(|(was, is)| was != is)
+                .collect();
+            assert!(moved.iter().all(|(_, is)| *is == newest));
+            // A share is a binomial draw: its mean, and four standard deviations.
+            let share = 1.0 / f64::from(u32::try_from(count + 1).expect("few"));
+            let mean = f64::from(SLOTS) * share;
+            let most = mean + 4.0 * (mean * (1.0 - share)).sqrt();
+            let moved = f64::from(u32::try_from(moved.len()).expect("few"));
+            assert!(moved > 0.0 && moved <= most, "{moved} of {mean}");
+        }
+    }
+
+    #[test]
+    fn the_division_does_not_depend_on_the_order_of_the_members() {
+        let mut members = members(5);
+        let before: Vec<String> = division(&members).into_iter().cloned().collect();
+        members.reverse();
+        assert!(before.iter().eq(division(&members)));
+    }
+
+    #[test]
+    fn programs_of_all_versions_divide_alike() {
+        // FNV-1a of "a" is 0xaf63dc4c8601ec8c, as its authors publish.
+        assert_eq!(name_hash("a"), 0xaf63_dc4c_8601_ec8c);
+        let members = ["a", "b", "c"];
+        let owners: String = (0..24)
+            .filter_map(|slot| owner_of_slot(&members, slot).copied())
+            .collect();
+        assert_eq!(owners, "ccaabacbbbcacababccbcaca");
+    }
+}
