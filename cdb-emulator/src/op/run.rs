@@ -9,7 +9,7 @@ use super::continuation::{After, Begun, Position};
 use super::scope::RowScope;
 use super::touched::Touched;
 use crate::error::ServiceError;
-use crate::plan::{self, Order, Pushdown, Stretch};
+use crate::plan::{self, Elements, Order, Pushdown, Stretch};
 use crate::service::now_secs;
 use crate::sql::ast::{Expr, Select};
 use crate::sql::eval::Scope;
@@ -73,6 +73,10 @@ impl Run<'_> {
         {
             found.order = found.order.without_index();
         }
+        let learned = |elements: &Elements| known.contains(&elements.path);
+        if let Some(unknown) = found.elements.take_if(|elements| !learned(elements)) {
+            found.wish = found.wish.or(Some(unknown.path));
+        }
         found.wish = found.wish.filter(|path| !known.contains(path));
         if found.wish.is_some() && !self.container.would_learn(self.connection, &known)? {
             found.wish = None;
@@ -123,10 +127,22 @@ impl Run<'_> {
         stretch: &Stretch,
         visit: impl FnMut(Row) -> Result<bool, ServiceError>,
     ) -> Result<(), ServiceError> {
-        let condition = format!(
+        let mut condition = format!(
             "{} AND {} AND {} AND (expires IS NULL OR expires > ?)",
             pushdown.condition, self.reach.condition, stretch.condition
         );
+        let elements = pushdown.elements.as_ref();
+        if let Some(elements) = elements {
+            let table = self.container.elements(&elements.path);
+            let narrowed = [
+                " AND (pk, id) IN (SELECT pk, id FROM ",
+                &table,
+                " WHERE ",
+                &elements.condition,
+                ")",
+            ];
+            condition.push_str(&narrowed.concat());
+        }
         let parts = [
             &pushdown.parameters,
             &self.reach.parameters,
@@ -134,6 +150,11 @@ impl Run<'_> {
         ];
         let mut parameters: Vec<Sql> = parts.into_iter().flatten().cloned().collect();
         parameters.push(Sql::Integer(now_secs()));
+        parameters.extend(
+            elements
+                .into_iter()
+                .flat_map(|elements| elements.parameters.clone()),
+        );
         let scan = Scan {
             keys: &stretch.keys,
             index: stretch.index.as_deref(),

@@ -1,5 +1,6 @@
 //! What a query may ask for, and how much of it the store can answer by itself.
 
+mod elements;
 mod order;
 mod pushdown;
 
@@ -9,6 +10,7 @@ use crate::error::ServiceError;
 use crate::sql::ast::Select;
 use crate::store::indexes::{has_composite, is_included};
 
+pub(crate) use elements::Elements;
 pub(crate) use order::{Key, Order, Stretch};
 pub(crate) use pushdown::{Pushdown, pushdown};
 

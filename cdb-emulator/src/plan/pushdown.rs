@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use rusqlite::types::Value as Sql;
 use serde_json::Value;
 
+use super::elements::Elements;
 use super::order::{Order, leaves_out_missing};
 use crate::index_use::{conjuncts, is_served};
 use crate::sql::ast::{Binary, Expr, Select};
@@ -28,6 +29,8 @@ pub(crate) struct Pushdown {
     /// Conditions that an index answers on the service but the store does not: what fails them was never loaded.
     pub(crate) judged: Vec<Expr>,
     pub(crate) order: Order,
+    /// What a table of array elements would answer of a query that no other index serves.
+    pub(crate) elements: Option<Elements>,
     /// A path whose index would serve the query, which has none.
     pub(crate) wish: Option<String>,
 }
@@ -53,6 +56,7 @@ pub(crate) fn pushdown(
         parameters: Vec::new(),
         judged: Vec::new(),
         order: Order::default(),
+        elements: None,
         wish: None,
     };
     // A name in FROM can hide the document's, and a row of a derived table is no document.
@@ -66,7 +70,7 @@ pub(crate) fn pushdown(
             if !is_served(expr, select, policy) {
                 return;
             }
-            match comparison(expr, &select.alias, parameters) {
+            match comparison(Columns::OfDocument, expr, &select.alias, parameters) {
                 Some(condition) => {
                     found.condition.push_str(" AND ");
                     found.condition.push_str(&condition.text);
@@ -86,6 +90,7 @@ pub(crate) fn pushdown(
     if within_a_key {
         found.order = found.order.within_a_key(select);
     } else if !found.order.has_index() {
+        found.elements = Elements::of(select, parameters, policy);
         found.wish = wish(select, &fixed).filter(|path| {
             let mut first = indexes(policy).filter_map(|(index, _)| index.into_iter().next());
             !learned.contains(path) && first.all(|(known, _)| known != *path)
@@ -105,25 +110,49 @@ fn wish(select: &Select, fixed: &[Fixed]) -> Option<String> {
     }
 }
 
+/// Where the store has the type and the value of a path.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Columns {
+    /// In the document itself.
+    OfDocument,
+    /// In a table with a row per element.
+    OfElement,
+}
+
+impl Columns {
+    fn of(self, path: &str) -> (String, String) {
+        match self {
+            Self::OfDocument => (json_rank(path), json_value(path)),
+            Self::OfElement => ("rank".to_owned(), "value".to_owned()),
+        }
+    }
+
+    /// The path that an expression is. The whole of an element has a value, the whole of a document is none.
+    fn path(self, expr: &Expr, alias: &str) -> Option<String> {
+        let path = expr.path(alias)?;
+        (matches!(self, Self::OfElement) || !path.is_empty()).then_some(path)
+    }
+}
+
 /// A condition on one path in the words of the store.
-struct Condition {
-    text: String,
-    parameters: Vec<Sql>,
+pub(super) struct Condition {
+    pub(super) text: String,
+    pub(super) parameters: Vec<Sql>,
     fixed: Fixed,
 }
 
 impl Condition {
     /// A comparison with a value, which only values of its type meet.
-    fn new(path: String, symbol: &str, value: &Value) -> Option<Self> {
+    pub(super) fn new(columns: Columns, path: String, symbol: &str, value: &Value) -> Option<Self> {
+        let (place, column) = columns.of(&path);
         let mut condition = Self {
-            text: format!("{} = {}", json_rank(&path), rank(Some(value))),
+            text: format!("{place} = {}", rank(Some(value))),
             parameters: Vec::new(),
             fixed: Fixed {
                 equal: symbol == "=" && !is_vague(value),
                 path,
             },
         };
-        let column = json_value(&condition.fixed.path);
         match value {
             // The type says it all; that it has no value lets the store see that an index is narrowed by both.
             Value::Null => condition
@@ -143,6 +172,11 @@ impl Condition {
             _ => condition.bound(&format!("{column} {symbol} ?"), sql(value)?),
         }
         Some(condition)
+    }
+
+    /// The path that it is about.
+    pub(super) fn path(&self) -> &str {
+        &self.fixed.path
     }
 
     fn bound(&mut self, text: &str, value: Sql) {
@@ -177,8 +211,15 @@ fn sql(value: &Value) -> Option<Sql> {
     }
 }
 
-fn comparison(expr: &Expr, alias: &str, parameters: &HashMap<String, Value>) -> Option<Condition> {
-    let path = |expr: &Expr| expr.path(alias).filter(|path| !path.is_empty());
+/// A condition that the store has words for.
+pub(super) fn comparison(
+    columns: Columns,
+    expr: &Expr,
+    alias: &str,
+    parameters: &HashMap<String, Value>,
+) -> Option<Condition> {
+    let path = |expr: &Expr| columns.path(expr, alias);
+    let new = |path, symbol, value| Condition::new(columns, path, symbol, value);
     match expr {
         Expr::Binary(left, operator, right) => {
             let (symbol, turned) = match operator {
@@ -190,22 +231,27 @@ fn comparison(expr: &Expr, alias: &str, parameters: &HashMap<String, Value>) -> 
                 _ => return None,
             };
             match path(left) {
-                Some(path) => Condition::new(path, symbol, constant(right, parameters)?),
-                None => Condition::new(path(right)?, turned, constant(left, parameters)?),
+                Some(path) => new(path, symbol, constant(right, parameters)?),
+                None => new(path(right)?, turned, constant(left, parameters)?),
             }
         }
         Expr::Between(value, low, high) => {
             let path = path(value)?;
-            let low = Condition::new(path.clone(), ">=", constant(low, parameters)?)?;
-            Some(low.and(Condition::new(path, "<=", constant(high, parameters)?)?))
+            let low = new(path.clone(), ">=", constant(low, parameters)?)?;
+            Some(low.and(new(path, "<=", constant(high, parameters)?)?))
         }
-        Expr::In(left, list) => one_of(path(left)?, list, parameters),
+        Expr::In(left, list) => one_of(columns, path(left)?, list, parameters),
         _ => None,
     }
 }
 
 /// A list of values of one type.
-fn one_of(path: String, list: &[Expr], parameters: &HashMap<String, Value>) -> Option<Condition> {
+fn one_of(
+    columns: Columns,
+    path: String,
+    list: &[Expr],
+    parameters: &HashMap<String, Value>,
+) -> Option<Condition> {
     let values: Option<Vec<&Value>> = list.iter().map(|item| constant(item, parameters)).collect();
     let values = values.filter(|values| !values.iter().any(|value| is_vague(value)))?;
     let place = rank(values.first().copied());
@@ -215,7 +261,7 @@ fn one_of(path: String, list: &[Expr], parameters: &HashMap<String, Value>) -> O
     let bounds: Option<Vec<Sql>> = values.into_iter().map(sql).collect();
     let bounds = bounds?;
     let marks = vec!["?"; bounds.len()].join(", ");
-    let (rank, value) = (json_rank(&path), json_value(&path));
+    let (rank, value) = columns.of(&path);
     Some(Condition {
         text: format!("{rank} = {place} AND {value} IN ({marks})"),
         parameters: bounds,
@@ -223,7 +269,11 @@ fn one_of(path: String, list: &[Expr], parameters: &HashMap<String, Value>) -> O
     })
 }
 
-fn constant<'a>(expr: &'a Expr, parameters: &'a HashMap<String, Value>) -> Option<&'a Value> {
+/// The value of an expression that has the same one for every document.
+pub(super) fn constant<'a>(
+    expr: &'a Expr,
+    parameters: &'a HashMap<String, Value>,
+) -> Option<&'a Value> {
     match expr {
         Expr::Literal(value) => Some(value),
         Expr::Parameter(name) => parameters.get(name),

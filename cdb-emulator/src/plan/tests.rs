@@ -21,7 +21,10 @@ fn container(connection: &Connection) -> Container {
     Database::create(connection, "d", 0).unwrap();
     let definition = json!({
         "id": "c", "partitionKey": { "paths": ["/pk"] }, "indexingPolicy": {
-            "includedPaths": [{ "path": "/type/?" }, { "path": "/at/?" }, { "path": "/plain/*" }],
+            "includedPaths": [
+                { "path": "/type/?" }, { "path": "/at/?" }, { "path": "/plain/*" },
+                { "path": "/tags/[]/?" }, { "path": "/lines/[]/sku/?" },
+            ],
             "excludedPaths": [{ "path": "/*" }],
             "compositeIndexes": [
                 [{ "path": "/type" }, { "path": "/at" }],
@@ -144,6 +147,54 @@ fn only_what_no_index_begins_with_is_wished_for() {
     }
 }
 
+#[test]
+fn what_asks_for_an_element_names_the_path_of_its_table() {
+    let store = Store::open(None).unwrap();
+    let connection = store.lock();
+    let container = container(&connection);
+    for (text, path) in [
+        (
+            "SELECT * FROM c WHERE ARRAY_CONTAINS(c.tags, @t)",
+            Some("/tags/[]"),
+        ),
+        (
+            "SELECT * FROM c WHERE EXISTS (SELECT VALUE t FROM t IN c.tags WHERE t > 1 AND t < 9)",
+            Some("/tags/[]"),
+        ),
+        (
+            "SELECT * FROM c WHERE EXISTS (SELECT VALUE l FROM l IN c.lines WHERE l.sku = @t)",
+            Some("/lines/[]/sku"),
+        ),
+        (
+            "SELECT c.id FROM c JOIN l IN c.lines WHERE l.sku IN (1, 2)",
+            Some("/lines/[]/sku"),
+        ),
+        // Another index narrows it, the policy excludes it, or it does not say that there is such an element.
+        (
+            "SELECT * FROM c WHERE c.type = @t AND ARRAY_CONTAINS(c.tags, @t)",
+            None,
+        ),
+        (
+            "SELECT c.id FROM c JOIN l IN c.lines WHERE l.price = 3",
+            None,
+        ),
+        ("SELECT * FROM c WHERE NOT ARRAY_CONTAINS(c.tags, @t)", None),
+        (
+            "SELECT * FROM c WHERE ARRAY_CONTAINS(c.tags, @t) OR c.type = @t",
+            None,
+        ),
+        (
+            "SELECT * FROM c WHERE ARRAY_CONTAINS(c.lines, { sku: 1 }, true)",
+            None,
+        ),
+    ] {
+        let select = sql::parse(text).unwrap();
+        let plan = pushdown(&select, &parameters(), (container.policy(), &[]), false);
+        let found = plan.elements.map(|elements| elements.path);
+        assert_eq!(found.as_deref(), path, "{text}");
+    }
+}
+
 /// Values of every type, some of them near each other.
 fn any_value() -> impl Strategy<Value = Option<Value>> {
     prop_oneof![
@@ -169,10 +220,17 @@ fn any_condition() -> impl Strategy<Value = String> {
     let operator = prop::sample::select(vec!["=", "!=", "<", "<=", ">", ">="]);
     let (path, literal) = (path.boxed(), any_literal().boxed());
     prop_oneof![
-        4 => (path.clone(), operator, literal.clone()).prop_map(|(path, operator, value)| format!("{path} {operator} {value}")),
+        4 => (path.clone(), operator.clone(), literal.clone()).prop_map(|(path, operator, value)| format!("{path} {operator} {value}")),
         1 => (literal.clone(), path.clone()).prop_map(|(value, path)| format!("{value} <= {path}")),
         1 => (path.clone(), literal.clone(), literal.clone()).prop_map(|(path, a, b)| format!("{path} IN ({a}, {b})")),
-        1 => (path.clone(), literal.clone(), literal).prop_map(|(path, a, b)| format!("{path} NOT BETWEEN {a} AND {b}")),
+        1 => (path.clone(), literal.clone(), literal.clone()).prop_map(|(path, a, b)| format!("{path} NOT BETWEEN {a} AND {b}")),
+        1 => literal.clone().prop_map(|value| format!("ARRAY_CONTAINS(c.tags, {value})")),
+        1 => (operator.clone(), literal.clone()).prop_map(|(operator, value)| {
+            format!("EXISTS (SELECT VALUE t FROM t IN c.tags WHERE t {operator} {value})")
+        }),
+        1 => (operator.clone(), literal.clone()).prop_map(|(operator, value)| {
+            format!("EXISTS (SELECT VALUE l FROM l IN c.lines WHERE l.sku {operator} {value})")
+        }),
         1 => path.clone().prop_map(|path| format!("IS_DEFINED({path})")),
         1 => (path, any::<bool>()).prop_map(|(path, not)| format!("{} IS_STRING({path})", if not { "NOT" } else { "" })),
     ]
@@ -191,24 +249,38 @@ fn any_query() -> impl Strategy<Value = String> {
         "ORDER BY c.type, c.at DESC",
     ];
     let tops = prop::sample::select(vec!["", "", "TOP 3"]);
-    let joins = prop::sample::select(vec!["", "", "JOIN t IN c.tags"]);
+    let joins = prop_oneof![
+        2 => Just((String::new(), String::new())),
+        1 => Just(("JOIN t IN c.tags".to_owned(), String::new())),
+        1 => any_literal().prop_map(|value| ("JOIN t IN c.tags".to_owned(), format!("AND t = {value}"))),
+        1 => any_literal().prop_map(|value| ("JOIN l IN c.lines".to_owned(), format!("AND l.sku > {value}"))),
+    ];
     let windows = prop::sample::select(vec!["", "", "OFFSET 2 LIMIT 4"]);
     let filter = prop::collection::vec(any_condition(), 0..3);
     (tops, joins, filter, prop::sample::select(orders), windows, any::<bool>()).prop_map(
-        |(top, join, filter, order, window, any)| {
+        |(top, (join, joined), filter, order, window, any)| {
             let filter = match &*filter {
                 [] => "true".to_owned(),
                 filter => filter.join(if any { " OR " } else { " AND " }),
             };
-            format!("SELECT {top} c.id, c.type, c.at, c.plain FROM c {join} WHERE {filter} {order} {window}")
+            format!(
+                "SELECT {top} c.id, c.type, c.at, c.plain FROM c {join} WHERE ({filter}) {joined} {order} {window}"
+            )
         },
     )
 }
 
 fn any_document() -> impl Strategy<Value = Value> {
     let values = (any_value(), any_value(), any_value());
-    (values, prop::collection::vec(0..3_i64, 0..3)).prop_map(|((kind, at, plain), tags)| {
-        let mut document = json!({ "tags": tags });
+    let tags = prop::collection::vec(any_value().prop_map(Option::unwrap_or_default), 0..3);
+    let lines = prop_oneof![
+        4 => prop::collection::vec(any_value(), 0..3).prop_map(|skus| {
+            json!(skus.into_iter().map(|sku| json!({ "sku": sku })).collect::<Vec<_>>())
+        }),
+        1 => any_value().prop_map(Option::unwrap_or_default),
+    ];
+    (values, tags, lines).prop_map(|((kind, at, plain), tags, lines)| {
+        let mut document = json!({ "tags": tags, "lines": lines });
         for (name, value) in [("type", kind), ("at", at), ("plain", plain)] {
             if let Some(value) = value {
                 document[name] = value;

@@ -3,11 +3,11 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Value, json};
 
-use super::indexes;
 use super::offers::{self, Offer};
 use super::ranges::{self, PhysicalRange};
 use super::rid::{self, Inside};
 use super::transformation;
+use super::{elements, indexes};
 use crate::error::ServiceError;
 
 /// A database.
@@ -281,6 +281,7 @@ impl Container {
 
     pub(crate) fn delete(&self, connection: &Connection) -> Result<(), ServiceError> {
         transformation::abandon(connection, self.number)?;
+        elements::forget(connection, &self.index_prefix())?;
         connection.execute_batch(&format!("DROP TABLE IF EXISTS document_{}", self.number))?;
         connection.execute("DELETE FROM container WHERE number = ?", [self.number])?;
         Offer::delete_of(connection, &self.self_link())

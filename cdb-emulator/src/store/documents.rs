@@ -51,23 +51,31 @@ pub(crate) fn json_path(path: &str) -> String {
 
 /// The place of a stored path's type in the order of the query language: undefined is 0, objects are 6.
 pub(crate) fn json_rank(path: &str) -> String {
-    format!(
-        "CASE json_type(body, {}) WHEN 'null' THEN 1 WHEN 'false' THEN 2 WHEN 'true' THEN 2 WHEN 'integer' THEN 3 \
-         WHEN 'real' THEN 3 WHEN 'text' THEN 4 WHEN 'array' THEN 5 WHEN 'object' THEN 6 ELSE 0 END",
-        json_name(path)
-    )
+    rank_at("body", &json_name(path))
 }
 
 /// What a stored path compares by among values of its type; nothing for arrays and objects, which are not ordered.
 pub(crate) fn json_value(path: &str) -> String {
+    value_at("body", &json_name(path))
+}
+
+/// [`json_rank`] at a name that SQLite reckons itself.
+pub(super) fn rank_at(body: &str, name: &str) -> String {
     format!(
-        "CASE WHEN json_type(body, {}) NOT IN ('array', 'object') THEN {} END",
-        json_name(path),
-        json_path(path)
+        "CASE json_type({body}, {name}) WHEN 'null' THEN 1 WHEN 'false' THEN 2 WHEN 'true' THEN 2 WHEN 'integer' THEN 3 \
+         WHEN 'real' THEN 3 WHEN 'text' THEN 4 WHEN 'array' THEN 5 WHEN 'object' THEN 6 ELSE 0 END"
     )
 }
 
-fn json_name(path: &str) -> String {
+/// [`json_value`] at a name that SQLite reckons itself.
+pub(super) fn value_at(body: &str, name: &str) -> String {
+    format!(
+        "CASE WHEN json_type({body}, {name}) NOT IN ('array', 'object') THEN json_extract({body}, {name}) END"
+    )
+}
+
+/// A stored path as SQLite names it, in quotes.
+pub(super) fn json_name(path: &str) -> String {
     let mut json = String::from("$");
     for name in path.split('/').filter(|name| !name.is_empty()) {
         json.push_str(".\"");

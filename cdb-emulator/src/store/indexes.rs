@@ -11,7 +11,7 @@ use crate::sql::ast::is_plain;
 /// composite. Each path is two columns, the place of the value's type and the value, so that an index has the service's
 /// order over all types. The prefix tells its indexes from those of a table in whose place it may come.
 ///
-/// Paths in a subtree (`/a/*`) get theirs when they are asked for ([`learned`](super::learned)); array elements have none.
+/// Paths in a subtree (`/a/*`) and through arrays get theirs when they are asked for ([`learned`](super::learned)).
 pub(super) fn create_table(
     connection: &Connection,
     table: &str,

@@ -1,12 +1,12 @@
-//! Indexes that a container learns: for a path that its policy covers by a wildcard (`/*`, `/a/*`), the first query that
-//! filters or sorts by it.
+//! Indexes that a container learns: for a path that its policy covers by a wildcard (`/*`, `/a/*`) or that leads through an
+//! array (`/a/[]/?`), the first query that filters or sorts by it.
 //!
 //! The schema itself says which there are, since an index is called after its path. So they survive a restart, and go
 //! with the table when the policy is replaced.
 
 use rusqlite::Connection;
 
-use super::{Container, indexes};
+use super::{Container, elements, indexes};
 use crate::error::ServiceError;
 
 /// Learned indexes per container: each one costs every write.
@@ -62,8 +62,14 @@ impl Container {
         if !still || known.len() >= MOST {
             return Ok(());
         }
+        if known.iter().any(|known| known == path) {
+            return Ok(());
+        }
+        if elements::is_element(path) {
+            return self.learn_elements(connection, path);
+        }
         connection.execute_batch(&format!(
-            "CREATE INDEX IF NOT EXISTS {prefix}_{} ON document_{} ({})",
+            "CREATE INDEX {prefix}_{} ON document_{} ({})",
             name(path),
             self.number,
             indexes::expression(path, false)?

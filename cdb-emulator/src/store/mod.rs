@@ -6,6 +6,7 @@
 
 pub(crate) mod catalog;
 mod documents;
+pub(crate) mod elements;
 mod expiry;
 mod home;
 pub(crate) mod indexes;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
 
-use super::{Container, catalog, indexes};
+use super::{Container, catalog, elements, indexes};
 use crate::error::ServiceError;
 
 /// Documents that are copied by one statement.
@@ -141,6 +141,12 @@ fn copy(
 }
 
 fn finish(connection: &Connection, number: i64) -> Result<(), ServiceError> {
+    let generation = connection.query_row(
+        "SELECT generation FROM container WHERE number = ?",
+        [number],
+        |row| row.get(0),
+    )?;
+    elements::forget(connection, &indexes::prefix(number, generation))?;
     // With the table go its indexes and triggers.
     connection.execute_batch(&format!(
         "DROP TABLE document_{number};
