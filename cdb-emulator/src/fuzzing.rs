@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::sql::eval::Scope;
 use crate::sql::{Context, parse, rows};
-use crate::{epk, op, plan, query_plan, rules, service};
+use crate::{binary_json, epk, op, plan, query_plan, rules, service};
 
 /// A document with something of every type.
 fn document() -> Map<String, Value> {
@@ -61,6 +61,20 @@ pub fn fuzz_batch(body: &[u8]) {
     }
 }
 
+/// A body in binary JSON, behind its first byte: what it stands for is bounded by its length, but for texts that refer to
+/// each other.
+pub fn fuzz_binary_json(body: &[u8]) {
+    let body = [&[0x80], body].concat();
+    match binary_json::read::<Value>(&body) {
+        Ok(value) => {
+            let length = value.to_string().len();
+            let texts = binary_json::MAX_TEXT * 6;
+            assert!(length <= texts + 64 * body.len(), "{length} bytes");
+        }
+        Err(error) => assert_eq!(error.status, 400),
+    }
+}
+
 /// The header of a partition key, and the place that it hashes to.
 pub fn fuzz_partition_key(text: &str) {
     match rules::partition_key_header(text) {
@@ -109,6 +123,11 @@ mod tests {
     #[test]
     fn no_batch_of_the_corpus_brings_the_decoder_down() {
         replay("batch", super::fuzz_batch);
+    }
+
+    #[test]
+    fn no_binary_json_of_the_corpus_brings_the_reader_down() {
+        replay("binary_json", super::fuzz_binary_json);
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub use observe::{OperationKind, RequestLog};
 
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
-pub use fuzzing::{fuzz_batch, fuzz_partition_key, fuzz_query};
+pub use fuzzing::{fuzz_batch, fuzz_binary_json, fuzz_partition_key, fuzz_query};
 
 /// The key that every emulator of Cosmos DB uses. It is published and protects nothing.
 pub const WELL_KNOWN_KEY: &str =

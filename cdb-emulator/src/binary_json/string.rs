@@ -6,7 +6,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use super::Reader;
 
 /// Most bytes that strings may have together when each reference to one is written out; far above a document's limit.
-const MAX_TEXT: usize = 16 * 1024 * 1024;
+pub(crate) const MAX_TEXT: usize = 16 * 1024 * 1024;
 
 /// Strings that have a marker of their own.
 const SYSTEM_STRINGS: [&str; 32] = [
