@@ -3,8 +3,12 @@
 //! Every part rests on conditional writes alone: whoever reads decides nothing, whoever writes under an ETag or a condition
 //! decides. The parts below spread load and keep order; correctness never depends on a clock or on who believes to be alive.
 
+mod membership;
 mod rendezvous;
 mod slots;
 
+pub use membership::{
+    MemberDocument, MemberRecord, Membership, MembershipConfig, MembershipView, Standing,
+};
 pub use rendezvous::{owner_of_slot, slots_of_member};
 pub use slots::{InMemoryLeaseProvider, LeaseProvider, SlotSet};

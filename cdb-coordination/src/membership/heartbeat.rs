@@ -1,0 +1,187 @@
+//! The task behind a membership: joins, beats, removes the silent, leaves.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cdb_client::ContainerClient;
+use cdb_model::{Container, MemberOf};
+use metrics::{counter, gauge};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::config::MembershipConfig;
+use super::document::MemberDocument;
+use super::roster::{Beat, Listed, Roster, RosterError};
+use super::silence::{Silence, watched_by};
+use super::view::{MembershipView, Standing};
+
+/// Heartbeats without success after which a member counts itself as unheard: by then the others have removed it.
+const PATIENCE: u32 = 3;
+
+/// How long leaving may take. Who cannot leave in this time is found out by silence.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+pub(super) struct Heartbeat<C, D> {
+    roster: Roster<C, D>,
+    silence: Silence,
+    group: String,
+    member: Arc<str>,
+    period: Duration,
+    views: watch::Sender<MembershipView>,
+    /// When the roster was last reached.
+    reached: Option<Instant>,
+}
+
+impl<C: Container, D: MemberDocument + MemberOf<C>> Heartbeat<C, D> {
+    pub(super) fn new(
+        container: ContainerClient<C>,
+        config: MembershipConfig,
+        views: watch::Sender<MembershipView>,
+    ) -> Self {
+        Self {
+            silence: Silence::default(),
+            group: config.group.clone(),
+            member: config.member.as_str().into(),
+            period: config.period(),
+            roster: Roster::new(container, config),
+            views,
+            reached: None,
+        }
+    }
+
+    /// Runs until `stop`, and leaves then; or until another process has taken the member's name.
+    pub(super) async fn run(mut self, stop: CancellationToken) {
+        let mut failures = 0;
+        loop {
+            let begun = Instant::now();
+            let outcome = tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                outcome = self.step() => outcome,
+            };
+            match outcome {
+                Ok(listed) => {
+                    failures = 0;
+                    self.succeeded(&listed);
+                }
+                Err(RosterError::Replaced) => return self.replaced(),
+                Err(error) => {
+                    failures += 1;
+                    self.failed(&error);
+                }
+            }
+            // One failure is made good before anybody notices; several are no reason to send more.
+            let pause = if failures == 1 {
+                self.period / 4
+            } else {
+                self.period
+            };
+            tokio::select! {
+                () = stop.cancelled() => break,
+                () = tokio::time::sleep_until(begun + pause) => {}
+            }
+        }
+        self.leave().await;
+    }
+
+    /// One heartbeat, or what comes before the first.
+    async fn step(&mut self) -> Result<Listed, RosterError> {
+        if self.reached.is_none() {
+            return self.roster.join().await;
+        }
+        let watched = watched_by(self.views.borrow().members(), &self.member);
+        let beat = tokio::time::timeout(self.period, self.roster.beat(&watched))
+            .await
+            .unwrap_or(Err(RosterError::Late));
+        match beat {
+            Ok(beat) => self.bury(beat).await,
+            Err(RosterError::Removed) => {
+                tracing::warn!(group = %self.group, member = %self.member, "this member was removed, since its heartbeats did not come; it joins again");
+                self.roster.rejoin().await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes those off the roster who have fallen silent.
+    async fn bury(&mut self, beat: Beat) -> Result<Listed, RosterError> {
+        let Beat {
+            listed,
+            sightings,
+            missing,
+        } = beat;
+        let silent = self.silence.look(sightings, Instant::now());
+        if silent.is_empty() && missing.is_empty() {
+            return Ok(listed);
+        }
+        let Some(left) = self.roster.remove(&listed, &silent, &missing).await? else {
+            // Somebody else was quicker, or it lives: the next heartbeat tells.
+            return Ok(listed);
+        };
+        for member in listed.members.iter().filter(|name| !left.contains(name)) {
+            tracing::warn!(group = %self.group, %member, "a member has fallen silent and was removed; the others serve its slots");
+            self.count("cdb.membership.removals", 1);
+        }
+        Ok(left)
+    }
+
+    fn succeeded(&mut self, listed: &Listed) {
+        let now = Instant::now();
+        let late = self
+            .reached
+            .replace(now)
+            .is_some_and(|before| now - before > self.period * 3 / 2);
+        self.count("cdb.membership.heartbeats", 1);
+        self.count("cdb.membership.heartbeats_late", u64::from(late));
+        self.publish(Standing::Member, &listed.members);
+    }
+
+    fn failed(&mut self, error: &RosterError) {
+        self.count("cdb.membership.heartbeats_failed", 1);
+        tracing::warn!(group = %self.group, member = %self.member, %error, "the roster cannot be reached");
+        let unheard = self
+            .reached
+            .is_some_and(|at| at.elapsed() > self.period * PATIENCE);
+        if unheard {
+            let members = self.views.borrow().members().to_vec();
+            self.publish(Standing::Unheard, &members);
+        }
+    }
+
+    fn replaced(&self) {
+        tracing::error!(group = %self.group, member = %self.member, "another process has joined under this member's name and serves its slots now; give each process a name of its own");
+        self.count("cdb.membership.replaced", 1);
+        self.publish(Standing::Replaced, &[]);
+    }
+
+    async fn leave(&mut self) {
+        self.publish(Standing::Left, &[]);
+        let left = tokio::time::timeout(FAREWELL, self.roster.leave()).await;
+        if let Err(error) = left.unwrap_or(Err(RosterError::Late)) {
+            tracing::debug!(group = %self.group, member = %self.member, %error, "this member could not leave; the others will notice");
+        }
+    }
+
+    fn publish(&self, standing: Standing, members: &[String]) {
+        let view = MembershipView::new(standing, &self.member, members);
+        let labels = [("group", self.group.clone())];
+        let count = u32::try_from(members.len()).unwrap_or(u32::MAX);
+        gauge!("cdb.membership.members", &labels).set(f64::from(count));
+        gauge!("cdb.membership.slots", &labels).set(f64::from(view.slots().len()));
+        self.views.send_if_modified(|seen| {
+            if *seen == view {
+                return false;
+            }
+            let moved =
+                view.slots().missing_in(seen.slots()) + seen.slots().missing_in(view.slots());
+            self.count("cdb.membership.slots_moved", u64::from(moved));
+            *seen = view;
+            true
+        });
+    }
+
+    fn count(&self, name: &'static str, by: u64) {
+        counter!(name, "group" => self.group.clone()).increment(by);
+    }
+}

@@ -1,0 +1,198 @@
+//! Faults, wrong clocks, and a roster that somebody has changed by hand.
+
+use std::time::{Duration, Instant};
+
+use cdb_emulator::{Effect, Fault, OperationKind};
+use cdb_model::{Batch, Container, Document, Query, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::crew::{Crew, CrewMember, PERIOD, Ship, eventually, sees, served};
+use crate::{LeaseProvider, MemberDocument, MemberRecord, Membership, MembershipConfig, Standing};
+
+/// Every twentieth request fails, in one of five ways.
+fn five_in_a_hundred() -> [Fault; 5] {
+    let status = |status, retry_after_ms| Effect::Status {
+        status,
+        substatus: 0,
+        retry_after_ms,
+    };
+    [
+        status(503, None),
+        status(429, Some(5)),
+        Effect::DropRequest,
+        Effect::DropAnswer,
+        Effect::StatusAfterEffect { status: 408 },
+    ]
+    .map(|effect| Fault::with_probability(effect, 0.01))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_request_in_twenty_may_fail_and_every_slot_stays_served() {
+    let crew = Crew::new().await;
+    crew.emulator.seed_faults(7);
+    for fault in five_in_a_hundred() {
+        crew.emulator.inject(fault);
+    }
+    let names = ["ann", "bob", "cid", "dan"];
+    let members = crew.joined(&names).await;
+    let begun = Instant::now();
+    let mut served_at = Instant::now();
+    while begun.elapsed() < PERIOD * 15 {
+        if served(&members).is_all() {
+            served_at = Instant::now();
+        }
+        assert!(
+            served_at.elapsed() <= PERIOD * 2,
+            "a slot is served by nobody"
+        );
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    crew.emulator.clear_faults();
+    eventually(async || members.iter().all(|member| sees(member, &names))).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_answer_to_a_heartbeat_changes_nothing() {
+    let crew = Crew::new().await;
+    let members = crew.joined(&["ann", "bob"]).await;
+    // Of every three batches one is carried out, and nobody hears of it.
+    let lost = Fault::script([Effect::DropAnswer, Effect::Pass, Effect::Pass]);
+    let lost = Fault {
+        times: None,
+        ..lost
+    };
+    crew.emulator.inject(lost.on(OperationKind::Batch));
+    for _ in 0..50 {
+        assert!(members.iter().all(|member| sees(member, &["ann", "bob"])));
+        tokio::time::sleep(PERIOD / 10).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_cannot_reach_the_roster_serves_everything_until_it_can() {
+    let crew = Crew::new().await;
+    let members = crew.joined(&["ann", "bob"]).await;
+    let share = members[0].slots().await;
+    let refused = Effect::Status {
+        status: 503,
+        substatus: 0,
+        retry_after_ms: None,
+    };
+    crew.emulator.inject(Fault::always(refused));
+    tokio::time::sleep(PERIOD).await;
+    assert_eq!(
+        members[0].slots().await,
+        share,
+        "one heartbeat changes nothing"
+    );
+    eventually(async || members[0].view().standing() == Standing::Unheard).await;
+    assert!(members[0].slots().await.is_all());
+    crew.emulator.clear_faults();
+    eventually(async || members.iter().all(|member| sees(member, &["ann", "bob"]))).await;
+    assert_eq!(members[0].slots().await, share);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_was_removed_by_mistake_joins_again() {
+    let crew = Crew::new().await;
+    let members = crew.joined(&["ann", "bob"]).await;
+    let ship = crew.ship().await;
+    // The whole group, as somebody who cleans up would delete it: roster and members.
+    let group = MembershipConfig::default().group;
+    let found = ship
+        .query(Query::<CrewMember>::in_partition(&*group))
+        .all()
+        .await;
+    let found = found.expect("the documents are there");
+    assert_eq!(found.len(), 3);
+    for stored in found {
+        let mut batch = Batch::<Ship>::new(&*group);
+        let key = stored.document.key();
+        batch.delete(&key).expect("it fits");
+        ship.execute(&batch).await.expect("it is deleted");
+    }
+    eventually(async || {
+        let roster = ship
+            .query(Query::<CrewMember>::in_partition(&*group))
+            .all()
+            .await;
+        let whole = roster.is_ok_and(|found| found.len() == 3);
+        whole && members.iter().all(|member| sees(member, &["ann", "bob"]))
+    })
+    .await;
+}
+
+/// A member whose clock is ten seconds ahead, and with it everything that it writes about time.
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "member", id = "{crew}:{name}")]
+struct Ahead {
+    #[document(partition_key)]
+    crew: String,
+    name: String,
+    record: MemberRecord,
+}
+
+impl MemberDocument for Ahead {
+    fn new(group: &str, name: &str, record: MemberRecord) -> Self {
+        let record = match record {
+            MemberRecord::Heartbeat {
+                incarnation,
+                period_ms,
+                at,
+            } => MemberRecord::Heartbeat {
+                incarnation,
+                period_ms,
+                at: Timestamp::from_millis(at.as_millis() + 10_000),
+            },
+            roster @ MemberRecord::Roster { .. } => roster,
+        };
+        Self {
+            crew: group.to_owned(),
+            name: name.to_owned(),
+            record,
+        }
+    }
+
+    fn into_record(self) -> MemberRecord {
+        self.record
+    }
+}
+
+#[derive(Container)]
+#[container(partition_key = "/crew")]
+enum ShipAhead {
+    Member(Ahead),
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clocks_may_be_ten_seconds_apart() {
+    let crew = Crew::new().await;
+    let punctual = crew.join("ann").await;
+    let key = cdb_client::MasterKey::new(crew.emulator.key()).expect("a key");
+    let client = cdb_client::CosmosClient::builder(crew.emulator.endpoint())
+        .credential(key)
+        .build()
+        .expect("a client");
+    let ship = client
+        .database("sea")
+        .bootstrap::<ShipAhead>("ship", cdb_client::Bootstrap::CreateIfMissing)
+        .await
+        .expect("the container opens");
+    let config = MembershipConfig {
+        heartbeat: PERIOD,
+        ..MembershipConfig::named("zoe")
+    };
+    let ahead = Membership::start::<Ahead, _>(ship, config);
+    let both = ["ann", "zoe"];
+    eventually(async || sees(&punctual, &both) && sees(&ahead, &both)).await;
+    for _ in 0..60 {
+        assert!(
+            sees(&punctual, &both) && sees(&ahead, &both),
+            "nobody is taken for dead"
+        );
+        tokio::time::sleep(PERIOD / 10).await;
+    }
+    drop(ahead);
+    let took = eventually(async || sees(&punctual, &["ann"])).await;
+    assert!(took <= PERIOD * 2, "{took:?}");
+}
