@@ -51,6 +51,8 @@ pub struct CallDetails {
 pub enum ErrorKind {
     /// Something given to the client cannot work: endpoint, key, name, option.
     Configuration,
+    /// The server's certificate is not trusted. Nothing was sent.
+    Untrusted,
     /// No authorization could be made, or the service refused it (401).
     Unauthorized,
     /// The identity lacks a right, or the account forbids it (403).

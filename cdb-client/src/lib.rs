@@ -76,7 +76,9 @@ pub use container::{
     BatchOutcome, Bootstrap, BootstrapConfig, ChangeFeed, ContainerClient, Difference, FeedCursor,
     FeedStart, OnDifference, Pages, QueryRun, RangeRows, Throughput, Written,
 };
-pub use credential::{Authorization, Credential, MasterKey, SigningContext};
+#[cfg(feature = "entra")]
+pub use credential::EntraId;
+pub use credential::{Authorization, Credential, MasterKey, ResourceTokens, SigningContext};
 pub use error::{CallDetails, Error, ErrorKind, Result};
 pub use operation::OperationKind;
 pub use operation_result::OperationResult;

@@ -27,6 +27,10 @@ impl Status {
     pub const RANGE_GONE: Self = Self::new(410, 1002);
     /// Another item of the logical partition has the same unique key.
     pub const UNIQUE_KEY_TAKEN: Self = Self::new(409, 3301);
+    /// An Entra ID identity asks for what only keys and the control plane may do, such as creating a container.
+    pub const NOT_FOR_DATA_ROLES: Self = Self::new(403, 5300);
+    /// An Entra ID identity has no role that allows reading metadata.
+    pub const NO_ROLE_FOR_METADATA: Self = Self::new(403, 5301);
 
     /// From its two numbers.
     pub const fn new(code: u16, sub: u32) -> Self {

@@ -47,6 +47,15 @@ pub(crate) fn verify(
     })
 }
 
+/// The Entra ID token that a request brings, percent-encoded or not.
+pub(crate) fn token(headers: &HeaderMap) -> Option<String> {
+    let authorization = header(headers, "authorization")?;
+    let decoded = percent_decode_str(authorization).decode_utf8_lossy();
+    decoded
+        .strip_prefix("type=aad&ver=1.0&sig=")
+        .map(str::to_owned)
+}
+
 /// The signature that a request brings, percent-encoded or not.
 fn signature(headers: &HeaderMap) -> Result<Vec<u8>, ServiceError> {
     let authorization = header(headers, "authorization")

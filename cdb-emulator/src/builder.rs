@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use crate::admission::{Admission, Limits};
 use crate::emulator::Emulator;
+use crate::entra::{DataRole, Identities};
 use crate::fault::{Alarm, Fault, FaultPlan, Faults, Latency};
 use crate::http_front::{self, Front};
 use crate::service::{Service, Settings};
@@ -130,6 +131,7 @@ pub struct EmulatorBuilder {
     directory: Option<PathBuf>,
     port: u16,
     key: String,
+    identities: Identities,
     physical_partitions: u32,
     throughput: Option<u32>,
     faults: FaultPlan,
@@ -144,6 +146,7 @@ impl EmulatorBuilder {
             directory: None,
             port: 0,
             key: crate::WELL_KNOWN_KEY.to_owned(),
+            identities: Identities::default(),
             physical_partitions: 1,
             throughput: None,
             faults: FaultPlan::default(),
@@ -171,6 +174,15 @@ impl EmulatorBuilder {
     #[must_use]
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = key.into();
+        self
+    }
+
+    /// Also accepts Microsoft Entra ID tokens of this identity, which may do what the role allows; may be called for
+    /// several. Form, times and audience of a token are checked, its signature is not. [`Emulator::entra_token`]
+    /// makes one.
+    #[must_use]
+    pub fn identity(mut self, object_id: impl Into<String>, role: DataRole) -> Self {
+        self.identities.add(object_id.into(), role);
         self
     }
 
@@ -247,6 +259,7 @@ impl EmulatorBuilder {
         let endpoint = format!("{}://{address}/", security.scheme());
         let settings = Settings {
             key,
+            identities: self.identities,
             physical_partitions: self.physical_partitions,
             throughput: self.throughput,
             endpoint: endpoint.clone(),

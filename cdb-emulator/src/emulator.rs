@@ -11,8 +11,9 @@ use crate::builder::{EmulatorBuilder, EmulatorError};
 use crate::fault::{Fault, Latency};
 use crate::http_front::Front;
 use crate::observe::RequestLog;
-use crate::op;
+use crate::service::now;
 use crate::tls::Security;
+use crate::{entra, op};
 
 /// How long requests that are being answered may take when the server stops.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
@@ -50,6 +51,12 @@ impl Emulator {
     /// The account key that it accepts.
     pub fn key(&self) -> &str {
         &self.key
+    }
+
+    /// A Microsoft Entra ID token of this identity, good from now on for so long; what it may do was said by
+    /// [`EmulatorBuilder::identity`].
+    pub fn entra_token(&self, object_id: &str, lifetime: Duration) -> String {
+        entra::issue(object_id, lifetime, now())
     }
 
     /// Where the data is kept; `None` in memory.

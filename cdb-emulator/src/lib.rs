@@ -18,6 +18,7 @@ mod binary_json;
 mod builder;
 mod charge;
 mod emulator;
+mod entra;
 mod epk;
 mod error;
 mod explorer;
@@ -43,6 +44,7 @@ mod tls;
 
 pub use builder::{EmulatorBuilder, EmulatorError};
 pub use emulator::Emulator;
+pub use entra::DataRole;
 pub use fault::{Effect, Fault, FaultPlan, Latency};
 pub use observe::{OperationKind, RequestLog};
 

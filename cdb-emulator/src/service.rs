@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 
+use crate::entra::Identities;
 use crate::error::ServiceError;
 use crate::observe::{Answered, OperationKind, RequestLog};
 use crate::route::{self, Resource, header};
@@ -87,6 +88,8 @@ pub(crate) struct Service {
 pub(crate) struct Settings {
     /// The decoded account key.
     pub(crate) key: Vec<u8>,
+    /// Whose Entra ID tokens are accepted.
+    pub(crate) identities: Identities,
     /// How many physical partitions a new container gets.
     pub(crate) physical_partitions: u32,
     /// Request units per second of a container whose creator says nothing; unlimited when `None`.
@@ -136,9 +139,9 @@ impl Service {
 
     async fn carry_out(self: &Arc<Self>, asked: &Arc<Asked>) -> Result<Answer, ServiceError> {
         let resource = Resource::parse(&asked.path)?;
-        let key = &self.settings.key;
-        auth::verify(key, &asked.method, &resource, &asked.headers, now())?;
-        let lane = match route::kind(&asked.method, &resource, &asked.headers) {
+        let kind = route::kind(&asked.method, &resource, &asked.headers);
+        self.authorize(asked, &resource, kind)?;
+        let lane = match kind {
             OperationKind::Read => Lane::Glance,
             OperationKind::Query | OperationKind::Feed => Lane::Scan,
             _ => Lane::Write,
@@ -146,6 +149,30 @@ impl Service {
         let (service, asked) = (self.clone(), asked.clone());
         let work = move || op::dispatch(&service, &asked, &resource);
         self.store.run(lane, work).await
+    }
+
+    fn authorize(
+        &self,
+        asked: &Asked,
+        resource: &Resource,
+        kind: OperationKind,
+    ) -> Result<(), ServiceError> {
+        let settings = &self.settings;
+        let token = auth::token(&asked.headers).filter(|_| !settings.identities.is_empty());
+        match token {
+            Some(token) => {
+                let request = (&asked.method, resource, kind);
+                let here = (&*settings.endpoint, now());
+                settings.identities.verify(&token, request, here)
+            }
+            None => auth::verify(
+                &settings.key,
+                &asked.method,
+                resource,
+                &asked.headers,
+                now(),
+            ),
+        }
     }
 
     fn finish(&self, asked: &Asked, answer: Answer) -> Answer {

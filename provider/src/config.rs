@@ -11,7 +11,8 @@ use duroxide::providers::ProviderError;
 pub struct CosmosDBProviderConfig {
     /// The account, `https://<name>.documents.azure.com`.
     pub endpoint: String,
-    /// Its primary or secondary key, base64. Not shown by `Debug`.
+    /// Its primary or secondary key, base64. Not shown by `Debug`. Not used by
+    /// [`CosmosDBProvider::new_with_credential`](crate::CosmosDBProvider::new_with_credential).
     pub key: String,
     /// The database; `duroxide` by default.
     pub database: String,
@@ -37,6 +38,12 @@ pub struct CosmosDBProviderConfig {
     pub history_cache_bytes: u64,
     /// What to do about a database or container that does not exist; they are created by default.
     pub bootstrap: Bootstrap,
+    /// The account's other key, used from the moment on that the first is refused, so that both can be exchanged, one
+    /// after the other, while the program runs. None by default; not shown by `Debug`.
+    pub secondary_key: Option<String>,
+    /// Whether any certificate will do for an endpoint on this machine, such as an emulator's. Off by default, and
+    /// refused for every other endpoint.
+    pub accept_invalid_certificates_on_loopback: bool,
 }
 
 impl CosmosDBProviderConfig {
@@ -78,6 +85,8 @@ impl Default for CosmosDBProviderConfig {
             max_poll_interval: Duration::from_secs(1),
             history_cache_bytes: 64 * 1024 * 1024,
             bootstrap: Bootstrap::CreateIfMissing,
+            secondary_key: None,
+            accept_invalid_certificates_on_loopback: false,
         }
     }
 }
@@ -98,7 +107,11 @@ impl fmt::Debug for CosmosDBProviderConfig {
             .field("max_poll_interval", &self.max_poll_interval)
             .field("history_cache_bytes", &self.history_cache_bytes)
             .field("bootstrap", &self.bootstrap)
-            .finish()
+            .field(
+                "accept_invalid_certificates_on_loopback",
+                &self.accept_invalid_certificates_on_loopback,
+            )
+            .finish_non_exhaustive()
     }
 }
 
@@ -107,11 +120,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_key_is_not_shown() {
+    fn no_key_is_shown() {
         let config = CosmosDBProviderConfig {
             key: "c2VjcmV0".to_owned(),
+            secondary_key: Some("b3RoZXI=".to_owned()),
             ..Default::default()
         };
-        assert!(!format!("{config:?}").contains("c2VjcmV0"));
+        let shown = format!("{config:?}");
+        assert!(
+            !shown.contains("c2VjcmV0") && !shown.contains("b3RoZXI="),
+            "{shown}"
+        );
     }
 }

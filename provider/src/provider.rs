@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, CosmosClient, Error, MasterKey};
+use cdb_client::{ContainerClient, CosmosClient, Credential, Error, MasterKey};
 use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider};
 use cdb_model::{Stored, Timestamp};
 use duroxide::Event;
@@ -29,6 +29,8 @@ const PREFETCH_PER_DISPATCHER: u32 = 4;
 /// The fewest candidates a poll fetches: enough that runtimes which find the same do not all want the same, and to look
 /// past instances that are busy elsewhere.
 const MIN_PREFETCH: u32 = 64;
+/// What errors of opening name as their operation.
+const OPEN: &str = "new";
 
 /// duroxide's storage on Azure Cosmos DB. Cheap to clone; all clones share one state.
 #[derive(Clone)]
@@ -103,12 +105,33 @@ impl CosmosDBProvider {
     /// # Errors
     /// As [`CosmosDBProvider::new`].
     pub async fn new_with_config(config: CosmosDBProviderConfig) -> Result<Self, ProviderError> {
-        const OPEN: &str = "new";
-        let invalid = |error: Error| ProviderError::permanent(OPEN, error.to_string());
+        let mut key = MasterKey::new(&config.key).map_err(|error| invalid(&error))?;
+        if let Some(secondary) = &config.secondary_key {
+            key = key
+                .with_secondary(secondary)
+                .map_err(|error| invalid(&error))?;
+        }
+        Self::new_with_credential(config, key).await
+    }
+
+    /// Opens a container as somebody else than the holder of the account's key: an identity of Entra ID
+    /// (`cdb_client::EntraId`, feature `entra`), or keys that are replaced while the program runs. The keys of `config` are
+    /// not used.
+    ///
+    /// Identities of Entra ID can create neither database nor container; what exists is opened, and for what is missing
+    /// the error says what an administrator has to create.
+    ///
+    /// # Errors
+    /// As [`CosmosDBProvider::new`].
+    pub async fn new_with_credential(
+        config: CosmosDBProviderConfig,
+        credential: impl Credential,
+    ) -> Result<Self, ProviderError> {
         let client = CosmosClient::builder(&config.endpoint)
-            .credential(MasterKey::new(&config.key).map_err(invalid)?)
+            .credential(credential)
+            .accept_invalid_certificates_on_loopback(config.accept_invalid_certificates_on_loopback)
             .build()
-            .map_err(invalid)?;
+            .map_err(|error| invalid(&error))?;
         let container = client
             .database(&config.database)
             .bootstrap::<Durable>(&config.container, config.bootstrap)
@@ -182,6 +205,11 @@ impl CosmosDBProvider {
             _ => Ok(()),
         }
     }
+}
+
+/// A setting that cannot work.
+fn invalid(error: &Error) -> ProviderError {
+    ProviderError::permanent(OPEN, error.to_string())
 }
 
 impl fmt::Debug for CosmosDBProvider {

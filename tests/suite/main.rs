@@ -7,6 +7,7 @@ mod faults;
 mod policy;
 mod requests;
 mod samples;
+mod security;
 mod several;
 mod stress;
 mod tidy;

@@ -13,6 +13,7 @@ use crate::container::difference::{Difference, compare};
 use crate::container::handle::ContainerClient;
 use crate::error::{Error, ErrorKind, Result};
 use crate::resource::check_name;
+use crate::status::Status;
 
 const READY_ATTEMPTS: u32 = 25;
 const READY_DELAY: Duration = Duration::from_millis(200);
@@ -118,7 +119,7 @@ impl DatabaseClient {
         let live = self
             .read_container(name)
             .await
-            .map_err(|error| self.explained(error, name))?;
+            .map_err(|error| self.explained::<C>(error, name))?;
         Ok(compare(&C::definition(), &live))
     }
 
@@ -126,7 +127,7 @@ impl DatabaseClient {
         let live = self
             .read_container(name)
             .await
-            .map_err(|error| self.explained(error, name))?;
+            .map_err(|error| self.explained::<C>(error, name))?;
         check::<C>(name, &live, config.on_difference)
     }
 
@@ -139,13 +140,13 @@ impl DatabaseClient {
         match self.read_container(name).await {
             Ok(live) => return check::<C>(name, &live, config.on_difference),
             Err(error) if error.is_not_found() => {}
-            Err(error) => return Err(self.explained(error, name)),
+            Err(error) => return Err(self.explained::<C>(error, name)),
         }
         let created = match self.create_container::<C>(name, config.throughput).await {
             Err(error) if error.is_not_found() => {
                 self.create_database()
                     .await
-                    .map_err(|error| self.explained(error, name))?;
+                    .map_err(|error| self.explained::<C>(error, name))?;
                 self.create_container::<C>(name, config.throughput).await
             }
             other => other,
@@ -158,7 +159,7 @@ impl DatabaseClient {
             }
             // Someone else created it in the meantime.
             Err(error) if error.is_conflict() => self.verify::<C>(name, config).await,
-            Err(error) => Err(self.explained(error, name)),
+            Err(error) => Err(self.explained::<C>(error, name)),
         }
     }
 
@@ -179,7 +180,7 @@ impl DatabaseClient {
     }
 
     /// Says what is missing in words that someone at a portal or a command line can act on.
-    fn explained(&self, error: Error, name: &str) -> Error {
+    fn explained<C: Container>(&self, error: Error, name: &str) -> Error {
         let (database, action) = (self.name(), Action(&error));
         match error.kind() {
             ErrorKind::NotFound => {
@@ -189,10 +190,9 @@ impl DatabaseClient {
                 error.with_context(&cure)
             }
             ErrorKind::Forbidden => {
+                let right = missing_right(error.status(), &C::definition());
                 let cure = format!(
-                    "this identity may not {action} (container `{name}` of database `{database}`); data-plane roles cannot \
-                     create anything: create it with the portal, ARM or the command line and bootstrap with `VerifyOnly`, or with \
-                     `Skip` where metadata may not be read either"
+                    "this identity may not {action} (container `{name}` of database `{database}`): {right}"
                 );
                 error.with_context(&cure)
             }
@@ -204,6 +204,24 @@ impl DatabaseClient {
             }
             _ => error,
         }
+    }
+}
+
+/// What an administrator has to do. Sub-statuses of roles: protocol.md 1.2.
+fn missing_right(status: Option<Status>, definition: &ContainerDefinition) -> String {
+    match status {
+        Some(Status::NOT_FOR_DATA_ROLES) => format!(
+            "no data-plane role allows that, so an administrator has to create both with the portal, ARM or the command \
+             line: partition key {}, default time to live {}, and the model's indexing policy; what exists is then found",
+            definition.partition_key.paths.join(", "),
+            definition.default_ttl.map_or("off".to_owned(), |ttl| ttl.to_string()),
+        ),
+        Some(Status::NO_ROLE_FOR_METADATA) => "an administrator has to assign it a data-plane role, such as `Cosmos DB \
+             Built-in Data Contributor`; where metadata must not be read, bootstrap with `Skip`"
+            .to_owned(),
+        _ => "create it with another identity, or grant the right; bootstrap with `VerifyOnly` to create nothing, with \
+              `Skip` where metadata may not be read either"
+            .to_owned(),
     }
 }
 

@@ -167,19 +167,14 @@ impl Pipeline {
             resource_link: &resource.link,
             date: &date,
         };
-        let authorization = self.parts.credential.authorize(&context).await?;
+        let authorization = self.authorize(call, &context).await?;
         let outgoing = HttpRequest {
             method: call.request.method.clone(),
             url: format!("{}{}", self.parts.endpoint, resource.path),
             headers: self.headers(call, &date, &authorization)?,
             body: call.request.body.clone(),
         };
-        let left = self
-            .parts
-            .retry
-            .deadline
-            .saturating_sub(call.started.elapsed());
-        let limit = self.parts.retry.attempt_timeout.min(left);
+        let limit = self.parts.retry.attempt_timeout.min(self.left(call));
         let sent = Instant::now();
         let answer = match timeout(limit, self.parts.transport.send(outgoing)).await {
             Ok(answer) => answer,
@@ -190,6 +185,37 @@ impl Pipeline {
             }),
         };
         Ok((self.received(call, sent, answer), authorization))
+    }
+
+    /// A credential may have to ask a service of its own, which has no more time than the call.
+    async fn authorize(
+        &self,
+        call: &Call<'_>,
+        context: &SigningContext<'_>,
+    ) -> Result<Authorization> {
+        let left = self.left(call);
+        let failed = match timeout(left, self.parts.credential.authorize(context)).await {
+            Ok(Ok(authorization)) => return Ok(authorization),
+            Ok(Err(error)) => error,
+            Err(_) => Error::new(
+                ErrorKind::Unavailable,
+                format!("no authorization within {} ms", left.as_millis()),
+            ),
+        };
+        // What was sent before may have taken effect.
+        match call.attempts - 1 {
+            0 => Err(failed),
+            attempts => Err(failed.with_call(CallDetails {
+                attempts,
+                ..call.details(None)
+            })),
+        }
+    }
+
+    /// What is left of the time for a call.
+    fn left(&self, call: &Call<'_>) -> Duration {
+        let deadline = self.parts.retry.deadline;
+        deadline.saturating_sub(call.started.elapsed())
     }
 
     fn headers(
@@ -315,7 +341,12 @@ impl Call<'_> {
     }
 
     fn unanswered(&self, error: TransportError) -> Error {
-        Error::new(ErrorKind::Unavailable, error.to_string())
+        let kind = match error.delivery {
+            Delivery::NotSent | Delivery::Unknown => ErrorKind::Unavailable,
+            Delivery::Untrusted => ErrorKind::Untrusted,
+            Delivery::TooLong => ErrorKind::Protocol,
+        };
+        Error::new(kind, error.to_string())
             .with_source(error)
             .with_call(self.details(None))
     }

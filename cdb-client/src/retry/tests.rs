@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Method};
 use tokio::time::Instant;
 
-use crate::credential::MasterKey;
+use crate::credential::{Authorization, Credential, MasterKey, SigningContext};
 use crate::error::{Error, ErrorKind};
 use crate::operation::OperationKind;
 use crate::request::Request;
@@ -23,18 +23,22 @@ const SECONDARY: &str =
     "dsZQi3KtZmCv1ljt3VNWNm7sQUF1y5rJfC6kv5JiwvW0EndXdDku/dkKBp8/ufDToSxLzR4y+O/0H/t4bQtVNw==";
 
 fn pipeline(script: &Script) -> Pipeline {
+    Pipeline::new(parts(script))
+}
+
+fn parts(script: &Script) -> PipelineParts {
     let credential = MasterKey::new(PRIMARY)
         .unwrap()
         .with_secondary(SECONDARY)
         .unwrap();
-    Pipeline::new(PipelineParts {
+    PipelineParts {
         endpoint: "https://account.documents.azure.com".to_owned(),
         user_agent: HeaderValue::from_static("cdb"),
         transport: Arc::new(script.clone()),
         credential: Arc::new(credential),
         retry: RetryConfig::default(),
         jitter: Jitter::constant(1.0),
-    })
+    }
 }
 
 fn read() -> Request {
@@ -242,4 +246,53 @@ async fn attempts_and_charges_add_up_in_errors_and_usage() {
     );
     let used = pipeline.meter.snapshot().of(OperationKind::Create);
     assert_eq!((used.requests, used.failures, used.bytes_sent), (2, 2, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_untrusted_server_is_told_at_once_and_not_asked_again() {
+    let started = Instant::now();
+    for request in [read(), create()] {
+        let (result, script) = play(request, vec![Step::NoAnswer(Delivery::Untrusted)]).await;
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Untrusted);
+        assert!(!error.is_ambiguous() && !error.is_transient(), "{error}");
+        assert_eq!(script.requests().len(), 1);
+    }
+    assert_eq!(started.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_too_long_is_not_asked_for_again_and_leaves_a_write_open() {
+    for (request, ambiguous) in [(read(), false), (create(), true)] {
+        let (result, script) = play(request, vec![Step::NoAnswer(Delivery::TooLong)]).await;
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Protocol);
+        assert_eq!(error.is_ambiguous(), ambiguous);
+        assert_eq!(script.requests().len(), 1);
+    }
+}
+
+#[derive(Debug)]
+struct SilentCredential;
+
+#[async_trait::async_trait]
+impl Credential for SilentCredential {
+    async fn authorize(&self, _: &SigningContext<'_>) -> Result<Authorization, Error> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_credential_that_never_answers_has_no_more_time_than_the_call() {
+    let script = Script::default();
+    let pipeline = Pipeline::new(PipelineParts {
+        credential: Arc::new(SilentCredential),
+        ..parts(&script)
+    });
+    let started = Instant::now();
+    let error = pipeline.send(&read(), None).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.call().is_none(), "nothing was sent");
+    assert_eq!(started.elapsed(), RetryConfig::default().deadline);
+    assert!(script.requests().is_empty());
 }

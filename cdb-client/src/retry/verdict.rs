@@ -62,7 +62,7 @@ impl Outcome {
     pub(crate) fn is_unknown(self) -> bool {
         match self {
             Self::Answered { status, .. } => matches!(status.code, 408 | 500 | 502 | 504),
-            Self::NoAnswer(delivery) => delivery == Delivery::Unknown,
+            Self::NoAnswer(delivery) => matches!(delivery, Delivery::Unknown | Delivery::TooLong),
         }
     }
 }
@@ -79,11 +79,18 @@ impl Outcome {
 /// | other 410 (moving, splitting, stale name) | again | |
 /// | 429, 449, 503 (not carried out) | again, 429 after the time asked for | |
 /// | no connection | again | |
+/// | certificate not trusted | refuse | |
 /// | 408, 500, 502, 504, no answer | again | refuse, unresolved |
+/// | answer too long | refuse | refuse, unresolved |
 /// | everything else | refuse | |
 ///
 /// Source: protocol.md 9.1 (azure_data_cosmos_driver `cosmos_status.rs`, `retry_evaluation.rs`).
 pub(crate) fn verdict(repeat: Repeat, tries: Tries, outcome: Outcome) -> Verdict {
+    match outcome {
+        Outcome::NoAnswer(Delivery::Untrusted) => return Verdict::Refuse,
+        Outcome::NoAnswer(Delivery::TooLong) => return Verdict::RefuseUnresolved,
+        _ => {}
+    }
     if outcome.is_unknown() {
         return match repeat {
             Repeat::Always => Verdict::RetryAfter(None),
@@ -196,6 +203,20 @@ mod tests {
         ] {
             check(answered(code, sub), Verdict::Refuse, Verdict::Refuse);
         }
+    }
+
+    #[test]
+    fn what_asking_again_cannot_change_is_final() {
+        let untrusted = Outcome::NoAnswer(Delivery::Untrusted);
+        check(untrusted, Verdict::Refuse, Verdict::Refuse);
+        assert!(!untrusted.is_unknown());
+        let too_long = Outcome::NoAnswer(Delivery::TooLong);
+        check(
+            too_long,
+            Verdict::RefuseUnresolved,
+            Verdict::RefuseUnresolved,
+        );
+        assert!(too_long.is_unknown());
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
 use reqwest::Url;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt as _;
@@ -18,6 +19,9 @@ use crate::transport::{Delivery, HttpRequest, HttpResponse, Transport, Transport
 /// Azure's load balancer cuts idle connections after about four minutes.
 const IDLE_CONNECTION: Duration = Duration::from_secs(120);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest answer that is taken in. The service's limit is 4 MB (concepts-limits, "maximum response size"), which
+/// JSON's escapes can make six times as long.
+const LONGEST_ANSWER: usize = 32 * 1024 * 1024;
 
 /// How the server has to prove who it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,12 +105,42 @@ impl Transport for Network {
         let response = self.client.execute(outgoing).await.map_err(failed)?;
         let status = response.status().as_u16();
         let headers = response.headers().clone();
-        let body = response.bytes().await.map_err(failed)?;
+        let body = body(response, LONGEST_ANSWER).await?;
         Ok(HttpResponse {
             status,
             headers,
             body,
         })
+    }
+}
+
+/// Reads a body of at most `longest` bytes. What the server announces is not believed.
+async fn body(mut response: reqwest::Response, longest: usize) -> Result<Bytes, TransportError> {
+    let too_long = || TransportError {
+        delivery: Delivery::TooLong,
+        message: format!("answer is longer than {longest} bytes; ask for smaller pages"),
+        source: None,
+    };
+    let announced = response.content_length().unwrap_or(0);
+    if usize::try_from(announced).is_ok_and(|length| length > longest) {
+        return Err(too_long());
+    }
+    // Most answers come in one piece, which needs no copy.
+    let first = response.chunk().await.map_err(failed)?.unwrap_or_default();
+    let mut rest = BytesMut::new();
+    while let Some(piece) = response.chunk().await.map_err(failed)? {
+        if rest.is_empty() {
+            rest.extend_from_slice(&first);
+        }
+        rest.extend_from_slice(&piece);
+        if rest.len() > longest {
+            return Err(too_long());
+        }
+    }
+    match rest.is_empty() {
+        true if first.len() > longest => Err(too_long()),
+        true => Ok(first),
+        false => Ok(rest.freeze()),
     }
 }
 
@@ -132,8 +166,23 @@ fn failed(error: reqwest::Error) -> TransportError {
     } else {
         Delivery::Unknown
     };
+    let host = error
+        .url()
+        .and_then(Url::host_str)
+        .unwrap_or_default()
+        .to_owned();
     let error = error.without_url();
     let message = innermost(&error);
+    if delivery == Delivery::NotSent && is_untrusted(&error) {
+        return TransportError {
+            delivery: Delivery::Untrusted,
+            message: format!(
+                "certificate of `{host}` is not trusted ({message}); install the authority that signed it on this system, or, \
+                 for an emulator on this machine, accept invalid certificates on loopback"
+            ),
+            source: Some(Box::new(error)),
+        };
+    }
     TransportError {
         delivery,
         message,
@@ -148,6 +197,28 @@ fn innermost(error: &reqwest::Error) -> String {
         reason = source;
     }
     reason.to_string()
+}
+
+/// Whether the server's certificate was the reason. `source` of an I/O error skips the error that it wraps.
+fn is_untrusted(error: &reqwest::Error) -> bool {
+    let mut reason: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = reason {
+        let wrapped = error
+            .downcast_ref::<std::io::Error>()
+            .and_then(|io| io.get_ref());
+        let tls = match wrapped {
+            Some(wrapped) => wrapped.downcast_ref::<rustls::Error>(),
+            None => error.downcast_ref::<rustls::Error>(),
+        };
+        if let Some(tls) = tls {
+            return matches!(tls, rustls::Error::InvalidCertificate(_));
+        }
+        reason = match wrapped {
+            Some(wrapped) => Some(wrapped),
+            None => error.source(),
+        };
+    }
+    false
 }
 
 #[cfg(test)]
@@ -192,7 +263,7 @@ mod tests {
                 method: http::Method::POST,
                 url,
                 headers: http::HeaderMap::new(),
-                body: bytes::Bytes::from_static(b"{}"),
+                body: Bytes::from_static(b"{}"),
             })
             .await
             .unwrap_err();
@@ -235,7 +306,7 @@ mod tests {
             method: http::Method::GET,
             url,
             headers: http::HeaderMap::new(),
-            body: bytes::Bytes::new(),
+            body: Bytes::new(),
         };
         Network::new(proof).unwrap().send(request).await
     }
@@ -244,12 +315,63 @@ mod tests {
     async fn a_certificate_that_nobody_signed_is_refused_unless_that_was_asked_for() {
         let url = self_signed_server().await;
         let error = get(ServerProof::TrustedCertificate, url).await.unwrap_err();
-        assert_eq!(error.delivery, Delivery::NotSent);
-        assert!(error.to_string().contains("certificate"), "{error}");
+        assert_eq!(error.delivery, Delivery::Untrusted);
+        let text = error.to_string();
+        assert!(
+            text.contains("certificate of `127.0.0.1` is not trusted"),
+            "{text}"
+        );
         let url = self_signed_server().await;
         assert_eq!(
             get(ServerProof::AnyCertificate, url).await.unwrap().status,
             200
         );
+    }
+
+    /// Answers one request with what `answer` says, and closes.
+    async fn server_that_says(answer: Vec<u8>) -> String {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/dbs", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut first_byte = [0];
+            stream.read_exact(&mut first_byte).await.unwrap();
+            // A client that has read enough hangs up before the end.
+            let _cut = stream.write_all(&answer).await;
+        });
+        url
+    }
+
+    async fn body_of(answer: Vec<u8>, longest: usize) -> Result<Bytes, TransportError> {
+        let url = server_that_says(answer).await;
+        let network = Network::new(ServerProof::None).unwrap();
+        let response = network.client.get(url).send().await.unwrap();
+        body(response, longest).await
+    }
+
+    fn chunked(pieces: usize, size: usize) -> Vec<u8> {
+        let mut answer = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
+        for _ in 0..pieces {
+            answer.extend_from_slice(format!("{size:x}\r\n{}\r\n", "x".repeat(size)).as_bytes());
+        }
+        answer.extend_from_slice(b"0\r\n\r\n");
+        answer
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_taken_in_up_to_its_limit_and_no_further() {
+        assert_eq!(body_of(chunked(4, 1000), 4000).await.unwrap().len(), 4000);
+        assert_eq!(body_of(chunked(0, 0), 4000).await.unwrap().len(), 0);
+        for too_long in [
+            chunked(5, 1000),
+            chunked(1, 4001),
+            // Refused by its announcement, before any of it is read.
+            b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n".to_vec(),
+        ] {
+            let error = body_of(too_long, 4000).await.unwrap_err();
+            assert_eq!(error.delivery, Delivery::TooLong);
+            assert!(error.to_string().contains("smaller pages"), "{error}");
+        }
     }
 }

@@ -48,8 +48,12 @@ pub struct HttpResponse {
 pub enum Delivery {
     /// It certainly has not: name resolution, connection or TLS failed.
     NotSent,
+    /// It certainly has not, and sending again changes nothing: the server's certificate is not trusted.
+    Untrusted,
     /// It may have, and may have acted on it.
     Unknown,
+    /// It has answered, with more than a client takes in. Asking again would bring the same.
+    TooLong,
 }
 
 /// No whole answer.

@@ -144,7 +144,23 @@ async fn a_missing_right_is_named_with_the_cure() {
         text.contains("may not create container (container `c` of database `db`)"),
         "{text}"
     );
-    assert!(text.contains("`VerifyOnly`"), "{text}");
+    assert!(
+        text.contains("an administrator has to create both")
+            && text.contains("partition key /pk, default time to live -1"),
+        "{text}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_identity_without_a_role_is_told_which_one_to_get() {
+    let steps = vec![Step::refusal(403, 5301)];
+    let error = bootstrap(Bootstrap::VerifyOnly, steps).await.0.unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("may not read container"), "{text}");
+    assert!(
+        text.contains("`Cosmos DB Built-in Data Contributor`"),
+        "{text}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,371 @@
+//! Microsoft Entra ID: the token of an identity instead of a key of the account (feature `entra`).
+//!
+//! How an identity proves itself (managed identity, workload identity, a developer's command line) is left to the
+//! Azure SDK: any `TokenCredential` will do. One token serves all requests until shortly before its end; then one caller
+//! fetches the next while the others go on with the old one. Header form: protocol.md 1.2.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use azure_core::credentials::{AccessToken, TokenCredential};
+use azure_core::error::ErrorKind as AzureErrorKind;
+use azure_core::time::OffsetDateTime;
+use tokio::time::{Instant, timeout};
+
+use crate::credential::{Authorization, Credential, SigningContext};
+use crate::error::{Error, ErrorKind, Result};
+use crate::sign;
+
+/// What every account of Azure's public cloud answers to.
+const SCOPE: &str = "https://cosmos.azure.com/.default";
+/// How long before its end a token is replaced. Less than the five minutes of `azure_identity`'s own cache, which would
+/// otherwise hand out the old one again.
+const RENEW_BEFORE: Duration = Duration::from_secs(240);
+/// How long after a renewal that brought nothing better the next one is tried.
+const RENEW_PAUSE: Duration = Duration::from_secs(30);
+/// How long one request waits for a renewal while the old token is still good.
+const RENEWAL: Duration = Duration::from_secs(5);
+
+/// Authorizes with tokens of Microsoft Entra ID. Clones share the token.
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use azure_core::credentials::TokenCredential;
+/// use cdb_client::{CosmosClient, EntraId};
+///
+/// # fn example(identity: Arc<dyn TokenCredential>) -> Result<(), cdb_client::Error> {
+/// // `identity` comes from the crate azure_identity, such as `ManagedIdentityCredential::new(None)?`.
+/// let client = CosmosClient::builder("https://account.documents.azure.com")
+///     .credential(EntraId::new(identity))
+///     .build()?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct EntraId {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    source: Arc<dyn TokenCredential>,
+    scope: String,
+    held: Mutex<Held>,
+    /// Whoever holds it fetches.
+    fetching: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct Held {
+    token: Option<Token>,
+    /// Counts the tokens, so that a late refusal of an old one is not taken for one of the new.
+    fetched: u64,
+    failure: Option<Failure>,
+}
+
+struct Token {
+    authorization: Authorization,
+    renew_at: Instant,
+    expires_at: Instant,
+}
+
+/// Why there was no token, for everybody who waited for it.
+struct Failure {
+    at: Instant,
+    kind: ErrorKind,
+    message: String,
+}
+
+enum Look {
+    Good(Authorization),
+    /// Good, but not for long.
+    Ageing(Authorization),
+    Nothing,
+}
+
+impl EntraId {
+    /// Tokens from `source`, for accounts of Azure's public cloud.
+    pub fn new(source: Arc<dyn TokenCredential>) -> Self {
+        Self::of(source, SCOPE.to_owned())
+    }
+
+    /// Asks for tokens of this scope instead of `https://cosmos.azure.com/.default`: that of an account
+    /// (`https://<account>.documents.azure.com/.default`), or of another cloud.
+    pub fn with_scope(self, scope: impl Into<String>) -> Self {
+        Self::of(self.inner.source.clone(), scope.into())
+    }
+
+    fn of(source: Arc<dyn TokenCredential>, scope: String) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                source,
+                scope,
+                held: Mutex::default(),
+                fetching: tokio::sync::Mutex::default(),
+            }),
+        }
+    }
+}
+
+impl Inner {
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn look(&self) -> Look {
+        let now = Instant::now();
+        match &self.held().token {
+            Some(token) if now < token.renew_at => Look::Good(token.authorization.clone()),
+            Some(token) if now < token.expires_at => Look::Ageing(token.authorization.clone()),
+            _ => Look::Nothing,
+        }
+    }
+
+    /// A new token. The caller holds `fetching`.
+    async fn fetch(&self) -> Result<Authorization> {
+        let answer = self.source.get_token(&[&self.scope], None).await;
+        let mut held = self.held();
+        let kept = answer
+            .map_err(|error| no_token(&error))
+            .and_then(|token| held.keep(&token));
+        if let Err(error) = &kept {
+            held.failure = Some(Failure {
+                at: Instant::now(),
+                kind: error.kind(),
+                message: error.to_string(),
+            });
+        }
+        kept
+    }
+
+    /// Replaces a token that is still good. Whatever goes wrong, the old one serves meanwhile.
+    async fn renew(&self, old: Authorization) -> Authorization {
+        let why = match timeout(RENEWAL, self.fetch()).await {
+            Ok(Ok(new)) => return new,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer within {} s", RENEWAL.as_secs()),
+        };
+        tracing::warn!(why, "token is not renewed yet; the old one is used");
+        if let Some(token) = &mut self.held().token {
+            token.renew_at = Instant::now() + RENEW_PAUSE;
+        }
+        old
+    }
+}
+
+impl Held {
+    /// The machine's clock may be wrong, but it is the same one that made `expires_on` out of "expires in".
+    fn keep(&mut self, token: &AccessToken) -> Result<Authorization> {
+        let value = sign::authorization("aad", "1.0", token.token.secret());
+        let authorization = Authorization::new(&value, self.fetched + 1)?;
+        let left = token.expires_on - OffsetDateTime::now_utc();
+        let left = Duration::try_from(left).unwrap_or_default();
+        let now = Instant::now();
+        let renew_at = now + left.saturating_sub(RENEW_BEFORE);
+        self.fetched += 1;
+        self.failure = None;
+        self.token = Some(Token {
+            authorization: authorization.clone(),
+            renew_at: if left > RENEW_BEFORE {
+                renew_at
+            } else {
+                now + RENEW_PAUSE
+            },
+            expires_at: now + left,
+        });
+        Ok(authorization)
+    }
+}
+
+/// Only the text: an error of the SDK carries the identity provider's whole answer.
+fn no_token(error: &azure_core::Error) -> Error {
+    let kind = match error.kind() {
+        AzureErrorKind::Io | AzureErrorKind::Connection => ErrorKind::Unavailable,
+        AzureErrorKind::HttpResponse { status, .. }
+            if status.is_server_error() || matches!(u16::from(*status), 408 | 429) =>
+        {
+            ErrorKind::Unavailable
+        }
+        _ => ErrorKind::Unauthorized,
+    };
+    Error::new(kind, format!("no token from Entra ID: {error}"))
+}
+
+#[async_trait]
+impl Credential for EntraId {
+    async fn authorize(&self, _context: &SigningContext<'_>) -> Result<Authorization> {
+        let asked = Instant::now();
+        match self.inner.look() {
+            Look::Good(token) => return Ok(token),
+            Look::Ageing(old) => {
+                let Ok(_only) = self.inner.fetching.try_lock() else {
+                    return Ok(old);
+                };
+                return Ok(self.inner.renew(old).await);
+            }
+            Look::Nothing => {}
+        }
+        let _only = self.inner.fetching.lock().await;
+        // Whoever had to wait takes what came meanwhile, a token or the reason why there is none.
+        if let Look::Good(token) | Look::Ageing(token) = self.inner.look() {
+            return Ok(token);
+        }
+        if let Some(failure) = &self.inner.held().failure
+            && failure.at > asked
+        {
+            return Err(Error::new(failure.kind, failure.message.clone()));
+        }
+        self.inner.fetch().await
+    }
+
+    fn refused(&self, authorization: &Authorization) {
+        let mut held = self.inner.held();
+        if held.fetched == authorization.secret() {
+            held.token = None;
+        }
+    }
+}
+
+impl fmt::Debug for EntraId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EntraId")
+            .field("scope", &self.inner.scope)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use azure_core::credentials::TokenRequestOptions;
+    use http::Method;
+    use tokio::time::{advance, sleep};
+
+    use super::*;
+
+    /// Hands out tokens that name their number, slowly, or refuses.
+    #[derive(Debug, Default)]
+    struct Identity {
+        fetches: AtomicU32,
+        refuses: std::sync::atomic::AtomicBool,
+    }
+
+    #[async_trait]
+    impl TokenCredential for Identity {
+        async fn get_token(
+            &self,
+            scopes: &[&str],
+            _: Option<TokenRequestOptions<'_>>,
+        ) -> azure_core::Result<AccessToken> {
+            assert_eq!(scopes, [SCOPE]);
+            let number = self.fetches.fetch_add(1, Ordering::SeqCst) + 1;
+            sleep(Duration::from_millis(100)).await;
+            if self.refuses.load(Ordering::SeqCst) {
+                let error = azure_core::Error::with_message(AzureErrorKind::Credential, "not you");
+                return Err(error);
+            }
+            let expires = OffsetDateTime::now_utc() + Duration::from_secs(3600);
+            Ok(AccessToken::new(format!("token{number}"), expires))
+        }
+    }
+
+    impl Identity {
+        fn fetches(&self) -> u32 {
+            self.fetches.load(Ordering::SeqCst)
+        }
+    }
+
+    fn entra() -> (Arc<Identity>, EntraId) {
+        let identity = Arc::new(Identity::default());
+        (identity.clone(), EntraId::new(identity))
+    }
+
+    async fn authorize(entra: &EntraId) -> Result<Authorization> {
+        let context = SigningContext {
+            verb: &Method::GET,
+            resource_type: "dbs",
+            resource_link: "dbs/a",
+            date: "Wed, 21 Oct 2015 07:28:00 GMT",
+        };
+        entra.authorize(&context).await
+    }
+
+    async fn header(entra: &EntraId) -> String {
+        let authorization = authorize(entra).await.unwrap();
+        authorization.header().to_str().unwrap().to_owned()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_crowd_shares_one_token_in_the_form_of_the_protocol() {
+        let (identity, entra) = entra();
+        let crowd = (0..50).map(|_| header(&entra));
+        for header in futures::future::join_all(crowd).await {
+            assert_eq!(header, "type%3Daad%26ver%3D1%2E0%26sig%3Dtoken1");
+        }
+        assert_eq!(identity.fetches(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn before_a_token_ends_one_caller_renews_it_and_nobody_waits_for_them() {
+        let (identity, entra) = entra();
+        header(&entra).await;
+        advance(Duration::from_secs(3600 - 239)).await;
+        let started = Instant::now();
+        let renewing = tokio::spawn({
+            let entra = entra.clone();
+            async move { header(&entra).await }
+        });
+        tokio::task::yield_now().await;
+        assert!(header(&entra).await.ends_with("token1"));
+        assert_eq!(started.elapsed(), Duration::ZERO);
+        assert!(renewing.await.unwrap().ends_with("token2"));
+        assert!(header(&entra).await.ends_with("token2"));
+        assert_eq!(identity.fetches(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_renewal_that_fails_leaves_the_old_token_in_use_until_it_ends() {
+        let (identity, entra) = entra();
+        header(&entra).await;
+        identity.refuses.store(true, Ordering::SeqCst);
+        advance(Duration::from_secs(3600 - 200)).await;
+        assert!(header(&entra).await.ends_with("token1"));
+        assert!(header(&entra).await.ends_with("token1"));
+        assert_eq!(identity.fetches(), 2, "the next renewal has time");
+        advance(Duration::from_secs(200)).await;
+        let error = authorize(&entra).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unauthorized);
+        assert!(error.to_string().contains("not you"), "{error}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_who_waited_for_a_refused_fetch_do_not_each_ask_again() {
+        let (identity, entra) = entra();
+        identity.refuses.store(true, Ordering::SeqCst);
+        let crowd = (0..10).map(|_| authorize(&entra));
+        let refused = futures::future::join_all(crowd).await;
+        assert!(refused.iter().all(Result::is_err));
+        assert_eq!(identity.fetches(), 1);
+        identity.refuses.store(false, Ordering::SeqCst);
+        assert!(authorize(&entra).await.is_ok(), "later callers ask anew");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_token_is_fetched_anew_once() {
+        let (identity, entra) = entra();
+        let old = authorize(&entra).await.unwrap();
+        entra.refused(&old);
+        assert!(header(&entra).await.ends_with("token2"));
+        entra.refused(&old);
+        assert!(header(&entra).await.ends_with("token2"));
+        assert_eq!(identity.fetches(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn debug_shows_no_token() {
+        let (_, entra) = entra();
+        header(&entra).await;
+        assert!(!format!("{entra:?}").contains("token1"));
+    }
+}

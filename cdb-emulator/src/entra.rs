@@ -1,0 +1,378 @@
+//! Tokens of Microsoft Entra ID, as far as an emulator can judge them, and what their owners may do.
+//!
+//! Form, time and audience of a token are checked; its signature is not, since only Entra's keys could tell. Who
+//! may do what follows the data-plane roles: none of them may create, change or delete a database or container.
+//! Sub-statuses: protocol.md 1.2 (azure_data_cosmos_driver `cosmos_status.rs`); actions: learn.microsoft.com,
+//! "Data plane role-based access control".
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::Method;
+use serde::{Deserialize, Serialize};
+
+use crate::error::ServiceError;
+use crate::observe::OperationKind;
+use crate::route::Resource;
+
+/// How far a token's times may lie from the server's clock.
+const SKEW: Duration = Duration::from_secs(5 * 60);
+/// The audience of Azure's public cloud; that of an account is its endpoint.
+const AUDIENCE: &str = "https://cosmos.azure.com";
+/// Who issues tokens, in their two versions.
+const ISSUERS: [&str; 2] = [
+    "https://sts.windows.net/",
+    "https://login.microsoftonline.com/",
+];
+
+/// A built-in data-plane role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataRole {
+    /// Reads items and metadata, runs queries, follows change feeds.
+    DataReader,
+    /// Writes items too. May create, change and delete neither databases nor containers.
+    DataContributor,
+}
+
+/// Which identities the account knows: role by object id.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Identities(BTreeMap<String, DataRole>);
+
+/// What a token says, of what is looked at.
+#[derive(Debug, Deserialize, Serialize)]
+struct Claims {
+    aud: Audience,
+    iss: String,
+    oid: String,
+    nbf: u64,
+    exp: u64,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(untagged)]
+enum Audience {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Identities {
+    pub(crate) fn add(&mut self, object_id: String, role: DataRole) {
+        self.0.insert(object_id, role);
+    }
+
+    /// Whether tokens are accepted at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Checks a token, and whether its owner may do what is asked.
+    pub(crate) fn verify(
+        &self,
+        token: &str,
+        request: (&Method, &Resource, OperationKind),
+        (endpoint, now): (&str, SystemTime),
+    ) -> Result<(), ServiceError> {
+        let claims = claims(token)?;
+        claims.check(endpoint, now)?;
+        let action = Action::of(request);
+        let allowed = self
+            .0
+            .get(&claims.oid)
+            .is_some_and(|role| action.is_allowed(*role));
+        if allowed {
+            return Ok(());
+        }
+        Err(action.refuse(&claims.oid, request))
+    }
+}
+
+/// A token for `object_id` in the form that [`Identities::verify`] takes.
+pub(crate) fn issue(object_id: &str, lifetime: Duration, now: SystemTime) -> String {
+    let now = seconds(now);
+    let claims = Claims {
+        aud: Audience::One(AUDIENCE.to_owned()),
+        iss: "https://sts.windows.net/cdb-emulator/".to_owned(),
+        oid: object_id.to_owned(),
+        nbf: now,
+        exp: now + lifetime.as_secs(),
+    };
+    let part = |json: String| URL_SAFE_NO_PAD.encode(json);
+    // A struct of texts and numbers is always JSON.
+    let claims = serde_json::to_string(&claims).unwrap_or_default();
+    let header = r#"{"alg":"none","typ":"JWT"}"#.to_owned();
+    format!(
+        "{}.{}.{}",
+        part(header),
+        part(claims),
+        part("unsigned".to_owned())
+    )
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs()
+}
+
+fn claims(token: &str) -> Result<Claims, ServiceError> {
+    let parts: Vec<&str> = token.split('.').collect();
+    let claims = match *parts.as_slice() {
+        [_, claims, _] => URL_SAFE_NO_PAD.decode(claims).ok(),
+        _ => None,
+    };
+    claims
+        .and_then(|claims| serde_json::from_slice(&claims).ok())
+        .ok_or_else(|| {
+            refuse(5003, "The AAD token is malformed: expected three parts in base64url whose second names aud, iss, oid, nbf and exp.")
+        })
+}
+
+impl Claims {
+    fn check(&self, endpoint: &str, now: SystemTime) -> Result<(), ServiceError> {
+        let (now, skew) = (seconds(now), SKEW.as_secs());
+        if self.nbf > now + skew {
+            return Err(refuse(5005, "The AAD token is not valid yet."));
+        }
+        if self.exp + skew < now {
+            return Err(refuse(5006, "The AAD token has expired."));
+        }
+        if !ISSUERS.iter().any(|issuer| self.iss.starts_with(issuer)) {
+            return Err(refuse(5007, "The AAD token's issuer is not accepted."));
+        }
+        let bare = |text: &str| text.trim_end_matches('/').to_owned();
+        let meant = |audience: &str| [bare(AUDIENCE), bare(endpoint)].contains(&bare(audience));
+        let for_us = match &self.aud {
+            Audience::One(audience) => meant(audience),
+            Audience::Several(audiences) => audiences.iter().any(|audience| meant(audience)),
+        };
+        if for_us {
+            Ok(())
+        } else {
+            Err(refuse(
+                5008,
+                "The AAD token's audience is another resource.",
+            ))
+        }
+    }
+}
+
+fn refuse(substatus: u32, message: &str) -> ServiceError {
+    ServiceError::new(401, substatus, "Unauthorized", message)
+}
+
+/// What a request needs the right to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    /// Nothing that a data-plane role could allow.
+    Administer,
+    ReadMetadata,
+    Read(&'static str),
+    Write(&'static str),
+}
+
+impl Action {
+    fn of((method, resource, kind): (&Method, &Resource, OperationKind)) -> Self {
+        match (resource, kind) {
+            (Resource::Item(..) | Resource::Items(..), kind) => match kind {
+                OperationKind::Read => Self::Read("items/read"),
+                // A query's plan is asked for as metadata.
+                OperationKind::Query | OperationKind::Metadata => Self::Read("executeQuery"),
+                OperationKind::Feed => Self::Read("readChangeFeed"),
+                OperationKind::Create => Self::Write("items/create"),
+                OperationKind::Upsert => Self::Write("items/upsert"),
+                OperationKind::Delete => Self::Write("items/delete"),
+                OperationKind::Replace | OperationKind::Patch => Self::Write("items/replace"),
+                OperationKind::Batch | OperationKind::Bulk => Self::Write("items/*"),
+            },
+            (Resource::Offers | Resource::Offer(_), _) => Self::Administer,
+            _ if method == Method::GET => Self::ReadMetadata,
+            _ => Self::Administer,
+        }
+    }
+
+    fn is_allowed(self, role: DataRole) -> bool {
+        match self {
+            Self::Administer => false,
+            Self::ReadMetadata | Self::Read(_) => true,
+            Self::Write(_) => role == DataRole::DataContributor,
+        }
+    }
+
+    fn refuse(
+        self,
+        principal: &str,
+        (method, resource, _): (&Method, &Resource, OperationKind),
+    ) -> ServiceError {
+        let (_, link) = resource.signed();
+        let lacks = |action: &str| {
+            format!(
+                "Request blocked by Auth : Request is blocked because principal [{principal}] does not have required \
+                 RBAC permissions to perform action [Microsoft.DocumentDB/databaseAccounts/{action}] on resource \
+                 [{link}]. Learn more: https://aka.ms/cosmos-native-rbac."
+            )
+        };
+        let (substatus, message) = match self {
+            Self::Administer => (
+                5300,
+                format!(
+                    "Request blocked by Auth : The given request [{method} /{link}] cannot be authorized by AAD token \
+                     in data plane. Learn more: https://aka.ms/cosmos-native-rbac."
+                ),
+            ),
+            Self::ReadMetadata => (5301, lacks("readMetadata")),
+            Self::Read(action) | Self::Write(action) => {
+                (5302, lacks(&format!("sqlDatabases/containers/{action}")))
+            }
+        };
+        ServiceError::new(403, substatus, "Forbidden", message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENDPOINT: &str = "http://127.0.0.1:8081/";
+
+    fn identities() -> Identities {
+        let mut identities = Identities::default();
+        identities.add("writer".to_owned(), DataRole::DataContributor);
+        identities.add("reader".to_owned(), DataRole::DataReader);
+        identities
+    }
+
+    fn noon() -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(1_000_000_000)
+    }
+
+    fn check(token: &str, now: SystemTime) -> Result<(), (u16, u32)> {
+        let item = Resource::Item("d".to_owned(), "c".to_owned(), "i".to_owned());
+        let request = (&Method::GET, &item, OperationKind::Read);
+        identities()
+            .verify(token, request, (ENDPOINT, now))
+            .map_err(|error| (error.status, error.substatus))
+    }
+
+    fn token(change: impl FnOnce(&mut serde_json::Value)) -> String {
+        let mut claims = serde_json::json!({
+            "aud": AUDIENCE, "iss": "https://sts.windows.net/t/", "oid": "reader",
+            "nbf": 1_000_000_000, "exp": 1_000_003_600,
+        });
+        change(&mut claims);
+        format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims.to_string()))
+    }
+
+    #[test]
+    fn a_token_is_good_for_its_time_and_its_audience() {
+        let hour = Duration::from_secs(3600);
+        assert_eq!(check(&issue("reader", hour, noon()), noon()), Ok(()));
+        assert_eq!(check(&token(|_| {}), noon()), Ok(()));
+        assert_eq!(check(&token(|_| {}), noon() - SKEW), Ok(()));
+        assert_eq!(
+            check(&token(|_| {}), noon() - SKEW - hour),
+            Err((401, 5005))
+        );
+        assert_eq!(check(&token(|_| {}), noon() + SKEW + hour), Ok(()));
+        assert_eq!(
+            check(&token(|_| {}), noon() + SKEW + 2 * hour),
+            Err((401, 5006))
+        );
+        for (aud, expected) in [
+            (serde_json::json!("http://127.0.0.1:8081"), Ok(())),
+            (
+                serde_json::json!(["https://vault.azure.net", AUDIENCE]),
+                Ok(()),
+            ),
+            (
+                serde_json::json!("https://vault.azure.net"),
+                Err((401, 5008)),
+            ),
+        ] {
+            assert_eq!(
+                check(&token(|claims| claims["aud"] = aud), noon()),
+                expected
+            );
+        }
+        let elsewhere = token(|claims| claims["iss"] = "https://example.com/".into());
+        assert_eq!(check(&elsewhere, noon()), Err((401, 5007)));
+    }
+
+    #[test]
+    fn what_is_no_token_is_refused_as_malformed() {
+        let without_end = token(|claims| claims["exp"] = serde_json::Value::Null);
+        for malformed in ["", "a.b", "a.b.c", "a.e30.c", &without_end] {
+            assert_eq!(check(malformed, noon()), Err((401, 5003)), "{malformed}");
+        }
+    }
+
+    #[test]
+    fn a_role_allows_what_it_names() {
+        let names = || ("d".to_owned(), "c".to_owned());
+        let ((db, coll), (d2, c2)) = (names(), names());
+        let (items, container) = (Resource::Items(db, coll), Resource::Container(d2, c2));
+        let databases = Resource::Databases;
+        let cases = [
+            (&Method::POST, &items, OperationKind::Query, Ok(()), Ok(())),
+            (
+                &Method::POST,
+                &items,
+                OperationKind::Create,
+                Err(5302),
+                Ok(()),
+            ),
+            (
+                &Method::POST,
+                &items,
+                OperationKind::Batch,
+                Err(5302),
+                Ok(()),
+            ),
+            (
+                &Method::GET,
+                &container,
+                OperationKind::Metadata,
+                Ok(()),
+                Ok(()),
+            ),
+            (
+                &Method::DELETE,
+                &container,
+                OperationKind::Metadata,
+                Err(5300),
+                Err(5300),
+            ),
+            (
+                &Method::POST,
+                &databases,
+                OperationKind::Metadata,
+                Err(5300),
+                Err(5300),
+            ),
+        ];
+        for (method, resource, kind, reader, writer) in cases {
+            for (who, expected) in [("reader", reader), ("writer", writer)] {
+                let token = issue(who, Duration::from_secs(60), noon());
+                let verified =
+                    identities().verify(&token, (method, resource, kind), (ENDPOINT, noon()));
+                let found = verified.map_err(|error| error.substatus);
+                assert_eq!(found, expected, "{who} {method} {resource:?} {kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_identity_without_a_role_may_do_nothing() {
+        let token = issue("stranger", Duration::from_secs(60), noon());
+        assert_eq!(check(&token, noon()), Err((403, 5302)));
+        let account = (&Method::GET, &Resource::Account, OperationKind::Metadata);
+        let refused = identities().verify(&token, account, (ENDPOINT, noon()));
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.substatus, 5301);
+        assert!(
+            refused.message.contains("principal [stranger]"),
+            "{refused}"
+        );
+    }
+}

@@ -1,0 +1,61 @@
+//! HTTPS from the provider to a server that made its own certificate.
+
+use std::time::{Duration, Instant};
+
+use cdb_emulator::Emulator;
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
+
+use super::{without_key, work_gets_done};
+
+async fn open(emulator: &Emulator, on_trust: bool) -> Result<CosmosDBProvider, String> {
+    let config = CosmosDBProviderConfig {
+        key: emulator.key().to_owned(),
+        accept_invalid_certificates_on_loopback: on_trust,
+        ..without_key(emulator.endpoint())
+    };
+    let opened = CosmosDBProvider::new_with_config(config).await;
+    opened.map_err(|error| {
+        assert!(!error.is_retryable(), "{error}");
+        error.to_string()
+    })
+}
+
+#[tokio::test]
+async fn a_provider_works_over_https_with_a_certificate_on_loopback_taken_on_trust() {
+    let emulator = Emulator::builder().tls().start().await;
+    let emulator = emulator.expect("the emulator starts");
+    let provider = open(&emulator, true)
+        .await
+        .expect("any certificate will do");
+    work_gets_done(&provider, "tls").await;
+}
+
+#[tokio::test]
+async fn a_certificate_that_nobody_trusts_is_refused_at_once_and_in_clear_words() {
+    let emulator = Emulator::builder().tls().start().await;
+    let emulator = emulator.expect("the emulator starts");
+    let started = Instant::now();
+    let text = open(&emulator, false).await.expect_err("nobody trusts it");
+    assert!(
+        started.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        started.elapsed()
+    );
+    assert!(
+        text.contains("certificate of `127.0.0.1` is not trusted"),
+        "{text}"
+    );
+    assert!(text.contains("after 1 attempt "), "{text}");
+}
+
+#[tokio::test]
+async fn elsewhere_than_on_this_machine_no_certificate_is_taken_on_trust() {
+    let config = CosmosDBProviderConfig {
+        key: cdb_emulator::WELL_KNOWN_KEY.to_owned(),
+        accept_invalid_certificates_on_loopback: true,
+        ..without_key("https://account.documents.azure.com".to_owned())
+    };
+    let error = CosmosDBProvider::new_with_config(config).await;
+    let error = error.expect_err("this is not this machine");
+    assert!(error.to_string().contains("loopback hosts only"), "{error}");
+}

@@ -1,0 +1,54 @@
+//! Who may come in, how they prove it, and what never gets out.
+
+mod certificates;
+mod entra;
+mod key_rotation;
+mod secrets;
+
+use std::sync::Arc;
+
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
+use duroxide::providers::Provider;
+use duroxide::runtime::Runtime;
+use duroxide::{Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
+
+use crate::harness::{PATIENCE, no_activities};
+
+/// Settings of a provider that has this endpoint and no key.
+fn without_key(endpoint: String) -> CosmosDBProviderConfig {
+    CosmosDBProviderConfig {
+        endpoint,
+        ..CosmosDBProviderConfig::default()
+    }
+}
+
+/// Runs one orchestration from its start to its end, with a sub-orchestration and a timer in it.
+async fn work_gets_done(provider: &CosmosDBProvider, instance: &str) {
+    let orchestrations = OrchestrationRegistry::builder()
+        .register(
+            "Parent",
+            |ctx: OrchestrationContext, input: String| async move {
+                ctx.schedule_timer(std::time::Duration::from_millis(20))
+                    .await;
+                ctx.schedule_sub_orchestration("Child", input).await
+            },
+        )
+        .register(
+            "Child",
+            |_: OrchestrationContext, input: String| async move { Ok(format!("{input} and done")) },
+        )
+        .build();
+    let store: Arc<dyn Provider> = Arc::new(provider.clone());
+    let runtime = Runtime::start_with_store(store.clone(), no_activities(), orchestrations).await;
+    let client = Client::new(store);
+    client
+        .start_orchestration(instance, "Parent", "begun")
+        .await
+        .expect("it starts");
+    let status = client.wait_for_orchestration(instance, PATIENCE).await;
+    match status.expect("it ends in time") {
+        OrchestrationStatus::Completed { output, .. } => assert_eq!(output, "begun and done"),
+        other => panic!("{other:?}"),
+    }
+    runtime.shutdown(None).await;
+}
