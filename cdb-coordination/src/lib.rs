@@ -3,10 +3,12 @@
 //! Every part rests on conditional writes alone: whoever reads decides nothing, whoever writes under an ETag or a condition
 //! decides. The parts below spread load and keep order; correctness never depends on a clock or on who believes to be alive.
 
+mod lease;
 mod membership;
 mod rendezvous;
 mod slots;
 
+pub use lease::{LeaseError, LeaseGuard, LeasedBatch, Leases, Lockable, fresh_mark, lock, settle};
 pub use membership::{
     MemberDocument, MemberRecord, Membership, MembershipConfig, MembershipView, Standing,
 };

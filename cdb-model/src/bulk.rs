@@ -101,6 +101,23 @@ impl<C: Container> BulkBatch<C> {
         Ok(self.push(key.partition_key(), operation))
     }
 
+    /// Changes a document under the id and version that it was read with, whichever program chose the id.
+    ///
+    /// # Errors
+    /// When the patch cannot be sent.
+    pub fn patch_stored<D: MemberOf<C>>(
+        &mut self,
+        stored: &Stored<D>,
+        patch: &Patch<D>,
+    ) -> Result<OperationIndex, BatchError> {
+        let operation = BatchOperation::Patch {
+            id: stored.id.clone(),
+            resource_body: patch.body()?,
+            if_match: Some(stored.etag.clone()),
+        };
+        Ok(self.push(stored.document.partition_key(), operation))
+    }
+
     /// Deletes a document.
     ///
     /// # Errors

@@ -17,6 +17,7 @@ pub use crate::conflict::{
 pub use crate::container::{Container, DefaultTtl, Extends, MemberOf};
 pub use crate::document::{Document, DocumentKey, LocatedKey, Stored};
 pub use crate::id::{IdError, IdReader, IdWriter, ItemId};
+pub use crate::lease::{Leasable, Lease, LeasePaths};
 pub use crate::partition_key::{PartitionKey, PartitionKeyPart};
 pub use crate::path::{Fixed, Indexed, Patchable, Path, Unindexed};
 pub use crate::query::{Composite, QueriedIn, Queryable, read_any, read_document};
@@ -24,6 +25,7 @@ pub use crate::shape::{
     CompositePath, CompositeShape, CompositeTarget, Direction, DocumentShape, FieldIndexing,
     FieldShape, IdSegment,
 };
+pub use crate::timestamp::Timestamp;
 
 /// What the service takes as a document's time to live: seconds from 1, or -1 for never.
 #[diagnostic::on_unimplemented(
@@ -40,6 +42,29 @@ impl<T: TimeToLive> TimeToLive for Option<T> {}
 
 /// Compiles when `T` can be a time to live.
 pub const fn is_time_to_live<T: TimeToLive>() {}
+
+/// What can be a document's lease.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a lease",
+    label = "this field is marked `#[document(lease)]`",
+    note = "use `cdb_model::Lease`"
+)]
+pub trait LeaseField {
+    /// The lease.
+    fn as_lease(&self) -> &Lease;
+    /// Another lease in its place.
+    fn put_lease(&mut self, lease: Lease);
+}
+
+impl LeaseField for Lease {
+    fn as_lease(&self) -> &Lease {
+        self
+    }
+
+    fn put_lease(&mut self, lease: Lease) {
+        *self = lease;
+    }
+}
 
 /// A discriminator that no type of the container has.
 pub fn unknown_type(container: &'static str, discriminator: &str) -> DecodeError {

@@ -55,6 +55,7 @@ mod container;
 mod document;
 mod etag;
 mod id;
+mod lease;
 pub mod limits;
 mod partition_key;
 mod patch;
@@ -76,6 +77,7 @@ pub use container::{
 pub use document::{Document, DocumentKey, LocatedKey, Stored};
 pub use etag::ETag;
 pub use id::{IdError, IdPart, ItemId, SEPARATORS};
+pub use lease::{Leasable, Lease, LeasePaths};
 pub use partition_key::{PartitionKey, PartitionKeyPart, PartitionKeyValue};
 pub use patch::{Changeable, Counter, Patch, PatchBody, PatchError, PatchOperation};
 pub use path::{Fixed, Indexed, Patchable, Path, Unindexed};

@@ -4,8 +4,6 @@
 //! ten changes per patch. A change that sets a value may be repeated; an increment may not, so guard it with a
 //! condition or an ETag.
 
-use std::marker::PhantomData;
-
 use serde::Serialize;
 use serde_json::Value;
 
@@ -18,10 +16,9 @@ use crate::query::{Filter, patch_condition};
 #[derive(Debug)]
 pub struct Patch<D> {
     operations: Vec<PatchOperation>,
-    condition: Option<String>,
+    condition: Option<Filter<D>>,
     /// A value that could not be written as JSON, reported when the patch is used.
     failure: Option<PatchError>,
-    marker: PhantomData<fn() -> D>,
 }
 
 impl<D> Clone for Patch<D> {
@@ -30,7 +27,6 @@ impl<D> Clone for Patch<D> {
             operations: self.operations.clone(),
             condition: self.condition.clone(),
             failure: self.failure.clone(),
-            marker: PhantomData,
         }
     }
 }
@@ -138,7 +134,6 @@ impl<D: Document> Patch<D> {
             operations: Vec::new(),
             condition: None,
             failure: None,
-            marker: PhantomData,
         }
     }
 
@@ -189,8 +184,17 @@ impl<D: Document> Patch<D> {
     /// Only when the document meets this condition; otherwise the patch fails with 412. The last call counts.
     #[must_use]
     pub fn when(mut self, condition: Filter<D>) -> Self {
-        let Filter { predicate, .. } = condition;
-        self.condition = Some(patch_condition(&predicate));
+        self.condition = Some(condition);
+        self
+    }
+
+    /// Only when the document meets this condition too, beside the one it has.
+    #[must_use]
+    pub fn and_when(mut self, condition: Filter<D>) -> Self {
+        self.condition = Some(match self.condition {
+            Some(known) => known.and(condition),
+            None => condition,
+        });
         self
     }
 
@@ -214,7 +218,10 @@ impl<D: Document> Patch<D> {
             0 => Err(PatchError::Empty { document }),
             1..=MAX_PATCH_OPERATIONS => Ok(PatchBody {
                 operations: self.operations.clone(),
-                condition: self.condition.clone(),
+                condition: self
+                    .condition
+                    .as_ref()
+                    .map(|condition| patch_condition(&condition.predicate)),
             }),
             count => Err(PatchError::TooMany { document, count }),
         }

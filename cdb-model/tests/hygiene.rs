@@ -48,6 +48,9 @@ pub mod shadowed {
         #[document(ttl)]
         #[serde(skip_serializing_if = "::core::option::Option::is_none")]
         pub ttl: ::core::option::Option<::core::primitive::u32>,
+        #[document(lease)]
+        #[serde(default)]
+        pub lease: ::cdb_model::Lease,
     }
 
     #[derive(cdb_model::Container)]
@@ -157,6 +160,7 @@ fn shadowed_names_change_nothing() {
         number: 7,
         tags: Vec::new(),
         ttl: None,
+        lease: cdb_model::Lease::free(),
     };
     assert_eq!(order.key().to_id().unwrap().as_str(), "c:7");
     assert_eq!(shadowed::Larger::DOCUMENTS.len(), 1);

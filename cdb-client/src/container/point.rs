@@ -192,10 +192,30 @@ impl<C: Container> ContainerClient<C> {
         K::Document: MemberOf<C>,
     {
         let id = key.to_id().map_err(Error::encode)?;
-        let request = self.item_request(OperationKind::Read, Method::GET, partition, &id)?;
+        self.read_item(partition, &id).await
+    }
+
+    /// What is stored now in the place of a document that was read, under whatever id; `None` when it is gone.
+    ///
+    /// # Errors
+    /// The same as [`read`](Self::read).
+    pub async fn read_stored<D: MemberOf<C>>(
+        &self,
+        stored: &Stored<D>,
+    ) -> Result<Option<Stored<D>>> {
+        self.read_item(&stored.document.partition_key(), &stored.id)
+            .await
+    }
+
+    async fn read_item<D: MemberOf<C>>(
+        &self,
+        partition: &PartitionKey,
+        id: &ItemId,
+    ) -> Result<Option<Stored<D>>> {
+        let request = self.item_request(OperationKind::Read, Method::GET, partition, id)?;
         let request = self.consistent(request.session(self.context.session_of(partition)));
         match self.context.send(&request).await {
-            Ok(response) => decode::<C, K::Document>(response.text()?)
+            Ok(response) => decode::<C, D>(response.text()?)
                 .map(Some)
                 .map_err(Error::decode),
             Err(error) if error.status() == Some(Status::ITEM_NOT_FOUND) => Ok(None),

@@ -37,7 +37,7 @@ pub(super) struct StructSettings {
 }
 
 const OF_STRUCT: &[&str] = &["type", "id", "composite", "unique", "crate"];
-const OF_FIELD: &[&str] = &["partition_key", "index", "unindexed", "ttl"];
+const OF_FIELD: &[&str] = &["partition_key", "index", "unindexed", "ttl", "lease"];
 
 impl StructSettings {
     /// Reads all attributes of the struct.
@@ -82,6 +82,7 @@ pub(super) struct FieldSettings {
     pub(super) index: Setting<IndexSetting>,
     pub(super) unindexed: Setting<Mark>,
     pub(super) ttl: Setting<Mark>,
+    pub(super) lease: Setting<Mark>,
     /// Whether an attribute could not be read at all, so that nothing can be missed.
     pub(super) unreadable: bool,
 }
@@ -99,7 +100,8 @@ impl FieldSettings {
             "partition_key" => found.partition_key.take(word, errors),
             "index" => found.index.take(word, errors),
             "unindexed" => found.unindexed.take(word, errors),
-            _ => found.ttl.take(word, errors),
+            "ttl" => found.ttl.take(word, errors),
+            _ => found.lease.take(word, errors),
         });
         found.unreadable = !readable;
         found

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 
 use super::expand::{KeyStruct, PathConstants, Shape};
@@ -21,6 +21,7 @@ pub(super) fn stubs(model: DocumentModel) -> TokenStream {
     let name = &model.ident;
     let key = format_ident!("{name}Key");
     let (constants, shape) = (PathConstants(model), Shape(model));
+    let lease = model.lease().map(|_| lease_stub(name, &private));
     quote! {
         #key_struct
         const _: () = {
@@ -57,7 +58,24 @@ pub(super) fn stubs(model: DocumentModel) -> TokenStream {
                     ::core::unreachable!()
                 }
             }
+
+            #lease
         };
+    }
+}
+
+fn lease_stub(name: &Ident, private: &TokenStream) -> TokenStream {
+    quote! {
+        #[automatically_derived]
+        impl #private::Leasable for #name {
+            const LEASE_PATHS: #private::LeasePaths<Self> = #private::LeasePaths::new([""; 4]);
+            fn lease(&self) -> &#private::Lease {
+                ::core::unreachable!()
+            }
+            fn set_lease(&mut self, _: #private::Lease) {
+                ::core::unreachable!()
+            }
+        }
     }
 }
 

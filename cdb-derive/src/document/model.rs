@@ -44,9 +44,10 @@ pub(super) struct FieldModel {
     pub(super) indexing: Indexing,
     /// Where `index` or `unindexed` stands.
     pub(super) indexing_span: Span,
+    pub(super) indexing_given: Given,
     pub(super) nested: Vec<NestedModel>,
-    pub(super) both_indexed_and_not: bool,
     pub(super) ttl: Option<Span>,
+    pub(super) lease: Option<Span>,
     pub(super) skip: Option<(String, Span)>,
     pub(super) skip_serializing_if: Option<Span>,
     /// Whether the field holds many values, so that its path ends in `/[]`.
@@ -71,6 +72,14 @@ pub(super) enum Indexing {
     Indexed,
     NotIndexed,
     Excluded,
+}
+
+/// Which of `index` and `unindexed` were written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Given {
+    Nothing,
+    One,
+    Both,
 }
 
 /// A declared path inside a field.
@@ -109,6 +118,11 @@ impl DocumentModel {
             .collect();
         fields.sort_by_key(|(level, _)| *level);
         fields.into_iter().map(|(_, field)| field).collect()
+    }
+
+    /// The field that holds the lease.
+    pub(super) fn lease(&self) -> Option<&FieldModel> {
+        self.fields.iter().find(|field| field.lease.is_some())
     }
 
     pub(super) fn field(&self, name: &str) -> Option<&FieldModel> {
@@ -170,13 +184,16 @@ fn field_model(raw: RawField, stored: String) -> FieldModel {
     let name = raw.ident.unraw().to_string();
     let settings = raw.settings;
     let unindexed = settings.unindexed.is_given();
-    let nested: Vec<_> = settings
+    let mut nested: Vec<_> = settings
         .index
         .get()
         .into_iter()
         .flat_map(|index| &index.nested)
         .map(|path| nested_model(&name, &stored, path))
         .collect();
+    if let Some(span) = settings.lease.word() {
+        nested.push(lease_expiry(&name, &stored, span));
+    }
     let indexing = match (settings.index.is_given(), unindexed) {
         (true, _) if nested.is_empty() => Indexing::Indexed,
         (false, true) => Indexing::Excluded,
@@ -197,7 +214,11 @@ fn field_model(raw: RawField, stored: String) -> FieldModel {
             };
             (level, span)
         }),
-        both_indexed_and_not: settings.index.is_given() && unindexed,
+        indexing_given: match (settings.index.is_given(), unindexed) {
+            (false, false) => Given::Nothing,
+            (true, true) => Given::Both,
+            _ => Given::One,
+        },
         indexing,
         indexing_span: settings
             .index
@@ -206,6 +227,7 @@ fn field_model(raw: RawField, stored: String) -> FieldModel {
             .unwrap_or(raw.ident.span()),
         nested,
         ttl: settings.ttl.word(),
+        lease: settings.lease.word(),
         skip: raw.serde.skip,
         skip_serializing_if: raw.serde.skip_serializing_if,
         vis: raw.vis,
@@ -222,6 +244,19 @@ fn nested_model(field: &str, stored: &str, path: &NestedPath) -> NestedModel {
         constant: nested_constant(field, &path.parts, path.span),
         span: path.span,
         through_array: path.parts.iter().any(|part| part == "[]"),
+    }
+}
+
+/// A lease is looked for by when it expires.
+fn lease_expiry(field: &str, stored: &str, span: Span) -> NestedModel {
+    let until = ["until".to_owned()];
+    NestedModel {
+        name: format!("{field}.until"),
+        path: format!("/{stored}/until"),
+        ty: syn::parse_quote!(__model::Timestamp),
+        constant: nested_constant(field, &until, span),
+        span,
+        through_array: false,
     }
 }
 

@@ -16,10 +16,19 @@ use crate::path::Path;
 use crate::shape::CompositeTarget;
 
 /// A query for documents of `T`: a document type, or a container for all of its types.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Query<T> {
     pub(super) parts: Parts,
     marker: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Query<T> {
+    fn clone(&self) -> Self {
+        Self {
+            parts: self.parts.clone(),
+            marker: PhantomData,
+        }
+    }
 }
 
 /// A query without types.
@@ -68,6 +77,16 @@ impl<T: Queryable> Query<T> {
     pub fn order_by(mut self, order: Order<T>) -> Self {
         self.parts.order = order.terms;
         self
+    }
+
+    /// In this order, if no other was asked for.
+    #[must_use]
+    pub fn or_order_by(self, order: Order<T>) -> Self {
+        if self.parts.order.is_empty() {
+            self.order_by(order)
+        } else {
+            self
+        }
     }
 
     /// At most this many rows in all.

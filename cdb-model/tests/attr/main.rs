@@ -4,6 +4,7 @@
 mod composite;
 mod id;
 mod index;
+mod lease;
 mod partition_key;
 mod rename;
 mod shop;

@@ -2,7 +2,7 @@
 
 use darling::error::Accumulator;
 
-use super::{identity, paths, stored};
+use super::{identity, lease, paths, stored};
 use crate::document::attr::RawDocument;
 use crate::document::model::DocumentModel;
 
@@ -21,6 +21,7 @@ pub(in crate::document) fn all(model: &DocumentModel, errors: &mut Accumulator) 
     paths::uniques_are_fields(model, errors);
     paths::constants_differ(model, errors);
     stored::names_differ(model, errors);
+    lease::there_is_one(model, errors);
     for field in &model.fields {
         identity::keys_are_definite(model, field, errors);
         paths::indexing_is_one_thing(field, errors);
@@ -28,5 +29,6 @@ pub(in crate::document) fn all(model: &DocumentModel, errors: &mut Accumulator) 
         stored::name_is_one_property(field, errors);
         stored::what_counts_is_stored(model, field, errors);
         stored::ttl_is_stored_as_such(field, errors);
+        lease::stands_alone(model, field, errors);
     }
 }

@@ -6,7 +6,7 @@ use darling::error::Accumulator;
 use syn::ext::IdentExt;
 
 use crate::diag::{Mistakes, mistake, nearest};
-use crate::document::model::{DocumentModel, FieldModel, Indexing};
+use crate::document::model::{DocumentModel, FieldModel, Given, Indexing};
 use crate::document::value::{CompositePath, CompositeSetting};
 
 /// As in `cdb_model::limits`, which a derive cannot name.
@@ -135,7 +135,8 @@ pub(super) fn constants_differ(model: &DocumentModel, errors: &mut Accumulator) 
 }
 
 pub(super) fn indexing_is_one_thing(field: &FieldModel, errors: &mut Accumulator) {
-    errors.unless(!field.both_indexed_and_not, field.indexing_span, || {
+    let one = field.indexing_given != Given::Both;
+    errors.unless(one, field.indexing_span, || {
         format!("`{}` is both `index` and `unindexed`; keep one", field.name)
     });
 }

@@ -68,6 +68,8 @@ pub(super) fn what_counts_is_stored(
         "is part of the id"
     } else if field.ttl.is_some() {
         "is the time to live"
+    } else if field.lease.is_some() {
+        "is the lease"
     } else if field.indexing == Indexing::Indexed || !field.nested.is_empty() {
         "is indexed"
     } else {

@@ -2,6 +2,7 @@
 
 mod document_impl;
 mod key;
+mod lease;
 mod paths;
 mod shape;
 mod stub_docs;
@@ -22,6 +23,7 @@ pub(super) fn document(model: &DocumentModel) -> TokenStream {
     let key_impls = key::KeyImpls(model);
     let paths = PathConstants(model);
     let document = document_impl::DocumentImpl(model);
+    let lease = lease::LeaseImpl(model);
     let import = import(&model.krate);
     quote! {
         #key
@@ -30,6 +32,7 @@ pub(super) fn document(model: &DocumentModel) -> TokenStream {
             #key_impls
             #paths
             #document
+            #lease
         };
     }
 }

@@ -1,0 +1,272 @@
+//! Leasing a document that one knows, and breaking a lease that somebody else holds.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cdb_client::ContainerClient;
+use cdb_model::{
+    Container, Document, DocumentKey, Leasable, Lease, LocatedKey, MemberOf, PartitionKey, Patch,
+    Stored,
+};
+use tokio::time::Instant;
+
+use super::error::LeaseError;
+use super::fenced::Held;
+use super::guard::LeaseGuard;
+use super::health::Event;
+use super::lock::{fresh_mark, lock};
+use super::take_next::Crowd;
+
+/// How long a lease lasts unless its holder says otherwise or writes.
+const DURATION: Duration = Duration::from_secs(60);
+
+/// How often a document is read anew because somebody changed it between reading and leasing.
+const ATTEMPTS: u32 = 8;
+
+/// The leases of the documents of type `D` in a container, in the name of one holder.
+///
+/// The name is for people: two processes of one name do not share a lease, and a process that comes back waits for the
+/// leases of its former life to expire like anybody else.
+///
+/// ```no_run
+/// # use cdb_coordination::{LeaseError, Leases};
+/// # use cdb_model::{Container, Document, Lease, Patch, Query};
+/// # use serde::{Deserialize, Serialize};
+/// #[derive(Document, Serialize, Deserialize)]
+/// #[document(type = "order", id = "{customer}:{number}")]
+/// struct Order {
+///     #[document(partition_key)]
+///     customer: String,
+///     number: u64,
+///     #[document(index)]
+///     packed: bool,
+///     #[document(lease)]
+///     lease: Lease,
+/// }
+///
+/// #[derive(Container)]
+/// #[container(partition_key = "/customer")]
+/// enum Shop {
+///     Order(Order),
+/// }
+///
+/// # async fn example(shop: cdb_client::ContainerClient<Shop>) -> Result<(), LeaseError> {
+/// let leases = Leases::<Shop, Order>::new(&shop, "packer-1");
+/// let order = leases.acquire(&OrderKey::new("ann", 7_u64)).await?;
+/// order.release_with(Patch::new().set(Order::PACKED, true)).await?;
+///
+/// let open = Query::across_partitions().filter(Order::PACKED.eq(false));
+/// for order in leases.take_next(open, 10).await? {
+///     println!("{} is mine for {:?}", order.document().number, order.remaining());
+/// }
+/// # Ok(()) }
+/// ```
+pub struct Leases<C, D> {
+    pub(super) container: ContainerClient<C>,
+    holder: Arc<str>,
+    duration: Duration,
+    pub(super) crowd: Arc<Crowd>,
+    marker: PhantomData<fn() -> D>,
+}
+
+/// An attempt to lease one version of a document.
+pub(super) struct Bid<D> {
+    pub(super) seen: Stored<D>,
+    pub(super) lease: Lease,
+    pub(super) mark: String,
+    sent: Instant,
+}
+
+impl<C, D> Leases<C, D>
+where
+    C: Container,
+    D: MemberOf<C> + Leasable,
+{
+    /// Leases of 60 seconds in the name of `holder`.
+    pub fn new(container: &ContainerClient<C>, holder: impl Into<Arc<str>>) -> Self {
+        Self {
+            container: container.clone(),
+            holder: holder.into(),
+            duration: DURATION,
+            crowd: Arc::default(),
+            marker: PhantomData,
+        }
+    }
+
+    /// The same with leases of another duration. Choose it well above the time between two writes of the holder, and above
+    /// the seconds that clocks may be apart where the service's time is not known yet.
+    #[must_use]
+    pub fn with_duration(mut self, duration: Duration) -> Self {
+        self.duration = duration;
+        self
+    }
+
+    /// Leases the document with this key, if it is free or its lease has expired.
+    ///
+    /// # Errors
+    /// [`Held`](LeaseError::Held) when somebody else has it, [`Gone`](LeaseError::Gone) when there is none.
+    pub async fn acquire(&self, key: &D::Key) -> Result<LeaseGuard<C, D>, LeaseError>
+    where
+        D::Key: LocatedKey,
+    {
+        self.acquire_in(&key.partition_key(), key).await
+    }
+
+    /// [`acquire`](Self::acquire) for keys that do not hold their partition.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn acquire_in(
+        &self,
+        partition: &PartitionKey,
+        key: &D::Key,
+    ) -> Result<LeaseGuard<C, D>, LeaseError> {
+        let mut container = self.container.clone();
+        for _ in 0..ATTEMPTS {
+            let Some(seen) = container.read_in(partition, key).await? else {
+                return Err(LeaseError::gone::<D>(&key.to_id()?));
+            };
+            if let Some(guard) = self.acquire_seen(seen).await? {
+                return Ok(guard);
+            }
+            // Somebody was faster, whose write a read of this session need not see.
+            container = self.container.latest_committed();
+        }
+        let id = key.to_id()?.to_string();
+        Err(LeaseError::Contended { id })
+    }
+
+    /// Leases exactly this version of a document that was read or queried. `None` when it has changed since.
+    ///
+    /// # Errors
+    /// [`Held`](LeaseError::Held) when somebody else has it.
+    pub async fn acquire_seen(
+        &self,
+        seen: Stored<D>,
+    ) -> Result<Option<LeaseGuard<C, D>>, LeaseError> {
+        let lease = seen.document.lease();
+        if let Some(holder) = lease
+            .holder()
+            .filter(|_| lease.is_held(self.container.now()))
+        {
+            return Err(LeaseError::Held {
+                id: seen.id.to_string(),
+                holder: holder.to_owned(),
+                until: lease.until(),
+            });
+        }
+        let bid = self.bid(seen);
+        let Some(etag) = lock(&self.container, &bid.seen, &bid.patch(), &bid.mark).await? else {
+            Event::Collision.count::<D>();
+            return Ok(None);
+        };
+        let mut guard = self.won(bid, etag);
+        // The answer was so long in coming that somebody else may have the document already.
+        if guard.remaining().is_zero() {
+            guard.renew().await?;
+        }
+        Ok(Some(guard))
+    }
+
+    /// Takes a lease from its holder, whoever that is: his next write is refused, and anybody may lease the document. For
+    /// operators who know that the holder hangs. Returns the lease that was broken, `None` when nobody held it.
+    ///
+    /// # Errors
+    /// [`Gone`](LeaseError::Gone) when there is no such document.
+    pub async fn break_lease(&self, key: &D::Key) -> Result<Option<Lease>, LeaseError>
+    where
+        D::Key: LocatedKey,
+    {
+        self.break_lease_in(&key.partition_key(), key).await
+    }
+
+    /// [`break_lease`](Self::break_lease) for keys that do not hold their partition.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn break_lease_in(
+        &self,
+        partition: &PartitionKey,
+        key: &D::Key,
+    ) -> Result<Option<Lease>, LeaseError> {
+        let container = self.container.latest_committed();
+        for _ in 0..ATTEMPTS {
+            let Some(seen) = container.read_in(partition, key).await? else {
+                return Err(LeaseError::gone::<D>(&key.to_id()?));
+            };
+            let lease = seen.document.lease();
+            if !lease.is_held(container.now()) {
+                return Ok(None);
+            }
+            let mark = fresh_mark();
+            let broken = lease.given_back(&mark, container.now());
+            let patch = D::LEASE_PATHS.set(Patch::new(), &broken);
+            if lock(&container, &seen, &patch, &mark).await?.is_some() {
+                Event::Broken.count::<D>();
+                return Ok(Some(lease.clone()));
+            }
+        }
+        let id = key.to_id()?.to_string();
+        Err(LeaseError::Contended { id })
+    }
+
+    pub(super) fn bid(&self, seen: Stored<D>) -> Bid<D> {
+        let (mark, until) = (fresh_mark(), self.container.now() + self.duration);
+        Bid {
+            lease: seen.document.lease().taken(&self.holder, &mark, until),
+            seen,
+            mark,
+            sent: Instant::now(),
+        }
+    }
+
+    /// The guard of a bid that took place.
+    pub(super) fn won(&self, bid: Bid<D>, etag: cdb_model::ETag) -> LeaseGuard<C, D> {
+        Event::Acquired.count::<D>();
+        if bid.seen.document.lease().holder().is_some() {
+            Event::TakenOver.count::<D>();
+        }
+        let mut stored = bid.seen;
+        stored.etag = etag;
+        let token = bid.lease.token();
+        stored.document.set_lease(bid.lease);
+        LeaseGuard::new(Held {
+            container: self.container.clone(),
+            stored,
+            token,
+            duration: self.duration,
+            valid_until: bid.sent + self.duration,
+            over: None,
+            is_unread: false,
+        })
+    }
+}
+
+impl<D: Leasable> Bid<D> {
+    pub(super) fn patch(&self) -> Patch<D> {
+        D::LEASE_PATHS.set(Patch::new(), &self.lease)
+    }
+}
+
+impl<C, D> Clone for Leases<C, D> {
+    fn clone(&self) -> Self {
+        Self {
+            container: self.container.clone(),
+            holder: self.holder.clone(),
+            duration: self.duration,
+            crowd: self.crowd.clone(),
+            marker: PhantomData,
+        }
+    }
+}
+
+impl<C, D: Document> std::fmt::Debug for Leases<C, D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Leases")
+            .field("document", &D::SHAPE.discriminator)
+            .field("holder", &self.holder)
+            .field("duration", &self.duration)
+            .finish_non_exhaustive()
+    }
+}

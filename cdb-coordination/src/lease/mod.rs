@@ -1,0 +1,20 @@
+//! Leases: a document in one pair of hands at a time, without stored procedures.
+//!
+//! Taking a lease is one conditional write of the document itself, of exactly the version that was seen free; every write of
+//! the holder carries the fence of the lease, so that a holder who was away for too long finds his writes refused instead of
+//! undoing those of the next. Clocks only decide how soon a lease changes hands (the service's time, as the client knows
+//! it), never whether two hold it. A lease keeps away others who lease; who writes without one is seen by his ETag.
+
+mod error;
+mod explicit;
+mod fenced;
+mod guard;
+mod health;
+mod lock;
+mod take_next;
+
+pub use error::LeaseError;
+pub use explicit::Leases;
+pub use fenced::LeasedBatch;
+pub use guard::LeaseGuard;
+pub use lock::{Lockable, fresh_mark, lock, settle};

@@ -1,0 +1,110 @@
+//! Leases of what is not there, and guards and batches that are not the right ones.
+
+use cdb_coordination::LeaseError;
+use cdb_model::{Document, Patch};
+
+use crate::account::{Account, Label, Order, OrderKey, leases, order, stored};
+
+#[tokio::test]
+async fn a_document_that_is_not_there_cannot_be_leased_or_broken() {
+    let account = Account::new().await;
+    let leases = leases(&account.shop().await, "holder");
+    let key = OrderKey::new("ann", 404_u64);
+    let gone = leases.acquire(&key).await.unwrap_err();
+    assert_eq!(
+        gone.to_string(),
+        "the order `ann:404` is gone, there is nothing to lease"
+    );
+    assert!(leases.break_lease(&key).await.unwrap_err().is_gone());
+    account.end().await;
+}
+
+#[tokio::test]
+async fn a_document_that_goes_while_it_is_held_is_gone_for_its_holder() {
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    for write in 0..4 {
+        let order = order("ann", write);
+        shop.create(&order).await.unwrap();
+        let mut guard = leases(&shop, "holder").acquire(&order.key()).await.unwrap();
+        shop.delete(&order.key()).await.unwrap();
+        let patch = Patch::new().set(Order::PARCELS, 1);
+        let refused = match write {
+            0 => guard.patch(patch).await,
+            1 => guard.replace(order.clone()).await,
+            2 => guard.refresh().await.map(drop),
+            _ => guard.release().await,
+        };
+        assert!(refused.unwrap_err().is_gone(), "write {write}");
+        assert!(shop.read(&order.key()).await.unwrap().is_none());
+    }
+    account.end().await;
+}
+
+#[tokio::test]
+async fn a_document_that_came_back_under_its_id_is_not_the_holder_s() {
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    let order = order("ann", 1);
+    shop.create(&order).await.unwrap();
+    let mut guard = leases(&shop, "holder").acquire(&order.key()).await.unwrap();
+    shop.delete(&order.key()).await.unwrap();
+    shop.create(&order).await.unwrap();
+    let refused = guard.patch(Patch::new().set(Order::PARCELS, 1)).await;
+    assert!(refused.unwrap_err().is_lost());
+    assert_eq!(stored(&shop, &order).await, order);
+    account.end().await;
+}
+
+#[tokio::test]
+async fn a_batch_of_another_guard_or_of_an_earlier_moment_is_refused_unsent() {
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    let mut guards = Vec::new();
+    for number in 0..2 {
+        let order = order("ann", number);
+        shop.create(&order).await.unwrap();
+        guards.push(leases(&shop, "holder").acquire(&order.key()).await.unwrap());
+    }
+    let [first, second] = &mut guards[..] else {
+        unreachable!("two orders")
+    };
+    let foreign = first.begin(Patch::new()).unwrap();
+    let refused = second.commit(foreign).await.unwrap_err();
+    assert!(
+        matches!(refused, LeaseError::ForeignBatch { .. }),
+        "{refused}"
+    );
+    let early = second.begin(Patch::new()).unwrap();
+    second.renew().await.unwrap();
+    let refused = second.commit(early).await.unwrap_err();
+    assert!(
+        matches!(refused, LeaseError::ForeignBatch { .. }),
+        "{refused}"
+    );
+    account.end().await;
+}
+
+#[tokio::test]
+async fn another_operation_of_a_batch_fails_as_itself() {
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    let order = order("ann", 1);
+    let label = Label {
+        customer: "ann".to_owned(),
+        number: 1,
+    };
+    shop.create(&order).await.unwrap();
+    shop.create(&label).await.unwrap();
+    let mut guard = leases(&shop, "holder").acquire(&order.key()).await.unwrap();
+    let mut batch = guard.begin(Patch::new().set(Order::PARCELS, 1)).unwrap();
+    batch.batch.create(&label).unwrap();
+    let refused = guard.commit(batch).await.unwrap_err();
+    let LeaseError::Client(error) = refused else {
+        panic!("{refused}")
+    };
+    assert!(error.is_conflict() && error.operation_index() == Some(1));
+    assert_eq!(stored(&shop, &order).await.parcels, 0);
+    guard.renew().await.unwrap();
+    account.end().await;
+}

@@ -1,0 +1,143 @@
+//! Leasing a document that one knows.
+
+use std::time::Duration;
+
+use cdb_model::{Document, Leasable, Patch};
+
+use crate::account::{Account, Order, leases, order, stored};
+
+#[tokio::test]
+async fn one_holds_a_document_and_the_others_are_told_who() {
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    let order = order("ann", 1);
+    shop.create(&order).await.unwrap();
+    let guard = leases(&shop, "first").acquire(&order.key()).await.unwrap();
+    assert_eq!(guard.token(), 1);
+    assert!(guard.remaining() > Duration::from_secs(55));
+
+    let other = leases(&account.shop().await, "second");
+    let refused = other.acquire(&order.key()).await.unwrap_err();
+    assert!(refused.is_held(), "{refused}");
+    assert!(refused.to_string().contains("held by `first`"), "{refused}");
+
+    guard.release().await.unwrap();
+    let guard = other.acquire(&order.key()).await.unwrap();
+    assert!(guard.token() > 1);
+    assert_eq!(guard.document().lease().holder(), Some("second"));
+    drop(guard);
+    account.end().await;
+}
+
+#[tokio::test]
+async fn the_same_name_does_not_share_a_lease() {
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    let order = order("ann", 1);
+    shop.create(&order).await.unwrap();
+    let leases = leases(&shop, "worker");
+    let _guard = leases.acquire(&order.key()).await.unwrap();
+    assert!(leases.acquire(&order.key()).await.unwrap_err().is_held());
+    account.end().await;
+}
+
+#[tokio::test]
+async fn an_expired_lease_is_taken_over_and_its_holder_is_refused_everything() {
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    let order = order("ann", 1);
+    shop.create(&order).await.unwrap();
+    let short = leases(&shop, "slow").with_duration(Duration::from_millis(300));
+    let mut slow = short.acquire(&order.key()).await.unwrap();
+    let batch = slow.begin(Patch::new()).unwrap();
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    assert!(slow.remaining().is_zero());
+
+    let other = leases(&account.shop().await, "next");
+    let next = other.acquire(&order.key()).await.unwrap();
+    assert!(next.token() > slow.token());
+    let sent = Patch::new().set(Order::STATE, "shipped".to_owned());
+    assert!(slow.commit(batch).await.unwrap_err().is_lost());
+    assert!(slow.patch(sent.clone()).await.unwrap_err().is_lost());
+    assert!(slow.renew().await.unwrap_err().is_lost());
+    assert!(slow.refresh().await.unwrap_err().is_lost());
+    let text = slow.delete().await.unwrap_err().to_string();
+    assert!(
+        text.contains("with token 1 is over, the document has token 2"),
+        "{text}"
+    );
+    assert_eq!(stored(&shop, &order).await.state, "open");
+
+    next.release_with(sent).await.unwrap();
+    assert_eq!(stored(&shop, &order).await.state, "shipped");
+    account.end().await;
+}
+
+#[tokio::test]
+async fn each_write_of_a_holder_who_was_away_is_refused_by_the_service() {
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    let short = leases(&shop, "slow").with_duration(Duration::from_millis(1));
+    let other = leases(&account.shop().await, "next");
+    for write in 0..6 {
+        let order = order("ann", write);
+        shop.create(&order).await.unwrap();
+        let mut slow = short.acquire(&order.key()).await.unwrap();
+        let batch = slow.begin(Patch::new().set(Order::PARCELS, 7)).unwrap();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let next = other.acquire(&order.key()).await.unwrap();
+        let changed = Order {
+            parcels: 7,
+            ..order.clone()
+        };
+        let patch = Patch::new().set(Order::PARCELS, 7);
+        let refused = match write {
+            0 => slow.patch(patch).await,
+            1 => slow.replace(changed).await,
+            2 => slow.commit(batch).await,
+            3 => slow.delete().await,
+            4 => slow.release_with(patch).await,
+            _ => slow.replace_and_release(changed).await,
+        };
+        assert!(refused.unwrap_err().is_lost(), "write {write}");
+        let now = stored(&shop, &order).await;
+        assert_eq!((now.parcels, now.lease.holder()), (0, Some("next")));
+        next.release().await.unwrap();
+    }
+    account.end().await;
+}
+
+#[tokio::test]
+async fn an_expired_lease_that_nobody_took_still_fences_and_is_revived() {
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    let order = order("ann", 1);
+    shop.create(&order).await.unwrap();
+    let short = leases(&shop, "slow").with_duration(Duration::from_millis(100));
+    let mut guard = short.acquire(&order.key()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    guard.renew().await.unwrap();
+    assert!(!guard.remaining().is_zero());
+    assert_eq!(guard.token(), stored(&shop, &order).await.lease.token());
+    account.end().await;
+}
+
+#[tokio::test]
+async fn a_broken_lease_is_over_for_its_holder_and_stays_broken() {
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    let order = order("ann", 1);
+    shop.create(&order).await.unwrap();
+    let mut guard = leases(&shop, "hanging")
+        .acquire(&order.key())
+        .await
+        .unwrap();
+    let operator = leases(&account.shop().await, "operator");
+    let broken = operator.break_lease(&order.key()).await.unwrap().unwrap();
+    assert_eq!(broken.holder(), Some("hanging"));
+    assert_eq!(stored(&shop, &order).await.lease().holder(), None);
+    assert_eq!(operator.break_lease(&order.key()).await.unwrap(), None);
+    assert!(guard.renew().await.unwrap_err().is_lost());
+    operator.acquire(&order.key()).await.unwrap();
+    account.end().await;
+}

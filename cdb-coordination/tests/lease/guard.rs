@@ -1,0 +1,125 @@
+//! What a guard may do, and what becomes of the lease when it goes.
+
+use std::time::Duration;
+
+use cdb_coordination::LeaseError;
+use cdb_model::{Document, Patch};
+
+use crate::account::{Account, Guard, Label, Order, leases, order, stored};
+
+async fn held(account: &Account) -> (Order, Guard) {
+    let shop = account.shop().await;
+    let order = order("ann", 1);
+    shop.create(&order).await.unwrap();
+    let guard = leases(&shop, "holder").acquire(&order.key()).await.unwrap();
+    (order, guard)
+}
+
+#[tokio::test]
+async fn the_holder_writes_as_often_as_he_likes_and_every_write_renews() {
+    let account = Account::new().await;
+    let (order, mut guard) = held(&account).await;
+    let shop = account.shop().await;
+    let first = stored(&shop, &order).await.lease.until();
+    guard
+        .patch(Patch::new().incr(Order::PARCELS, 1))
+        .await
+        .unwrap();
+    let parcels = guard.refresh().await.unwrap().parcels;
+    let more = Order {
+        parcels: parcels + 1,
+        ..order.clone()
+    };
+    guard.replace(more).await.unwrap();
+    let mut batch = guard.begin(Patch::new().incr(Order::PARCELS, 1)).unwrap();
+    let label = Label {
+        customer: "ann".to_owned(),
+        number: 1,
+    };
+    batch.batch.create(&label).unwrap();
+    guard.commit(batch).await.unwrap();
+    let now = stored(&shop, &order).await;
+    assert_eq!((now.parcels, now.lease.token()), (3, 1));
+    assert!(now.lease.until() >= first);
+    assert!(shop.read(&label.key()).await.unwrap().is_some());
+    guard.delete().await.unwrap();
+    assert!(shop.read(&order.key()).await.unwrap().is_none());
+    account.end().await;
+}
+
+#[tokio::test]
+async fn a_dropped_guard_gives_the_document_back() {
+    let account = Account::new().await;
+    let (order, guard) = held(&account).await;
+    drop(guard);
+    let others = leases(&account.shop().await, "next");
+    for _ in 0..200 {
+        if others.acquire(&order.key()).await.is_ok() {
+            return account.end().await;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the lease was not given back within two seconds");
+}
+
+#[tokio::test]
+async fn a_guard_dropped_outside_of_a_runtime_leaves_its_lease_to_expire() {
+    let account = Account::new().await;
+    let (order, guard) = held(&account).await;
+    std::thread::spawn(move || drop(guard)).join().unwrap();
+    let lease = stored(&account.shop().await, &order).await.lease;
+    assert_eq!(lease.holder(), Some("holder"));
+    account.end().await;
+}
+
+#[tokio::test]
+async fn a_change_by_somebody_without_a_lease_is_told_from_a_lost_lease() {
+    let account = Account::new().await;
+    let (order, mut guard) = held(&account).await;
+    let shop = account.shop().await;
+    let foreign = Patch::new().set(Order::STATE, "cancelled".to_owned());
+    shop.patch(&order.key(), &foreign).await.unwrap();
+    let changed = guard.replace(order.clone()).await.unwrap_err();
+    assert!(matches!(changed, LeaseError::Changed { .. }), "{changed}");
+    assert_eq!(guard.refresh().await.unwrap().state, "cancelled");
+    let open = Patch::new()
+        .set(Order::PARCELS, 1)
+        .when(Order::STATE.eq("open"));
+    let refused = guard.patch(open).await.unwrap_err();
+    assert!(matches!(refused, LeaseError::Changed { .. }), "{refused}");
+    guard
+        .patch(Patch::new().set(Order::PARCELS, 1))
+        .await
+        .unwrap();
+    account.end().await;
+}
+
+#[tokio::test]
+async fn a_replacement_never_undoes_a_patch_that_was_not_read() {
+    let account = Account::new().await;
+    let (order, mut guard) = held(&account).await;
+    guard
+        .patch(Patch::new().set(Order::PARCELS, 1))
+        .await
+        .unwrap();
+    let refused = guard.replace(order.clone()).await.unwrap_err();
+    assert!(matches!(refused, LeaseError::Unread { .. }), "{refused}");
+    guard.refresh().await.unwrap();
+    guard.replace(order).await.unwrap();
+    account.end().await;
+}
+
+#[tokio::test]
+async fn a_lease_is_renewed_only_when_half_of_it_is_gone() {
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    let order = order("ann", 1);
+    shop.create(&order).await.unwrap();
+    let short = leases(&shop, "holder").with_duration(Duration::from_millis(600));
+    let mut guard = short.acquire(&order.key()).await.unwrap();
+    assert!(!guard.renew_if_due().await.unwrap());
+    tokio::time::sleep(Duration::from_millis(350)).await;
+    assert!(guard.renew_if_due().await.unwrap());
+    assert!(!guard.renew_if_due().await.unwrap());
+    account.end().await;
+}

@@ -1,0 +1,137 @@
+//! A service that carries out what it is asked and often says nothing. Only the emulator does that on demand.
+
+use cdb_client::ContainerClient;
+use cdb_coordination::LeaseError;
+use cdb_emulator::{Effect, Fault};
+use cdb_model::{Document, Patch, Query};
+use futures::future::join_all;
+
+use crate::account::{Account, Label, Order, Shop, leases, order, stored};
+
+/// Of ten answers one is lost, one request is lost, one is a failure after the effect.
+fn faults() -> [Fault; 3] {
+    [
+        Effect::DropAnswer,
+        Effect::DropRequest,
+        Effect::StatusAfterEffect { status: 500 },
+    ]
+    .map(|effect| Fault::with_probability(effect, 0.1))
+}
+
+async fn failing() -> Option<(Account, ContainerClient<Shop>)> {
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    for number in 0..40 {
+        shop.create(&order("ann", number)).await.unwrap();
+    }
+    let Some(emulator) = account.emulator() else {
+        eprintln!("skipped: an account does not lose answers on demand");
+        account.end().await;
+        return None;
+    };
+    emulator.seed_faults(7);
+    for fault in faults() {
+        emulator.inject(fault);
+    }
+    Some((account, shop))
+}
+
+/// Repeats what failed although the lease is held; a lost lease ends the test.
+async fn surely<T, F: Future<Output = Result<T, LeaseError>>>(mut act: impl FnMut() -> F) -> T {
+    loop {
+        match act().await {
+            Ok(done) => return done,
+            Err(LeaseError::Client(error)) => assert!(error.is_ambiguous(), "{error}"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_write_under_a_lease_takes_place_exactly_once() {
+    let Some((account, shop)) = failing().await else {
+        return;
+    };
+    let order = order("ann", 1);
+    let (leases, key) = (leases(&shop, "holder"), order.key());
+    let mut guard = surely(|| leases.acquire(&key)).await;
+    let mut open = 0;
+    for number in 0..60 {
+        let label = Label {
+            customer: "ann".to_owned(),
+            number,
+        };
+        let mut batch = guard.begin(Patch::new().incr(Order::PARCELS, 1)).unwrap();
+        batch.batch.create(&label).unwrap();
+        for outcome in [
+            guard.commit(batch).await,
+            guard.patch(Patch::new().incr(Order::PARCELS, 1)).await,
+        ] {
+            match outcome {
+                Ok(()) => {}
+                Err(LeaseError::Client(error)) if error.is_ambiguous() => open += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+    guard.release().await.unwrap();
+    account.emulator().unwrap().clear_faults();
+    let count = Query::<Label>::in_partition("ann").count();
+    let labels = shop.query(count).first().await.unwrap().unwrap();
+    let parcels = stored(&shop, &order).await.parcels;
+    // Four attempts in a row that all stay open are possible, and are told.
+    assert!(
+        parcels <= 120 && parcels + open >= 120,
+        "{parcels} parcels, {open} open"
+    );
+    assert!(
+        labels <= 60 && labels + open >= 60,
+        "{labels} labels, {open} open"
+    );
+    account.end().await;
+}
+
+#[tokio::test]
+async fn of_many_who_lease_one_document_under_one_name_one_does() {
+    let Some((account, shop)) = failing().await else {
+        return;
+    };
+    let leases = leases(&shop, "worker");
+    for number in 0..10 {
+        let key = order("ann", number).key();
+        let attempts = join_all((0..8).map(|_| leases.acquire(&key))).await;
+        let guards: Vec<_> = attempts.into_iter().filter_map(Result::ok).collect();
+        assert!(guards.len() <= 1, "{guards:?}");
+    }
+    account.end().await;
+}
+
+#[tokio::test]
+async fn documents_taken_by_several_at_once_go_to_one_each() {
+    let Some((account, shop)) = failing().await else {
+        return;
+    };
+    let takers: Vec<_> = (0..4)
+        .map(|n| leases(&shop, &format!("taker {n}")))
+        .collect();
+    let taken = join_all(takers.iter().map(|taker| async {
+        let mut mine = Vec::new();
+        for _ in 0..6 {
+            let query = Query::<Order>::across_partitions().filter(Order::STATE.eq("open"));
+            mine.extend(surely(|| taker.take_next(query.clone(), 5)).await);
+        }
+        mine
+    }))
+    .await;
+    let mut numbers: Vec<_> = taken
+        .iter()
+        .flatten()
+        .map(|guard| guard.document().number)
+        .collect();
+    let held = numbers.len();
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!(numbers.len(), held, "an order was taken twice");
+    assert!(held > 20, "only {held} of 40 were taken");
+    account.end().await;
+}

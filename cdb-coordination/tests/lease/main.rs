@@ -1,0 +1,11 @@
+//! Leases against the service's side: the emulator, or the account that `COSMOS_ENDPOINT` and `COSMOS_KEY` name.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod account;
+mod bad_input;
+mod clocks;
+mod explicit;
+mod guard;
+mod lost_answers;
+mod take_next;

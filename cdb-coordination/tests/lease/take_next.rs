@@ -1,0 +1,132 @@
+//! Lease and return.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use cdb_model::{Filter, Query};
+use futures::future::join_all;
+
+use crate::account::{Account, Guard, Order, leases, order};
+
+fn open() -> Filter<Order> {
+    Order::STATE.eq("open")
+}
+
+fn numbers(guards: &[Guard]) -> Vec<u64> {
+    guards.iter().map(|guard| guard.document().number).collect()
+}
+
+/// Orders 0 to `count`, of as many customers as there are letters, the highest number placed first.
+async fn account_with(count: u64) -> Account {
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    for number in 0..count {
+        let letter = char::from(b'a' + u8::try_from(number % 26).unwrap());
+        let order = Order {
+            placed_at: 1000 - number,
+            ..order(&letter.to_string(), number)
+        };
+        shop.create(&order).await.unwrap();
+    }
+    account
+}
+
+#[tokio::test]
+async fn the_oldest_come_first_across_the_container() {
+    let account = account_with(40).await;
+    let leases = leases(&account.shop().await, "worker");
+    let query = Query::across_partitions()
+        .filter(open())
+        .order_by(Order::BY_AGE.asc());
+    let first = leases.take_next(query.clone(), 5).await.unwrap();
+    assert_eq!(numbers(&first), [39, 38, 37, 36, 35]);
+    let next = leases.take_next(query.clone(), 5).await.unwrap();
+    assert_eq!(numbers(&next), [34, 33, 32, 31, 30]);
+    for guard in first {
+        guard.release().await.unwrap();
+    }
+    let again = leases.take_next(query, 2).await.unwrap();
+    assert_eq!(numbers(&again), [39, 38]);
+    account.end().await;
+}
+
+#[tokio::test]
+async fn without_an_order_what_was_free_for_longest_comes_first() {
+    let account = account_with(6).await;
+    let leases = leases(&account.shop().await, "worker");
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        let taken = leases
+            .take_next(Query::across_partitions().filter(open()), 3)
+            .await
+            .unwrap();
+        seen.push(BTreeSet::from_iter(numbers(&taken)));
+        for guard in taken {
+            guard.release().await.unwrap();
+        }
+    }
+    assert!(seen[0].is_disjoint(&seen[1]), "{seen:?}");
+    assert_eq!((&seen[0], &seen[1]), (&seen[2], &seen[3]));
+    account.end().await;
+}
+
+#[tokio::test]
+async fn a_query_of_one_partition_takes_there_only_and_no_more_than_there_is() {
+    let account = account_with(60).await;
+    let leases = leases(&account.shop().await, "worker");
+    let query = || Query::in_partition("c").filter(open());
+    let taken = leases.take_next(query(), 10).await.unwrap();
+    assert_eq!(
+        BTreeSet::from_iter(numbers(&taken)),
+        BTreeSet::from([2, 28, 54])
+    );
+    assert!(leases.take_next(query(), 10).await.unwrap().is_empty());
+    assert!(leases.take_next(query(), 0).await.unwrap().is_empty());
+    account.end().await;
+}
+
+#[tokio::test]
+async fn expired_leases_are_taken_over() {
+    let account = account_with(5).await;
+    let shop = account.shop().await;
+    let short = leases(&shop, "crashed").with_duration(Duration::from_millis(200));
+    let query = || Query::across_partitions().filter(open());
+    let lost = short.take_next(query(), 5).await.unwrap();
+    assert_eq!(lost.len(), 5);
+    let next = leases(&shop, "next");
+    assert!(next.take_next(query(), 5).await.unwrap().is_empty());
+    tokio::time::sleep(Duration::from_millis(250)).await;
+    let taken = next.take_next(query(), 5).await.unwrap();
+    assert!(taken.iter().all(|guard| guard.token() == 2));
+    assert_eq!(taken.len(), 5);
+    for mut guard in lost {
+        assert!(guard.renew().await.unwrap_err().is_lost());
+    }
+    account.end().await;
+}
+
+#[tokio::test]
+async fn competitors_share_the_documents_and_none_gets_what_another_has() {
+    let account = account_with(200).await;
+    let takers = join_all((0..8).map(|n| {
+        let account = &account;
+        async move { leases(&account.shop().await, &format!("taker {n}")) }
+    }))
+    .await;
+    let taken = join_all(takers.iter().map(|taker| async {
+        let mut mine = Vec::new();
+        loop {
+            let query = Query::across_partitions().filter(open());
+            let taken = taker.take_next(query, 7).await.unwrap();
+            if taken.is_empty() {
+                return mine;
+            }
+            mine.extend(taken);
+        }
+    }))
+    .await;
+    let mut all: Vec<_> = taken.iter().flat_map(|mine| numbers(mine)).collect();
+    all.sort_unstable();
+    assert_eq!(all, (0..200).collect::<Vec<_>>());
+    account.end().await;
+}

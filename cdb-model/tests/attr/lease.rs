@@ -1,0 +1,81 @@
+//! `lease`: who works on a document, where that is stored, and how it is asked for and fenced.
+
+use cdb_model::{
+    Container, Document, Fetch, Leasable, Lease, Patch, Query, Timestamp, decode, encode,
+};
+use expect_test::expect;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "order", id = "{customer}:{number}")]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+    packed: bool,
+    #[document(lease)]
+    #[serde(default)]
+    work_lease: Lease,
+}
+
+#[derive(Container)]
+#[container(partition_key = "/customer")]
+enum Shop {
+    Order(Order),
+}
+
+fn at(millis: u64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+#[test]
+fn the_expiry_is_indexed_and_nothing_else_of_the_lease() {
+    let policy = Shop::definition().indexing_policy;
+    let included: Vec<_> = policy
+        .included_paths
+        .iter()
+        .map(|entry| &*entry.path)
+        .collect();
+    assert_eq!(included, ["/workLease/until/?"]);
+    assert_eq!(Order::WORK_LEASE.pointer(), "/workLease");
+    assert_eq!(Order::WORK_LEASE_UNTIL.pointer(), "/workLease/until");
+}
+
+#[test]
+fn free_documents_are_found_by_their_expiry() {
+    let query = Query::<Order>::across_partitions()
+        .filter(Order::LEASE_PATHS.free(at(50)))
+        .order_by(Order::WORK_LEASE_UNTIL.asc());
+    expect![[r#"SELECT * FROM c WHERE (c["type"] = @p0 AND (c["workLease"]["until"] <= @p1 OR NOT (IS_DEFINED(c["workLease"]["until"])))) ORDER BY c["workLease"]["until"] ASC"#]]
+        .assert_eq(&Fetch::<Shop>::statement(&query).sql);
+    assert!(
+        query
+            .explain(&Shop::definition().indexing_policy, "type")
+            .is_served()
+    );
+}
+
+#[test]
+fn the_fence_is_a_condition_beside_the_one_of_the_patch() {
+    let held = Lease::free().taken("ann", "m1", at(60));
+    let patch = Patch::<Order>::new()
+        .set(Order::PACKED, true)
+        .when(Order::WORK_LEASE_UNTIL.gt(at(1)));
+    let patch = Order::LEASE_PATHS
+        .set(patch, &held.kept("m2", at(90)))
+        .and_when(Order::LEASE_PATHS.fence(&held));
+    expect![[r#"{"operations":[{"op":"set","path":"/packed","value":true},{"op":"set","path":"/workLease","value":{"holder":"ann","mark":"m2","token":1,"until":90}}],"condition":"from c where (c[\"workLease\"][\"until\"] > 1 AND c[\"workLease\"][\"token\"] = 1 AND c[\"workLease\"][\"mark\"] = \"m1\")"}"#]]
+        .assert_eq(&serde_json::to_string(&patch.body().unwrap()).unwrap());
+}
+
+#[test]
+fn a_document_from_before_the_lease_is_free() {
+    let stored = r#"{"id":"ann:7","type":"order","customer":"ann","number":7,"packed":false,"_etag":"e","_ts":1}"#;
+    let mut order = decode::<Shop, Order>(stored).unwrap().document;
+    assert_eq!(order.lease(), &Lease::free());
+    order.set_lease(Lease::free().taken("ann", "m1", at(60)));
+    let json = encode::<Shop, _>(&order).unwrap().json;
+    expect![[r#"{"id":"ann:7","type":"order","customer":"ann","number":7,"packed":false,"workLease":{"holder":"ann","token":1,"mark":"m1","until":60}}"#]]
+        .assert_eq(json.get());
+}

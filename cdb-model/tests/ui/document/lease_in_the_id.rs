@@ -1,0 +1,15 @@
+//! A lease changes, an id does not.
+
+use cdb_model::Document;
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:{number}")]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    #[document(lease)]
+    number: u64,
+}
+
+fn main() {}

@@ -1,0 +1,16 @@
+//! What a lease has indexed follows from what is asked of it.
+
+use cdb_model::{Document, Lease};
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "order", id = "{customer}:{number}")]
+struct Order {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+    #[document(lease, unindexed)]
+    lease: Lease,
+}
+
+fn main() {}
