@@ -60,6 +60,21 @@ impl Backend {
         self.open(self.config.container.clone()).await
     }
 
+    /// Like [`provider`](Self::provider), with settings that only this one has.
+    ///
+    /// # Panics
+    /// The same.
+    pub async fn provider_with(
+        &self,
+        change: impl FnOnce(&mut CosmosDBProviderConfig),
+    ) -> CosmosDBProvider {
+        let mut config = self.config.clone();
+        change(&mut config);
+        CosmosDBProvider::new_with_config(config)
+            .await
+            .expect("the container opens")
+    }
+
     /// The emulator, unless the test runs on an account.
     pub fn emulator(&self) -> Option<&Emulator> {
         self.emulator.as_ref()
@@ -76,13 +91,8 @@ impl Backend {
     }
 
     async fn open(&self, container: String) -> CosmosDBProvider {
-        let config = CosmosDBProviderConfig {
-            container,
-            ..self.config.clone()
-        };
-        CosmosDBProvider::new_with_config(config)
+        self.provider_with(|config| config.container = container)
             .await
-            .expect("the container opens")
     }
 
     fn fresh(&self) -> MutexGuard<'_, Vec<String>> {

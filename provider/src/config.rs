@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use cdb_client::Bootstrap;
+use cdb_coordination::MembershipConfig;
 use duroxide::providers::ProviderError;
 
 /// Configuration of the provider. The first eight fields and their defaults are those of `duroxide-cdb`.
@@ -36,6 +37,10 @@ pub struct CosmosDBProviderConfig {
     /// Room for the histories of instances that this process works on, in bytes of memory; 64 MiB by default. What is
     /// remembered need not be read again for the next turn. Zero remembers nothing.
     pub history_cache_bytes: u64,
+    /// Whether this runtime shares the dispatch slots with others on the container, by one request per heartbeat. By
+    /// default it does not, and looks for all work: for one runtime that is what it needs, and several get along so too, by
+    /// racing for locks.
+    pub membership: Option<MembershipConfig>,
     /// What to do about a database or container that does not exist; they are created by default.
     pub bootstrap: Bootstrap,
     /// The account's other key, used from the moment on that the first is refused, so that both can be exchanged, one
@@ -84,6 +89,7 @@ impl Default for CosmosDBProviderConfig {
             min_poll_interval: Duration::from_millis(50),
             max_poll_interval: Duration::from_secs(1),
             history_cache_bytes: 64 * 1024 * 1024,
+            membership: None,
             bootstrap: Bootstrap::CreateIfMissing,
             secondary_key: None,
             accept_invalid_certificates_on_loopback: false,
@@ -106,6 +112,7 @@ impl fmt::Debug for CosmosDBProviderConfig {
             .field("min_poll_interval", &self.min_poll_interval)
             .field("max_poll_interval", &self.max_poll_interval)
             .field("history_cache_bytes", &self.history_cache_bytes)
+            .field("membership", &self.membership)
             .field("bootstrap", &self.bootstrap)
             .field(
                 "accept_invalid_certificates_on_loopback",

@@ -43,6 +43,8 @@ pub use cdb_client as client;
 pub use cdb_coordination as coordination;
 pub use cdb_model as model;
 
-pub use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider, SlotSet};
+pub use cdb_coordination::{
+    InMemoryLeaseProvider, LeaseProvider, MembershipConfig, MembershipView, SlotSet, Standing,
+};
 pub use config::CosmosDBProviderConfig;
 pub use provider::CosmosDBProvider;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use cdb_client::{ContainerClient, CosmosClient, Credential, Error, MasterKey};
-use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider};
+use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider, Membership, MembershipView};
 use cdb_model::{Stored, Timestamp};
 use duroxide::Event;
 use duroxide::providers::{ProviderError, WorkItem};
@@ -16,12 +16,12 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::config::CosmosDBProviderConfig;
-use crate::documents::{Durable, OrchestratorItem, WorkerItem};
+use crate::documents::{Durable, Member, OrchestratorItem, WorkerItem};
 use crate::error::provider_error;
 use crate::outbox::{self, Outbox};
 use crate::session::Sessions;
 use crate::turn::{InstanceCandidate, Mail, Memory, Message, Turn, TurnTable, Wish};
-use crate::wait::{Lobby, Watch, is_near};
+use crate::wait::{Lobby, Share, Watch, is_near};
 use crate::work::{WorkTable, WorkerCandidate};
 
 /// How many candidates a poll fetches per dispatcher, so that one poll feeds all of them for a while.
@@ -42,7 +42,7 @@ pub struct CosmosDBProvider {
 pub(crate) struct Inner {
     pub(crate) container: ContainerClient<Durable>,
     pub(crate) long_polling: bool,
-    pub(crate) leases: Arc<dyn LeaseProvider>,
+    pub(crate) share: Share,
     pub(crate) turns: TurnTable,
     pub(crate) memory: Memory,
     pub(crate) mail: Mail,
@@ -60,6 +60,7 @@ pub(crate) struct Inner {
     pub(crate) activity_prefetch: u32,
     last_enqueued: AtomicU64,
     myself: Weak<Inner>,
+    membership: Option<Arc<Membership>>,
     stop: CancellationToken,
     /// Ends the background task with the last clone.
     _stop_on_drop: DropGuard,
@@ -143,14 +144,29 @@ impl CosmosDBProvider {
     /// Works on a container that is open already: with another credential, or as the view of a container that holds
     /// documents of your own too. Of `config`, connection and bootstrap are not used.
     pub fn on(container: ContainerClient<Durable>, config: &CosmosDBProviderConfig) -> Self {
-        Self::with_leases(container, config, Arc::new(InMemoryLeaseProvider::all()))
+        let Some(membership) = config.membership.clone() else {
+            return Self::with_leases(container, config, Arc::new(InMemoryLeaseProvider::all()));
+        };
+        let membership = Membership::start::<Member, _>(container.clone(), membership);
+        let membership = Arc::new(membership);
+        Self::open(container, config, membership.clone(), Some(membership))
     }
 
-    /// Like [`CosmosDBProvider::on`], for one of several runtimes that share the dispatch slots.
+    /// Like [`CosmosDBProvider::on`], for one of several runtimes that share the dispatch slots by a rule of your own.
+    /// `config.membership` is not used.
     pub fn with_leases(
         container: ContainerClient<Durable>,
         config: &CosmosDBProviderConfig,
         leases: Arc<dyn LeaseProvider>,
+    ) -> Self {
+        Self::open(container, config, leases, None)
+    }
+
+    fn open(
+        container: ContainerClient<Durable>,
+        config: &CosmosDBProviderConfig,
+        leases: Arc<dyn LeaseProvider>,
+        membership: Option<Arc<Membership>>,
     ) -> Self {
         let stop = CancellationToken::new();
         let prefetch = |dispatchers: u32| {
@@ -162,7 +178,8 @@ impl CosmosDBProvider {
         let inner = Arc::new_cyclic(|myself| Inner {
             container,
             long_polling: config.long_polling,
-            leases,
+            share: Share::new(leases),
+            membership,
             turns: TurnTable::default(),
             memory: Memory::new(config.history_cache_bytes),
             mail: Mail::default(),
@@ -194,12 +211,30 @@ impl CosmosDBProvider {
         &self.inner.container
     }
 
+    /// What this runtime knows about those that share the container; `None` without `membership` in the configuration.
+    pub fn members(&self) -> Option<MembershipView> {
+        self.inner
+            .membership
+            .as_ref()
+            .map(|membership| membership.view())
+    }
+
+    /// Leaves the members, so that the others serve this runtime's slots at once instead of finding out by its silence.
+    /// After that this provider looks for no work of others any more. Call it when the runtime has been shut down; the last
+    /// clone that is dropped leaves in the background, which needs a Tokio runtime that goes on.
+    pub async fn leave(&self) {
+        if let Some(membership) = &self.inner.membership {
+            membership.leave().await;
+        }
+    }
+
     /// Deletes the container with everything in it. For tests.
     ///
     /// # Errors
     /// When the service refuses; a container that is gone already is no error.
     pub async fn cleanup(&self) -> Result<(), ProviderError> {
         self.inner.stop.cancel();
+        self.leave().await;
         match self.inner.container.delete_container().await {
             Err(error) if !error.is_not_found() => Err(provider_error("cleanup", &error)),
             _ => Ok(()),

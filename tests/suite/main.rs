@@ -4,6 +4,7 @@ mod harness;
 
 mod bad_input;
 mod faults;
+mod members;
 mod policy;
 mod requests;
 mod samples;

@@ -230,6 +230,7 @@ pub(super) fn add_delete(
         Durable::Session(document) => stored!(document),
         Durable::KeyValue(document) => stored!(document),
         Durable::KeyValueDelta(document) => stored!(document),
+        Durable::Member(document) => stored!(document),
     }
     .map(|_| ())
 }

@@ -7,6 +7,7 @@ mod history;
 mod inbox;
 mod instance;
 mod kv;
+mod member;
 mod outbox_intent;
 mod queue_item;
 mod session;
@@ -17,6 +18,7 @@ pub use history::{Execution, ExecutionKey, HistorySegment, HistorySegmentKey};
 pub use inbox::{InboxRecord, InboxRecordKey};
 pub use instance::{Instance, InstanceKey, Status};
 pub use kv::{KeyValue, KeyValueDelta, KeyValueDeltaKey, KeyValueKey};
+pub use member::{Member, MemberKey};
 pub use outbox_intent::{IntentItem, IntentQueue, OutboxIntent, OutboxIntentKey};
 pub use queue_item::{
     NEVER, OrchestratorItem, OrchestratorItemKey, RESERVED, WorkerItem, WorkerItemKey,
@@ -64,4 +66,6 @@ pub enum Durable {
     KeyValue(KeyValue),
     /// A change to the key-value store by the running execution.
     KeyValueDelta(KeyValueDelta),
+    /// Which runtimes share the container.
+    Member(Member),
 }

@@ -13,10 +13,10 @@ use super::load::{self, Loaded};
 use super::lock;
 use super::mail::Message;
 use super::table::Turn;
-use crate::documents::OrchestratorItem;
+use crate::documents::{OrchestratorItem, dispatch_slot};
 use crate::error::provider_error;
 use crate::provider::Inner;
-use crate::wait::Candidate;
+use crate::wait::{Candidate, Queue};
 
 const FETCH: &str = "fetch_orchestration_item";
 
@@ -140,11 +140,15 @@ fn poll_in_background(inner: &Inner) {
 
 /// Asks every physical partition for its first due messages.
 async fn poll(inner: &Inner) -> Result<Vec<InstanceCandidate>, ProviderError> {
-    let slots = inner.leases.slots().await;
-    let mut due = OrchestratorItem::VISIBLE_AT.le(inner.container.now());
-    if !slots.is_all() {
-        due = due & OrchestratorItem::DISPATCH_SLOT.is_in(slots.iter());
+    let reach = inner.share.of_poll(Queue::Orchestrations).await;
+    if reach.is_nothing() {
+        return Ok(Vec::new());
     }
+    let (visible_at, slot) = (
+        OrchestratorItem::VISIBLE_AT,
+        OrchestratorItem::DISPATCH_SLOT,
+    );
+    let due = reach.due(visible_at, slot, inner.container.now());
     let query = Query::<OrchestratorItem>::across_partitions()
         .filter(due)
         .order_by(OrchestratorItem::BY_DUE.asc())
@@ -172,10 +176,15 @@ async fn poll(inner: &Inner) -> Result<Vec<InstanceCandidate>, ProviderError> {
         candidates.push(candidate);
     }
     // Runtimes find the same messages, and race for the same locks if they begin with the same. So each begins with
-    // the instances that it remembers, and goes through the others in an order of its own.
+    // the instances that it remembers, and goes through the others in an order of its own, those of its slots first.
     candidates.sort_by_cached_key(|candidate| {
         let id = &candidate.instance_id;
-        (inner.memory.get(id).is_none(), inner.scatter.hash_one(id))
+        let is_foreign = !reach.is_own(dispatch_slot(id));
+        (
+            inner.memory.get(id).is_none(),
+            is_foreign,
+            inner.scatter.hash_one(id),
+        )
     });
     Ok(candidates)
 }

@@ -261,7 +261,8 @@ fn sort_out(
             | Durable::WorkerItem(_)
             | Durable::OutboxIntent(_)
             | Durable::Inbox(_)
-            | Durable::Session(_) => {}
+            | Durable::Session(_)
+            | Durable::Member(_) => {}
         }
     }
     // Reserved ones are due too: whoever reserved them is not as fast as this runtime.

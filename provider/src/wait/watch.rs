@@ -72,9 +72,17 @@ impl Watch {
 async fn nothing_is_due(inner: &Inner) -> Result<bool, ProviderError> {
     let now = inner.container.now();
     let undelivered = now - inner.reconciler_age;
-    let due: Filter<Durable> = OrchestratorItem::VISIBLE_AT.le(now).within()
-        | WorkerItem::VISIBLE_AT.le(now).within()
-        | OutboxIntent::CREATED_AT.le(undelivered).within();
+    let mut due: Filter<Durable> = OutboxIntent::CREATED_AT.le(undelivered).within();
+    let reach = inner.share.at_most().await;
+    if !reach.is_nothing() {
+        let (visible_at, slot) = (
+            OrchestratorItem::VISIBLE_AT,
+            OrchestratorItem::DISPATCH_SLOT,
+        );
+        due = reach.due(visible_at, slot, now).within() | due;
+        let (visible_at, slot) = (WorkerItem::VISIBLE_AT, WorkerItem::DISPATCH_SLOT);
+        due = reach.due(visible_at, slot, now).within() | due;
+    }
     let query = Query::<Durable>::across_partitions().filter(due).top(1);
     let found: Vec<Stored<Durable>> = inner
         .container

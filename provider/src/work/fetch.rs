@@ -14,7 +14,7 @@ use crate::documents::{Durable, WorkerItem, WorkerItemKey};
 use crate::error::{provider_error, unreadable};
 use crate::provider::Inner;
 use crate::session::Claim as SessionClaim;
-use crate::wait::Candidate;
+use crate::wait::{Candidate, Queue};
 
 const FETCH: &str = "fetch_work_item";
 
@@ -173,7 +173,12 @@ async fn poll(
     sessions: bool,
     tags: &TagFilter,
 ) -> Result<Vec<WorkerCandidate>, ProviderError> {
-    let mut free = WorkerItem::VISIBLE_AT.le(inner.container.now());
+    let reach = inner.share.of_poll(Queue::Activities).await;
+    if reach.is_nothing() {
+        return Ok(Vec::new());
+    }
+    let (visible_at, slot) = (WorkerItem::VISIBLE_AT, WorkerItem::DISPATCH_SLOT);
+    let mut free = reach.due(visible_at, slot, inner.container.now());
     if let Some(tags) = tagged(tags) {
         free = free & tags;
     }
@@ -183,10 +188,6 @@ async fn poll(
                 WorkerItem::SESSION_ID.is_null(),
                 WorkerItem::SESSION_ID.is_defined(),
             );
-    }
-    let slots = inner.leases.slots().await;
-    if !slots.is_all() {
-        free = free & WorkerItem::DISPATCH_SLOT.is_in(slots.iter());
     }
     let query = Query::<WorkerItem>::across_partitions()
         .filter(free)

@@ -1,0 +1,253 @@
+//! Runtimes that share the slots of one container: by membership, or by a rule of one's own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cdb_provider::coordination::owner_of_slot;
+use cdb_provider::documents::dispatch_slot;
+use cdb_provider::{
+    CosmosDBProvider, CosmosDBProviderConfig, InMemoryLeaseProvider, LeaseProvider,
+    MembershipConfig, Standing,
+};
+use cdb_tests::Backend;
+use duroxide::providers::{Provider, WorkItem};
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::runtime::{Runtime, RuntimeOptions};
+use duroxide::{
+    ActivityContext, Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus,
+};
+
+use crate::harness::{PATIENCE, eventually};
+
+const HEARTBEAT: Duration = Duration::from_millis(500);
+const LOCK: Duration = Duration::from_secs(2);
+
+fn member(name: &str) -> MembershipConfig {
+    MembershipConfig {
+        heartbeat: HEARTBEAT,
+        ..MembershipConfig::named(name)
+    }
+}
+
+/// A runtime whose orchestrations end with its name.
+async fn start(backend: &Backend, name: &str) -> (CosmosDBProvider, Arc<Runtime>) {
+    let provider = backend
+        .provider_with(|config| config.membership = Some(member(name)))
+        .await;
+    let name = name.to_owned();
+    let activities = ActivityRegistry::builder()
+        .register("Name", move |_: ActivityContext, _: String| {
+            let name = name.clone();
+            async move { Ok(name) }
+        })
+        .build();
+    let orchestrations = OrchestrationRegistry::builder()
+        .register(
+            "Ask",
+            |ctx: OrchestrationContext, wait: String| async move {
+                let wait = wait.parse().map_err(|_| "no number")?;
+                ctx.schedule_timer(Duration::from_millis(wait)).await;
+                ctx.schedule_activity("Name", "").await
+            },
+        )
+        .build();
+    let options = RuntimeOptions {
+        orchestrator_lock_timeout: LOCK,
+        worker_lock_timeout: LOCK,
+        ..RuntimeOptions::default()
+    };
+    let store = Arc::new(provider.clone());
+    let runtime = Runtime::start_with_options(store, activities, orchestrations, options).await;
+    (provider, runtime)
+}
+
+/// Waits until each of these sees all members.
+async fn until_known(providers: &[&CosmosDBProvider], names: &[&str]) {
+    eventually(async || {
+        providers.iter().all(|provider| {
+            provider
+                .members()
+                .is_some_and(|view| view.standing() == Standing::Member && view.members() == names)
+        })
+    })
+    .await;
+}
+
+async fn ask(client: &Client, instances: &[String], wait: Duration) {
+    for instance in instances {
+        let wait = wait.as_millis().to_string();
+        let started = client.start_orchestration(instance, "Ask", wait).await;
+        started.expect("the instance starts");
+    }
+}
+
+/// Which runtime ended each instance.
+async fn answers(client: &Client, instances: &[String]) -> BTreeMap<String, String> {
+    let mut answers = BTreeMap::new();
+    for instance in instances {
+        let ended = client.wait_for_orchestration(instance, PATIENCE).await;
+        match ended.expect("it ends in time") {
+            OrchestrationStatus::Completed { output, .. } => {
+                answers.insert(instance.clone(), output);
+            }
+            other => panic!("{instance}: {other:?}"),
+        }
+    }
+    answers
+}
+
+fn instances(round: &str) -> Vec<String> {
+    (0..40).map(|n| format!("{round}-{n}")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_runtimes_share_the_work_and_two_go_on_when_one_is_killed() {
+    let backend = Arc::new(Backend::start().await);
+    let client = Client::new(Arc::new(backend.provider().await));
+    let (first, first_runtime) = start(&backend, "first").await;
+    let (second, second_runtime) = start(&backend, "second").await;
+    // In a Tokio runtime of its own, which can be killed with all that is under way in it.
+    let (place, killed) = tokio::task::spawn_blocking({
+        let backend = backend.clone();
+        move || {
+            let place = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(1)
+                .enable_all()
+                .build()
+                .expect("a runtime");
+            let third = place.block_on(start(&backend, "third"));
+            (place, third)
+        }
+    })
+    .await
+    .expect("it starts");
+    let names = ["first", "second", "third"];
+    until_known(&[&first, &second, &killed.0], &names).await;
+
+    let shared = instances("shared");
+    ask(&client, &shared, Duration::ZERO).await;
+    let answers_of_all = answers(&client, &shared).await;
+    let by_owner = answers_of_all.iter().filter(|(instance, runtime)| {
+        owner_of_slot(&names, u32::from(dispatch_slot(instance))) == Some(&&***runtime)
+    });
+    // Who takes what was left lying may be another one, on a machine that is busy for seconds.
+    let by_owner = by_owner.count();
+    assert!(
+        by_owner >= 30,
+        "{by_owner} of 40 by the owner of their slot"
+    );
+
+    let cut_off = instances("cut-off");
+    ask(&client, &cut_off, Duration::from_millis(700)).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    place.shutdown_background();
+    let after = instances("after");
+    ask(&client, &after, Duration::ZERO).await;
+    answers(&client, &cut_off).await;
+    for (instance, runtime) in answers(&client, &after).await {
+        assert_ne!(runtime, "third", "{instance}");
+    }
+    until_known(&[&first, &second], &["first", "second"]).await;
+    drop(killed);
+
+    second_runtime.shutdown(None).await;
+    second.leave().await;
+    until_known(&[&first], &["first"]).await;
+    first_runtime.shutdown(None).await;
+    drop((first, second, client));
+    if let Some(backend) = Arc::into_inner(backend) {
+        backend.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn an_idle_member_sends_a_request_per_heartbeat_more() {
+    let backend = Backend::start_with(|config| {
+        config.reconciler_interval = Duration::from_secs(30);
+        config.membership = Some(member("alone"));
+    })
+    .await;
+    let provider = backend.provider().await;
+    until_known(&[&provider], &["alone"]).await;
+    let fetch = |patience| provider.fetch_orchestration_item(LOCK, patience, None);
+    // The first second still polls faster and faster slower.
+    fetch(Duration::from_secs(1)).await.expect("fetch");
+    let Some(emulator) = backend.emulator() else {
+        println!("skipped: only the emulator counts");
+        return;
+    };
+    emulator.reset_requests();
+    fetch(Duration::from_secs(3)).await.expect("fetch");
+    let sent = emulator.requests().data_requests();
+    assert!(
+        sent <= 4 + 7,
+        "{sent} requests in three idle seconds of six heartbeats"
+    );
+    backend.stop().await;
+}
+
+fn begin(instance: &str) -> WorkItem {
+    WorkItem::StartOrchestration {
+        instance: instance.to_owned(),
+        orchestration: "Ask".to_owned(),
+        input: String::new(),
+        version: None,
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
+        execution_id: 1,
+    }
+}
+
+/// A provider that serves every second slot, and an instance in one of the others.
+async fn half_and_foreign(backend: &Backend) -> (CosmosDBProvider, String) {
+    let share = InMemoryLeaseProvider::share(0, 2);
+    let slots = share.slots().await;
+    let foreign = (0..100)
+        .map(|n| format!("foreign-{n}"))
+        .find(|instance| !slots.contains(dispatch_slot(instance)))
+        .expect("every second one is");
+    let half = CosmosDBProvider::with_leases(
+        backend.provider().await.container().clone(),
+        &CosmosDBProviderConfig::default(),
+        Arc::new(share),
+    );
+    (half, foreign)
+}
+
+#[tokio::test]
+async fn what_a_runtime_starts_itself_it_works_on_whoever_serves_the_slot() {
+    let backend = Backend::start().await;
+    let (half, foreign) = half_and_foreign(&backend).await;
+    let begun = Instant::now();
+    let (fetched, ()) = tokio::join!(half.fetch_orchestration_item(LOCK, PATIENCE, None), async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let enqueued = half.enqueue_for_orchestrator(begin(&foreign), None).await;
+        enqueued.expect("the start is stored");
+    });
+    let (item, _, _) = fetched.expect("fetch").expect("a turn");
+    assert_eq!(item.instance, foreign);
+    assert!(
+        begun.elapsed() < Duration::from_secs(4),
+        "nobody waited for it to be left lying"
+    );
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn what_the_runtime_of_a_slot_leaves_lying_is_anybodys() {
+    let backend = Backend::start().await;
+    let (half, foreign) = half_and_foreign(&backend).await;
+    let elsewhere = backend.provider().await;
+    let enqueued = elsewhere
+        .enqueue_for_orchestrator(begin(&foreign), None)
+        .await;
+    enqueued.expect("the start is stored");
+    let soon = half.fetch_orchestration_item(LOCK, Duration::from_secs(2), None);
+    assert!(soon.await.expect("fetch").is_none(), "it is another one's");
+    let later = half.fetch_orchestration_item(LOCK, PATIENCE, None);
+    let (item, _, _) = later.await.expect("fetch").expect("a turn");
+    assert_eq!(item.instance, foreign);
+    backend.stop().await;
+}
