@@ -86,8 +86,9 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It cannot have ended before; no zombie is left.
+        // It cannot have ended before.
         let _ = self.child.kill();
+        // So that no zombie is left; how it ended is known.
         let _ = self.child.wait();
     }
 }
