@@ -1,6 +1,8 @@
 //! Where the suites run: on an embedded emulator of their own, or on the account that `COSMOS_ENDPOINT` and `COSMOS_KEY`
 //! name, each in fresh containers that go when the test ends.
 
+mod audit;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +14,8 @@ use cdb_provider::model::{Patch, Query};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::provider_validations::ProviderFactory;
 use duroxide::providers::Provider;
+
+pub use audit::audit;
 
 /// A store for one test.
 #[derive(Debug)]

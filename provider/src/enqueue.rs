@@ -30,7 +30,13 @@ pub(crate) async fn message(
     let cause = uuid::Uuid::new_v4().to_string();
     let document =
         OrchestratorItem::new(item, cause, due, now).map_err(|error| unreadable(ENQUEUE, error))?;
-    let document = inner.reserve_if_ours(document, item, now);
+    let mut document = inner.reserve_if_ours(document, item, now);
+    // Until its answer arrives it may be sent again, also when it has been consumed meanwhile. Of a start or a
+    // cancellation the second one changes nothing; an event would happen twice.
+    document.delivered = matches!(
+        item,
+        WorkItem::ExternalRaised { .. } | WorkItem::QueueMessage { .. }
+    );
     if due <= now
         && let Some(turn) = Ahead::of_start(inner, item)
     {
@@ -42,16 +48,14 @@ pub(crate) async fn message(
         }
     }
     let after = due.since(now);
-    match inner.container.create(&document).await {
-        Ok(written) => {
+    match inner.container.ensure(&document).await {
+        Ok(Some(written)) => {
             if let Some(message) = Message::written(document, item.clone(), written.etag) {
                 inner.expect_message(message, after);
             }
         }
         // An earlier try has stored it.
-        Err(error) if error.is_conflict() => {
-            inner.hint_unknown(target_instance(item), document.execution_id, after);
-        }
+        Ok(None) => inner.hint_unknown(target_instance(item), document.execution_id, after),
         Err(error) => return Err(provider_error(ENQUEUE, &error)),
     }
     Ok(())
@@ -100,12 +104,8 @@ pub(crate) async fn activity(inner: &Inner, item: &WorkItem) -> Result<(), Provi
                 "only ActivityExecute goes to the worker queue; use enqueue_for_orchestrator",
             )
         })?;
-    match inner.container.create(&document).await {
-        // A conflict: an earlier try has stored it.
-        Err(error) if !error.is_conflict() => Err(provider_error(ENQUEUE, &error)),
-        _ => {
-            inner.activities.quicken();
-            Ok(())
-        }
-    }
+    let stored = inner.container.ensure(&document).await;
+    stored.map_err(|error| provider_error(ENQUEUE, &error))?;
+    inner.activities.quicken();
+    Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod harness;
 
+mod ambiguity;
 mod bad_input;
 mod faults;
 mod members;

@@ -233,7 +233,7 @@ fn judge(
         let call = CallDetails {
             status: Some(status),
             retry_after: asked,
-            ambiguous: outcome.is_unknown(),
+            ambiguous: call.ambiguous || outcome.is_unknown(),
             ..call.clone()
         };
         Err(Error::new(ErrorKind::of_status(status), message)

@@ -42,6 +42,22 @@ impl<C: Container> ContainerClient<C> {
         self.write(id, &request).await
     }
 
+    /// Makes sure that a document is stored whose id nobody but its writer can have chosen, such as one with a random
+    /// part: one that is there is this one. So it is sent again after a lost answer, which [`create`](Self::create)
+    /// cannot be. `None` when it was there already, perhaps by an earlier attempt.
+    ///
+    /// # Errors
+    /// When the service refuses it or cannot be reached; [`is_ambiguous`](Error::is_ambiguous) when it may have been
+    /// stored all the same.
+    pub async fn ensure<D: MemberOf<C>>(&self, document: &D) -> Result<Option<Written>> {
+        let (id, request) = self.write_request::<D>(OperationKind::Create, document)?;
+        match self.write(id, &request.repeat(Repeat::Always)).await {
+            Ok(written) => Ok(Some(written)),
+            Err(error) if error.is_conflict() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Stores a document, whatever was there before.
     ///
     /// # Errors

@@ -134,7 +134,7 @@ impl Pipeline {
             call.attempts += 1;
             let (answer, authorization) = self.attempt(call).await?;
             let outcome = outcome_of(&answer);
-            call.unknown_outcome |= outcome.is_unknown() && !call.request.kind.is_read();
+            call.unknown_outcome |= outcome.is_doubtful() && !call.request.kind.is_read();
             let delay = match verdict(call.request.repeat, call.tries, outcome) {
                 Verdict::Accept => return call.accepted(answer),
                 Verdict::Refuse | Verdict::RefuseUnresolved => return Err(call.refused(answer)),

@@ -65,6 +65,13 @@ impl Outcome {
             Self::NoAnswer(delivery) => matches!(delivery, Delivery::Unknown | Delivery::TooLong),
         }
     }
+
+    /// Whether a refusal that follows may be about this attempt itself. Besides open outcomes that is a 503: the service
+    /// gives it only for what was not begun, so it is sent again, but a proxy may make one up (protocol.md 9.1).
+    pub(crate) fn is_doubtful(self) -> bool {
+        let made_up = matches!(self, Self::Answered { status, .. } if status.code == 503);
+        made_up || self.is_unknown()
+    }
 }
 
 /// Decides about one outcome.

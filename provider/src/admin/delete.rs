@@ -21,8 +21,8 @@ use crate::provider::CosmosDBProvider;
 const DELETE: &str = "delete_instances_atomic";
 /// How many instances one bulk call deletes when it does not say.
 const DEFAULT_LIMIT: u32 = 1000;
-/// How often a partition is read again because it changed while it was being deleted.
-const MAX_ROUNDS: u32 = 10;
+/// How often a partition is read again because it changed while it was being deleted, or an answer was lost.
+pub(super) const MAX_ROUNDS: u32 = 10;
 
 /// Implements `ProviderAdmin::delete_instances_atomic`.
 pub(crate) async fn delete(
@@ -92,40 +92,52 @@ pub(crate) async fn delete_bulk(
     Ok(result)
 }
 
+/// What became of the documents of a partition so far.
+#[derive(Default)]
+struct Removal {
+    gone: Vec<Stored<Durable>>,
+    /// Sent to be deleted, and not known to be.
+    perhaps: Vec<Stored<Durable>>,
+}
+
 /// Deletes everything in the partition of an instance.
 async fn delete_partition(
     container: &ContainerClient<Durable>,
     instance_id: &str,
     result: &mut DeleteInstanceResult,
 ) -> Result<(), ProviderError> {
+    let mut removal = Removal::default();
     for _ in 0..MAX_ROUNDS {
         let mut rows = container
             .query(Query::<Durable>::in_partition(instance_id))
             .all()
             .await
             .map_err(|error| provider_error(DELETE, &error))?;
-        if rows.is_empty() {
-            return Ok(());
-        }
+        // After a lost answer the partition says what happened.
+        let open = std::mem::take(&mut removal.perhaps);
+        let is_gone = |row: &Stored<Durable>| rows.iter().all(|left| left.id != row.id);
+        removal.gone.extend(open.into_iter().filter(is_gone));
         rows.sort_by_key(|row| rank(&row.document));
-        let counted = count(&rows);
-        match delete_rows(container, instance_id, &rows).await {
+        match delete_rows(container, instance_id, rows, &mut removal).await {
             Ok(()) => {
+                let counted = count(&removal.gone);
                 result.executions_deleted += counted.executions_deleted;
                 result.events_deleted += counted.events_deleted;
                 result.queue_messages_deleted += counted.queue_messages_deleted;
                 return Ok(());
             }
-            // It changed in between: read it again.
+            // It changed in between, or perhaps it is done: read it again.
             Err(Undeleted::Refused(error))
-                if error.is_precondition_failed() || error.is_not_found() => {}
+                if error.is_precondition_failed()
+                    || error.is_not_found()
+                    || error.is_ambiguous() => {}
             Err(Undeleted::Refused(error)) => return Err(provider_error(DELETE, &error)),
             Err(Undeleted::Unfit(error)) => return Err(unreadable(DELETE, error)),
         }
     }
     Err(ProviderError::retryable(
         DELETE,
-        format!("instance {instance_id} keeps changing"),
+        format!("instance {instance_id} keeps changing, or the service does not answer"),
     ))
 }
 
@@ -179,9 +191,9 @@ impl From<Error> for Undeleted {
 async fn delete_rows(
     container: &ContainerClient<Durable>,
     instance_id: &str,
-    rows: &[Stored<Durable>],
+    mut rows: Vec<Stored<Durable>>,
+    removal: &mut Removal,
 ) -> Result<(), Undeleted> {
-    let mut rows = rows.to_vec();
     if rows.len() > MAX_BATCH_OPERATIONS {
         take_over(container, &mut rows).await?;
     }
@@ -190,7 +202,14 @@ async fn delete_rows(
         for row in chunk {
             add_delete(&mut batch, row).map_err(Undeleted::Unfit)?;
         }
-        container.execute(&batch).await?;
+        match container.execute(&batch).await {
+            Ok(_) => removal.gone.extend_from_slice(chunk),
+            Err(error) => {
+                // A refusal too may be about what an earlier attempt has done.
+                removal.perhaps.extend_from_slice(chunk);
+                return Err(Undeleted::Refused(error));
+            }
+        }
     }
     Ok(())
 }

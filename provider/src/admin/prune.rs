@@ -1,11 +1,11 @@
 //! Pruning: old executions go, the newest and everything that runs stays.
 
-use cdb_client::ContainerClient;
+use cdb_client::{ContainerClient, Error};
 use cdb_model::limits::MAX_BATCH_OPERATIONS;
 use cdb_model::{Batch, Filter, Query, Stored, Timestamp};
 use duroxide::providers::{InstanceFilter, ProviderError, PruneOptions, PruneResult};
 
-use super::delete::add_delete;
+use super::delete::{MAX_ROUNDS, add_delete};
 use super::instances;
 use crate::documents::{Durable, Execution, HistorySegment, Status};
 use crate::error::{provider_error, unreadable};
@@ -78,11 +78,43 @@ pub(crate) async fn prune_bulk(
 
 /// Removes an execution and returns how many events it had. The history goes first, so that an execution that was
 /// removed in part is still found and finished by the next call.
+///
+/// What was removed, by us or by another call, is not there when it is looked for again; so that is what follows a lost
+/// answer.
 async fn remove(
     container: &ContainerClient<Durable>,
     instance_id: &str,
     execution_id: u64,
 ) -> Result<u64, ProviderError> {
+    let mut events = None;
+    for _ in 0..MAX_ROUNDS {
+        let rows = execution(container, instance_id, execution_id).await?;
+        let found = rows.iter().map(|row| match &row.document {
+            Durable::History(segment) => segment.event_count,
+            _ => 0,
+        });
+        let events = *events.get_or_insert_with(|| found.sum());
+        match remove_rows(container, instance_id, &rows).await? {
+            Ok(()) => return Ok(events),
+            Err(error)
+                if error.is_ambiguous()
+                    || error.is_not_found()
+                    || error.is_precondition_failed() => {}
+            Err(error) => return Err(provider_error(PRUNE, &error)),
+        }
+    }
+    Err(ProviderError::retryable(
+        PRUNE,
+        format!("execution {execution_id} of {instance_id} was not removed; prune again"),
+    ))
+}
+
+/// Everything that is stored of an execution, its history first.
+async fn execution(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+    execution_id: u64,
+) -> Result<Vec<Stored<Durable>>, ProviderError> {
     let wanted = HistorySegment::EXECUTION_ID.eq(execution_id).within()
         | Execution::EXECUTION_ID.eq(execution_id).within();
     let mut rows = container
@@ -91,31 +123,22 @@ async fn remove(
         .await
         .map_err(|error| provider_error(PRUNE, &error))?;
     rows.sort_by_key(|row| matches!(row.document, Durable::Execution(_)));
-    let events = rows
-        .iter()
-        .map(|row| match &row.document {
-            Durable::History(segment) => segment.event_count,
-            _ => 0,
-        })
-        .sum();
-    for chunk in rows.chunks(MAX_BATCH_OPERATIONS) {
-        remove_chunk(container, instance_id, chunk).await?;
-    }
-    Ok(events)
+    Ok(rows)
 }
 
-async fn remove_chunk(
+async fn remove_rows(
     container: &ContainerClient<Durable>,
     instance_id: &str,
     rows: &[Stored<Durable>],
-) -> Result<(), ProviderError> {
-    let mut batch = Batch::<Durable>::new(instance_id);
-    for row in rows {
-        add_delete(&mut batch, row).map_err(|error| unreadable(PRUNE, error))?;
+) -> Result<Result<(), Error>, ProviderError> {
+    for chunk in rows.chunks(MAX_BATCH_OPERATIONS) {
+        let mut batch = Batch::<Durable>::new(instance_id);
+        for row in chunk {
+            add_delete(&mut batch, row).map_err(|error| unreadable(PRUNE, error))?;
+        }
+        if let Err(error) = container.execute(&batch).await {
+            return Ok(Err(error));
+        }
     }
-    container
-        .execute(&batch)
-        .await
-        .map(|_| ())
-        .map_err(|error| provider_error(PRUNE, &error))
+    Ok(Ok(()))
 }

@@ -40,7 +40,7 @@ pub struct OrchestratorItem {
     /// Whether `visible_at` only keeps other runtimes from it for a moment: it is due for the one that wrote it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reserved: bool,
-    /// Whether it came by an intent, and so may come again.
+    /// Whether it may come again, as what came by an intent or from a client: then it leaves a trace when it is consumed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub delivered: bool,
     /// Seconds until the service deletes the trace of a consumed message. On a container that has no time to live, as

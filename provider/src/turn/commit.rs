@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cdb_client::BatchOutcome;
 use cdb_model::{
-    Batch, BatchError, BulkBatch, Document, DocumentKey, ItemId, OperationIndex, Stored, Timestamp,
+    Batch, BatchError, Document, DocumentKey, ItemId, OperationIndex, Stored, Timestamp,
 };
 use duroxide::Event;
 use duroxide::providers::{
@@ -13,6 +13,7 @@ use duroxide::providers::{
 
 use tokio::time::Instant;
 
+use super::after::after_commit;
 use super::ahead;
 use super::candidate::pack_version;
 use super::mail::Message;
@@ -24,12 +25,11 @@ use super::table::Turn;
 use crate::custom_status;
 use crate::documents::{
     Durable, Execution, HistorySegment, Instance, OrchestratorItem, OutboxIntent, Status,
-    WorkerItemKey,
 };
 use crate::error::{lock_lost, provider_error, unreadable};
 use crate::kv::KvWritten;
 use crate::provider::Inner;
-use crate::{outbox, work};
+use crate::work;
 
 const ACK: &str = "ack_orchestration_item";
 
@@ -115,6 +115,13 @@ async fn send(
             Err(error) if error.is_ambiguous() || error.is_precondition_failed() => {
                 match fate(inner, ACK, turn).await? {
                     Fate::Committed => return Ok(sent),
+                    // The version is the one that was asked for: it was a message that was not.
+                    Fate::Held(stored)
+                        if !error.is_ambiguous() && stored.etag == turn.instance.etag =>
+                    {
+                        ahead::unlock(inner, &turn.instance, &turn.messages).await;
+                        return Err(lost(inner, turn));
+                    }
                     Fate::Held(stored) => turn.instance.etag = stored.etag,
                     Fate::Lost => return Err(lost(inner, turn)),
                 }
@@ -456,45 +463,4 @@ fn hand_on_messages(inner: &Inner, sent: &mut Sent) -> Vec<Message> {
         }
     }
     due
-}
-
-/// Removes what was cancelled, delivers what goes elsewhere.
-///
-/// None of it can fail the turn any more: what is not done here is done by a poll, by the reconciler, or proves
-/// superfluous.
-async fn after_commit(
-    inner: &Inner,
-    cancelled: &[ScheduledActivityIdentifier],
-    intents: Vec<OutboxIntent>,
-) {
-    let deliveries = outbox::deliver_all(inner, intents);
-    let cancellations = cancel(inner, cancelled);
-    futures::join!(deliveries, cancellations);
-}
-
-/// Deletes cancelled activities. One that runs finds its item gone when it renews or ends; one that is missing has
-/// already ended.
-async fn cancel(inner: &Inner, cancelled: &[ScheduledActivityIdentifier]) {
-    let mut bulk = BulkBatch::<Durable>::new();
-    for activity in cancelled {
-        let key = WorkerItemKey::new(
-            &*activity.instance,
-            activity.execution_id,
-            activity.activity_id,
-        );
-        if let Err(error) = bulk.delete(&key) {
-            tracing::warn!(%error, "cancelled activity cannot be deleted");
-        }
-    }
-    if bulk.is_empty() {
-        return;
-    }
-    for result in inner.container.execute_bulk(&bulk).await {
-        match result {
-            Err(error) if !error.is_not_found() => {
-                tracing::warn!(%error, "cancelled activity was not deleted and will run");
-            }
-            _ => {}
-        }
-    }
 }

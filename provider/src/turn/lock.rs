@@ -39,8 +39,15 @@ pub(super) fn locked<'a>(
 pub(super) fn uncounted(instance: &Instance, messages: &[Message]) -> BTreeMap<String, u32> {
     let mut attempts = instance.attempts.clone();
     for message in messages {
-        if let Some(count) = attempts.get_mut(message.id().as_str()) {
-            *count = count.saturating_sub(1);
+        let id = message.id().as_str();
+        let before = message.stored.document.attempt_count;
+        match attempts.get_mut(id) {
+            Some(count) if *count > before + 1 => *count -= 1,
+            // Its first one. A message that is gone would be counted for ever.
+            Some(_) => {
+                attempts.remove(id);
+            }
+            None => {}
         }
     }
     attempts

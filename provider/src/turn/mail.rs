@@ -5,7 +5,7 @@
 //! consumed later has moved the instance's ETag. And a turn deletes its messages in the batch that commits it, so one
 //! that is gone makes the commit fail, and nothing happens twice.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cdb_model::{Document, DocumentKey, ETag, ItemId, Stored, Timestamp};
@@ -96,7 +96,8 @@ pub(crate) struct Mail {
 struct State {
     known: HashMap<String, Vec<Message>>,
     bytes: usize,
-    consumed: HashSet<ItemId>,
+    /// Consumed messages, and when that was known.
+    consumed: HashMap<ItemId, Instant>,
     consumed_in_order: VecDeque<ItemId>,
 }
 
@@ -106,11 +107,13 @@ impl Mail {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a queued message.
+    /// Notes a queued message. One that was consumed and is seen later was sent again after a lost answer.
     pub(crate) fn note(&self, message: Message) {
         let mut state = self.state();
         let bytes = message.bytes();
-        if state.consumed.contains(message.id()) || state.bytes + bytes > MAX_BYTES {
+        let consumed_at = state.consumed.get(message.id());
+        let is_gone = consumed_at.is_some_and(|at| message.seen_at <= *at);
+        if is_gone || state.bytes + bytes > MAX_BYTES {
             return;
         }
         let instance_id = message.stored.document.instance_id.clone();
@@ -156,9 +159,10 @@ impl Mail {
     /// A committed turn has consumed these messages.
     pub(crate) fn consumed(&self, messages: &[Message]) {
         let mut state = self.state();
+        let now = Instant::now();
         for message in messages {
             state.remove(&message.stored.document.instance_id, message.id());
-            if state.consumed.insert(message.id().clone()) {
+            if state.consumed.insert(message.id().clone(), now).is_none() {
                 state.consumed_in_order.push_back(message.id().clone());
             }
         }
@@ -235,10 +239,19 @@ mod tests {
     fn what_was_consumed_does_not_come_back() {
         let mail = Mail::default();
         mail.note(message("a", 1));
+        let polled = message("a", 1);
         mail.consumed(&[message("a", 1)]);
-        mail.note(message("a", 1));
+        mail.note(polled);
         assert_eq!(due(&mail, 9), [0; 0]);
         assert_eq!(mail.state().bytes, 0);
+    }
+
+    #[test]
+    fn what_is_seen_after_it_was_consumed_was_sent_again() {
+        let mail = Mail::default();
+        mail.consumed(&[message("a", 1)]);
+        mail.note(message("a", 1));
+        assert_eq!(due(&mail, 9), [1]);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! before is a hint; everything kept in memory is checked by the ETag when it is acted on.
 
 mod abandon;
+mod after;
 mod ahead;
 mod candidate;
 mod claim;

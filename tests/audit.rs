@@ -1,0 +1,244 @@
+//! What orchestrations leave when they have ended, read back from the documents themselves: nothing queued, nothing
+//! locked, nothing on its way, and histories in which everything happened once.
+//!
+//! Works on the stored form alone, so that it judges a store after whatever has happened to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cdb_client::{ContainerClient, Error};
+use cdb_provider::documents::{Durable, HistorySegment, Instance, NEVER, OrchestratorItem};
+use cdb_provider::model::{Query, Stored};
+use duroxide::{Event, EventKind};
+
+/// Everything that one instance has in the store.
+type Partition = Vec<Stored<Durable>>;
+
+/// What is wrong in a container in which every orchestration has ended; nothing when all is well.
+///
+/// Sessions may be there: they go when nobody holds them any more and somebody cleans up.
+///
+/// # Errors
+/// When the container cannot be read.
+pub async fn audit(container: &ContainerClient<Durable>) -> Result<Vec<String>, Error> {
+    let rows = container
+        .query(Query::<Durable>::across_partitions())
+        .all()
+        .await?;
+    let mut partitions: BTreeMap<String, Partition> = BTreeMap::new();
+    for row in rows {
+        let instance_id = instance_id(&row.document).to_owned();
+        partitions.entry(instance_id).or_default().push(row);
+    }
+    let mut problems = Vec::new();
+    for (instance_id, partition) in &partitions {
+        let found = leftovers(partition).into_iter();
+        let found = found.chain(instance_problems(partition));
+        let found = found.chain(history_problems(partition));
+        problems.extend(found.map(|problem| format!("`{instance_id}`: {problem}")));
+    }
+    Ok(problems)
+}
+
+fn instance_id(document: &Durable) -> &str {
+    match document {
+        Durable::Instance(document) => &document.instance_id,
+        Durable::History(document) => &document.instance_id,
+        Durable::Execution(document) => &document.instance_id,
+        Durable::OrchestratorItem(document) => &document.instance_id,
+        Durable::WorkerItem(document) => &document.instance_id,
+        Durable::OutboxIntent(document) => &document.instance_id,
+        Durable::Inbox(document) => &document.instance_id,
+        Durable::Session(document) => &document.instance_id,
+        Durable::KeyValue(document) => &document.instance_id,
+        Durable::KeyValueDelta(document) => &document.instance_id,
+    }
+}
+
+/// Documents that only exist while something is still to be done.
+fn leftovers(partition: &Partition) -> Vec<String> {
+    let left = partition.iter().filter_map(|row| match &row.document {
+        Durable::OrchestratorItem(item) if is_trace(item) => None,
+        Durable::OrchestratorItem(item) => Some(format!("a message waits: {}", item.work_item)),
+        Durable::WorkerItem(item) => Some(format!("an activity waits: {}", item.work_item)),
+        Durable::OutboxIntent(intent) => {
+            let target = &intent.target_instance_id;
+            Some(format!("messages for `{target}` wait to be delivered"))
+        }
+        Durable::KeyValueDelta(delta) => Some(format!("a change of `{}` is not merged", delta.key)),
+        Durable::Inbox(record) if record.ttl.is_none() => {
+            Some("a delivery is remembered for ever".to_owned())
+        }
+        _ => None,
+    });
+    left.collect()
+}
+
+/// Whether this is what a consumed message leaves for a while, so that a second delivery is recognised.
+fn is_trace(item: &OrchestratorItem) -> bool {
+    item.visible_at == NEVER && item.ttl.is_some()
+}
+
+fn the_instance(partition: &Partition) -> Option<&Instance> {
+    partition.iter().find_map(|row| match &row.document {
+        Durable::Instance(instance) => Some(instance),
+        _ => None,
+    })
+}
+
+fn instance_problems(partition: &Partition) -> Vec<String> {
+    let Some(instance) = the_instance(partition) else {
+        let sample = partition.first().map(|row| row.id.as_str());
+        let count = partition.len();
+        return vec![format!(
+            "{count} documents without an instance, such as {sample:?}"
+        )];
+    };
+    let mut problems = Vec::new();
+    if instance.has_more() {
+        problems.push(format!("it has not ended: {:?}", instance.status));
+    }
+    if instance.lock_token.is_some() {
+        problems.push("it is still locked".to_owned());
+    }
+    if !instance.attempts.is_empty() {
+        let count = instance.attempts.len();
+        problems.push(format!("attempts of {count} consumed messages are kept"));
+    }
+    problems
+}
+
+/// What happened twice, not at all, or in no order.
+fn history_problems(partition: &Partition) -> Vec<String> {
+    let mut executions: BTreeMap<u64, Vec<&HistorySegment>> = BTreeMap::new();
+    for row in partition {
+        if let Durable::History(segment) = &row.document {
+            let segments = executions.entry(segment.execution_id).or_default();
+            segments.push(segment);
+        }
+    }
+    let mut problems = Vec::new();
+    if let Some(instance) = the_instance(partition) {
+        let newest = executions.get(&instance.current_execution_id);
+        let found = newest.map_or(0, Vec::len) as u64;
+        if instance
+            .history_documents
+            .is_some_and(|count| count != found)
+        {
+            problems.push(format!("{found} history documents are not as committed"));
+        }
+    }
+    for (execution_id, mut segments) in executions {
+        segments.sort_by_key(|segment| segment.event_id);
+        let mut events = Vec::new();
+        for segment in segments {
+            match segment.unpack() {
+                Ok(unpacked) => events.extend(unpacked),
+                Err(error) => problems.push(format!("execution {execution_id}: {error}")),
+            }
+        }
+        let found = event_problems(&events).into_iter();
+        problems.extend(found.map(|problem| format!("execution {execution_id}: {problem}")));
+    }
+    problems
+}
+
+fn event_problems(events: &[Event]) -> Vec<String> {
+    let mut problems = Vec::new();
+    let ids: Vec<u64> = events.iter().map(|event| event.event_id).collect();
+    if ids.iter().zip(1..).any(|(id, expected)| *id != expected) {
+        problems.push(format!("its events are numbered {ids:?}"));
+    }
+    let ends = events.iter().filter(|event| is_end(&event.kind)).count();
+    if ends != 1 {
+        problems.push(format!("it ended {ends} times"));
+    }
+    let scheduled: BTreeSet<u64> = events
+        .iter()
+        .filter(|event| is_schedule(&event.kind))
+        .map(|event| event.event_id)
+        .collect();
+    let mut answered = BTreeSet::new();
+    for event in events.iter().filter(|event| is_completion(&event.kind)) {
+        let Some(source) = event.source_event_id else {
+            problems.push(format!("{:?} answers nothing", event.kind));
+            continue;
+        };
+        if !scheduled.contains(&source) {
+            problems.push(format!("event {source} was answered and never scheduled"));
+        }
+        if !answered.insert(source) {
+            problems.push(format!("event {source} was answered twice"));
+        }
+    }
+    problems
+}
+
+fn is_end(kind: &EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::OrchestrationCompleted { .. }
+            | EventKind::OrchestrationFailed { .. }
+            | EventKind::OrchestrationContinuedAsNew { .. }
+    )
+}
+
+fn is_schedule(kind: &EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::ActivityScheduled { .. }
+            | EventKind::TimerCreated { .. }
+            | EventKind::SubOrchestrationScheduled { .. }
+    )
+}
+
+fn is_completion(kind: &EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::ActivityCompleted { .. }
+            | EventKind::ActivityFailed { .. }
+            | EventKind::TimerFired { .. }
+            | EventKind::SubOrchestrationCompleted { .. }
+            | EventKind::SubOrchestrationFailed { .. }
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn history(kinds: Vec<(EventKind, Option<u64>)>) -> Vec<String> {
+        let events: Vec<Event> = kinds
+            .into_iter()
+            .zip(1..)
+            .map(|((kind, source), id)| Event::with_event_id(id, "i".to_owned(), 1, source, kind))
+            .collect();
+        event_problems(&events)
+    }
+
+    fn timer() -> (EventKind, Option<u64>) {
+        (EventKind::TimerCreated { fire_at_ms: 1 }, None)
+    }
+
+    fn fired(source: u64) -> (EventKind, Option<u64>) {
+        (EventKind::TimerFired { fire_at_ms: 1 }, Some(source))
+    }
+
+    fn completed() -> (EventKind, Option<u64>) {
+        let output = String::new();
+        (EventKind::OrchestrationCompleted { output }, None)
+    }
+
+    #[test]
+    fn what_happened_once_is_no_problem() {
+        assert!(history(vec![timer(), timer(), fired(2), completed()]).is_empty());
+    }
+
+    #[test]
+    fn what_happened_twice_or_unasked_is_told() {
+        let told = |kinds| history(kinds).join("; ");
+        assert!(told(vec![timer(), fired(1), fired(1), completed()]).contains("answered twice"));
+        assert!(told(vec![timer(), fired(7), completed()]).contains("never scheduled"));
+        assert!(told(vec![completed(), completed()]).contains("ended 2 times"));
+        assert!(told(vec![timer()]).contains("ended 0 times"));
+    }
+}

@@ -1,0 +1,141 @@
+//! Strikes each request of a scenario, one per run: the first run loses the answer to its first write, the second run
+//! that to its second, and so on to the last.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
+use cdb_tests::audit;
+use duroxide::providers::Provider;
+use futures::StreamExt;
+
+use super::scenario::{Runs, Scenario, runtime};
+use crate::harness::{PATIENCE, World};
+
+/// How many runs go on at once: they wait more than they compute.
+const AT_ONCE: usize = 6;
+
+/// The reads of a scenario that are struck, at most: the later ones are polls.
+const MOST_READS: u32 = 16;
+
+/// How long the quiet after a run has to last before nothing more is expected to come.
+const QUIET: Duration = Duration::from_millis(20);
+
+/// Everything that changes something.
+const WRITES: [OperationKind; 7] = [
+    OperationKind::Create,
+    OperationKind::Replace,
+    OperationKind::Upsert,
+    OperationKind::Patch,
+    OperationKind::Delete,
+    OperationKind::Batch,
+    OperationKind::Bulk,
+];
+
+/// Everything that asks something.
+const READS: [OperationKind; 2] = [OperationKind::Read, OperationKind::Query];
+
+fn emulator(world: &World) -> &Emulator {
+    world.emulator().expect("checked before")
+}
+
+/// Plays the scenario once, with `fault` if there is one. Returns how many writes and reads it took.
+async fn run(scenario: Scenario, fault: Option<Fault>) -> Option<[u32; 2]> {
+    let mut world = World::without_runtime().await;
+    if world.emulator().is_none() {
+        println!("skipped: only the emulator fails on demand");
+        world.stop().await;
+        return None;
+    }
+    let runs: Runs = Arc::default();
+    runtime(&mut world, &runs).await;
+    emulator(&world).reset_requests();
+    let what = format!("{scenario:?} with {fault:?}");
+    if let Some(fault) = fault {
+        emulator(&world).inject(fault);
+    }
+    scenario.play(&world).await;
+    tokio::time::sleep(QUIET).await;
+    let counts = emulator(&world).requests().counts;
+    emulator(&world).clear_faults();
+    until_clean(&world, &what).await;
+    if let Some(expected) = scenario.runs() {
+        let ran = runs.load(Ordering::Relaxed);
+        assert_eq!(ran, expected, "{what}: no activity runs twice");
+    }
+    world.stop().await;
+    let count = |kinds: &[OperationKind]| {
+        let counts = kinds.iter().map(|kind| counts.get(kind).copied());
+        let sum: u64 = counts.map(Option::unwrap_or_default).sum();
+        u32::try_from(sum).unwrap_or(u32::MAX)
+    };
+    Some([count(&WRITES), count(&READS)])
+}
+
+/// Waits until nothing is left that waits for anything, sessions included.
+async fn until_clean(world: &World, what: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let problems = audit(world.provider.container()).await;
+        let problems = problems.expect("the store can be read");
+        if problems.is_empty() {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{what}: {problems:#?}");
+        tokio::time::sleep(QUIET).await;
+    }
+    let cleaned = world.provider.cleanup_orphaned_sessions(Duration::ZERO);
+    cleaned.await.expect("sessions can be cleaned up");
+}
+
+/// One run for each write that loses its answer, and so on.
+async fn strike_each(scenario: Scenario) {
+    let Some([writes, reads]) = run(scenario, None).await else {
+        return;
+    };
+    let on = |effect: Effect, kinds: &[OperationKind]| {
+        let fault = Fault::once(effect);
+        kinds.iter().fold(fault, |fault, kind| fault.on(*kind))
+    };
+    // A struck run may take a few requests more.
+    let (writes, reads) = (writes + 2, (reads + 2).min(MOST_READS));
+    let lost = |n| on(Effect::DropAnswer, &WRITES).after(n);
+    let never_sent = |n| on(Effect::DropRequest, &WRITES).after(n);
+    let refused_late = |n| on(Effect::StatusAfterEffect { status: 503 }, &WRITES).after(n);
+    let unread = |n| on(Effect::DropRequest, &READS).after(n);
+    let faults = (0..writes)
+        .flat_map(|n| [lost(n), never_sent(n), refused_late(n)])
+        .chain((0..reads).map(unread));
+    let struck = futures::stream::iter(faults)
+        .map(|fault| run(scenario, Some(fault)))
+        .buffer_unordered(AT_ONCE);
+    let count = struck.count().await;
+    println!("{scenario:?}: {writes} writes and {reads} reads struck in {count} runs");
+}
+
+macro_rules! scenarios {
+    ($($name:ident: $scenario:ident,)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                strike_each(Scenario::$scenario).await;
+            }
+        )*
+    };
+}
+
+scenarios! {
+    an_activity_survives_every_fault: Hello,
+    a_fan_out_survives_every_fault: FanOut,
+    children_survive_every_fault: Parent,
+    further_executions_and_their_pruning_survive_every_fault: Again,
+    an_event_survives_every_fault: Event,
+    queued_events_survive_every_fault: Queue,
+    a_cancellation_survives_every_fault: Cancel,
+    a_session_survives_every_fault: Session,
+    a_key_value_store_survives_every_fault: KeyValue,
+    a_timer_survives_every_fault: Timer,
+    a_detached_orchestration_survives_every_fault: Detached,
+    a_deletion_survives_every_fault: Delete,
+}

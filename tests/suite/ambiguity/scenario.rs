@@ -1,0 +1,288 @@
+//! Small workloads with known results, which together make every kind of write that a runtime makes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use duroxide::providers::PruneOptions;
+use duroxide::runtime::RuntimeOptions;
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::{ActivityContext, EventKind, OrchestrationContext, OrchestrationRegistry};
+
+use crate::harness::World;
+
+/// What is done, and what must come of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Scenario {
+    /// One activity.
+    Hello,
+    /// Five activities at once.
+    FanOut,
+    /// Two children with an activity each.
+    Parent,
+    /// Three executions, each with an activity; the old ones are pruned.
+    Again,
+    /// An event, raised once.
+    Event,
+    /// Three queued events.
+    Queue,
+    /// A parent is cancelled while its child waits and its activity runs.
+    Cancel,
+    /// Two activities on a session.
+    Session,
+    /// Values set, cleared, and carried into a second execution.
+    KeyValue,
+    /// A timer.
+    Timer,
+    /// A detached orchestration.
+    Detached,
+    /// A tree is deleted when it has ended.
+    Delete,
+}
+
+/// How often activities ran.
+pub(super) type Runs = Arc<AtomicUsize>;
+
+impl Scenario {
+    /// Plays the scenario from the start to the right result.
+    pub(super) async fn play(self, world: &World) {
+        let id = "main";
+        match self {
+            Self::Hello => expect(world, id, "Hello", "1").await,
+            Self::FanOut => expect(world, id, "FanOut", "0+1+2+3+4").await,
+            Self::Parent => expect(world, id, "Parent", "1+1").await,
+            Self::Timer => expect(world, id, "Timer", "later").await,
+            Self::Session => expect(world, id, "Session", "a+b").await,
+            Self::Again => again(world, id).await,
+            Self::Event => event(world, id).await,
+            Self::Queue => queue(world, id).await,
+            Self::Cancel => cancel(world, id).await,
+            Self::KeyValue => key_value(world, id).await,
+            Self::Detached => {
+                expect(world, id, "Detached", "sent").await;
+                assert_eq!(world.end_of("detached").await.as_deref(), Ok("1"));
+            }
+            Self::Delete => {
+                expect(world, id, "Parent", "1+1").await;
+                let deleted = world.client.delete_instance(id, false).await;
+                let deleted = deleted.expect("it is deleted");
+                assert_eq!(deleted.instances_deleted, 3, "{deleted:?}");
+                assert_eq!(deleted.executions_deleted, 3, "{deleted:?}");
+            }
+        }
+    }
+
+    /// How often its activities run when nothing fails; nothing where cancellation decides.
+    pub(super) fn runs(self) -> Option<usize> {
+        match self {
+            Self::Hello | Self::Detached => Some(1),
+            Self::FanOut => Some(5),
+            Self::Again => Some(3),
+            Self::Parent | Self::Delete | Self::Session => Some(2),
+            Self::Event | Self::Queue | Self::KeyValue | Self::Timer => Some(0),
+            Self::Cancel => None,
+        }
+    }
+}
+
+async fn expect(world: &World, id: &str, orchestration: &str, output: &str) {
+    let ended = world.run(id, orchestration, "1").await;
+    assert_eq!(ended.as_deref(), Ok(output));
+}
+
+async fn again(world: &World, id: &str) {
+    expect(world, id, "Again", "3").await;
+    let options = PruneOptions {
+        keep_last: Some(1),
+        ..PruneOptions::default()
+    };
+    let pruned = world.client.prune_executions(id, options).await;
+    let pruned = pruned.expect("it is pruned");
+    assert_eq!(pruned.executions_deleted, 2, "{pruned:?}");
+}
+
+async fn event(world: &World, id: &str) {
+    let client = &world.client;
+    let started = client.start_orchestration(id, "Event", "").await;
+    started.expect("it starts");
+    world.until_subscribed(id, "Go").await;
+    let raised = client.raise_event(id, "Go", "now").await;
+    raised.expect("it is raised");
+    assert_eq!(world.end_of(id).await.as_deref(), Ok("now"));
+    let history = world.history(id).await;
+    let is_event = |kind: &&EventKind| matches!(kind, EventKind::ExternalEvent { .. });
+    let events = history.iter().filter(is_event).count();
+    assert_eq!(events, 1, "raised once");
+}
+
+async fn queue(world: &World, id: &str) {
+    let client = &world.client;
+    let started = client.start_orchestration(id, "Queue", "").await;
+    started.expect("it starts");
+    world
+        .until(id, |kind| matches!(kind, EventKind::QueueSubscribed { .. }))
+        .await;
+    for message in ["a", "b", "end"] {
+        let sent = client.enqueue_event(id, "Queue", message).await;
+        sent.expect("it is sent");
+    }
+    assert_eq!(world.end_of(id).await.as_deref(), Ok("a+b"));
+}
+
+async fn cancel(world: &World, id: &str) {
+    let client = &world.client;
+    let started = client.start_orchestration(id, "Wait", "").await;
+    started.expect("it starts");
+    world.until_subscribed("child", "Go").await;
+    let cancelled = client.cancel_instance(id, "enough").await;
+    cancelled.expect("the request is taken");
+    for instance in [id, "child"] {
+        let ended = world.end_of(instance).await;
+        assert!(ended.is_err(), "{ended:?}");
+    }
+}
+
+async fn key_value(world: &World, id: &str) {
+    expect(world, id, "KeyValue", "kept").await;
+    let values = world.client.get_kv_all_values(id).await;
+    let values = values.expect("it can be read");
+    let mut values: Vec<(&str, &str)> = values
+        .iter()
+        .map(|(key, value)| (&**key, &**value))
+        .collect();
+    values.sort_unstable();
+    assert_eq!(values, [("changed", "2"), ("kept", "1")]);
+}
+
+/// One runtime, whose locks are short, so that one that is lost costs little time.
+pub(super) async fn runtime(world: &mut World, runs: &Runs) {
+    let options = RuntimeOptions {
+        orchestrator_lock_timeout: Duration::from_secs(2),
+        worker_lock_timeout: Duration::from_secs(2),
+        activity_cancellation_grace_period: Duration::from_millis(100),
+        ..RuntimeOptions::default()
+    };
+    world
+        .join(activities(runs), orchestrations(), options)
+        .await;
+}
+
+fn activities(runs: &Runs) -> ActivityRegistry {
+    let runs = runs.clone();
+    ActivityRegistry::builder()
+        .register("Echo", move |_: ActivityContext, input: String| {
+            runs.fetch_add(1, Ordering::Relaxed);
+            async move { Ok(input) }
+        })
+        .register("Endless", |ctx: ActivityContext, _: String| async move {
+            ctx.cancelled().await;
+            Err("cancelled".to_owned())
+        })
+        .build()
+}
+
+fn orchestrations() -> OrchestrationRegistry {
+    OrchestrationRegistry::builder()
+        .register(
+            "Hello",
+            |ctx: OrchestrationContext, input: String| async move {
+                ctx.schedule_activity("Echo", input).await
+            },
+        )
+        .register(
+            "FanOut",
+            |ctx: OrchestrationContext, _: String| async move {
+                let all = (0..5).map(|n| ctx.schedule_activity("Echo", n.to_string()));
+                sum(ctx.join(all.collect()).await)
+            },
+        )
+        .register(
+            "Parent",
+            |ctx: OrchestrationContext, input: String| async move {
+                let all = (0..2).map(|_| ctx.schedule_sub_orchestration("Hello", &*input));
+                sum(ctx.join(all.collect()).await)
+            },
+        )
+        .register("Again", run_again)
+        .register("Event", |ctx: OrchestrationContext, _: String| async move {
+            let data = ctx.schedule_wait("Go").await;
+            // A second one would come now.
+            ctx.schedule_timer(Duration::from_millis(200)).await;
+            Ok(data)
+        })
+        .register("Queue", run_queue)
+        .register("Wait", run_wait)
+        .register(
+            "Session",
+            |ctx: OrchestrationContext, _: String| async move {
+                let mut places = Vec::new();
+                for place in ["a", "b"] {
+                    places.push(ctx.schedule_activity_on_session("Echo", place, "s").await);
+                }
+                sum(places)
+            },
+        )
+        .register("KeyValue", run_key_value)
+        .register("Timer", |ctx: OrchestrationContext, _: String| async move {
+            ctx.schedule_timer(Duration::from_millis(50)).await;
+            Ok("later".to_owned())
+        })
+        .register(
+            "Detached",
+            |ctx: OrchestrationContext, input: String| async move {
+                ctx.schedule_orchestration("Hello", "detached", input);
+                Ok("sent".to_owned())
+            },
+        )
+        .build()
+}
+
+fn sum(results: Vec<Result<String, String>>) -> Result<String, String> {
+    let results: Result<Vec<String>, String> = results.into_iter().collect();
+    Ok(results?.join("+"))
+}
+
+async fn run_again(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    let step = ctx.schedule_activity("Echo", input).await?;
+    let step: u32 = step.parse().map_err(|_| "no number".to_owned())?;
+    if step < 3 {
+        return ctx.continue_as_new((step + 1).to_string()).await;
+    }
+    Ok(step.to_string())
+}
+
+/// Waits for its child, while an activity runs.
+async fn run_wait(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    if input == "child" {
+        return Ok(ctx.schedule_wait("Go").await);
+    }
+    let activity = ctx.schedule_activity("Endless", "");
+    let child = ctx.schedule_sub_orchestration_with_id("Wait", "child", "child");
+    sum(ctx.join(vec![activity, child]).await)
+}
+
+/// `kept` and `changed` are set by the first execution, `gone` is cleared by the second.
+async fn run_key_value(ctx: OrchestrationContext, _: String) -> Result<String, String> {
+    if ctx.execution_id() == 1 {
+        for (key, value) in [("kept", "1"), ("changed", "1"), ("gone", "1")] {
+            ctx.set_kv_value(key, value);
+        }
+        ctx.schedule_timer(Duration::from_millis(1)).await;
+        return ctx.continue_as_new("").await;
+    }
+    ctx.set_kv_value("changed", "2");
+    ctx.clear_kv_value("gone");
+    ctx.schedule_timer(Duration::from_millis(1)).await;
+    Ok("kept".to_owned())
+}
+
+async fn run_queue(ctx: OrchestrationContext, _: String) -> Result<String, String> {
+    let mut taken = Vec::new();
+    loop {
+        let message = ctx.dequeue_event("Queue").await;
+        if message == "end" {
+            return Ok(taken.join("+"));
+        }
+        taken.push(message);
+    }
+}
