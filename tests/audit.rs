@@ -26,8 +26,10 @@ pub async fn audit(container: &ContainerClient<Durable>) -> Result<Vec<String>, 
         .await?;
     let mut partitions: BTreeMap<String, Partition> = BTreeMap::new();
     for row in rows {
-        let instance_id = instance_id(&row.document).to_owned();
-        partitions.entry(instance_id).or_default().push(row);
+        // What belongs to no instance lives on.
+        if let Some(instance_id) = instance_id(&row.document).map(str::to_owned) {
+            partitions.entry(instance_id).or_default().push(row);
+        }
     }
     let mut problems = Vec::new();
     for (instance_id, partition) in &partitions {
@@ -39,8 +41,8 @@ pub async fn audit(container: &ContainerClient<Durable>) -> Result<Vec<String>, 
     Ok(problems)
 }
 
-fn instance_id(document: &Durable) -> &str {
-    match document {
+fn instance_id(document: &Durable) -> Option<&str> {
+    Some(match document {
         Durable::Instance(document) => &document.instance_id,
         Durable::History(document) => &document.instance_id,
         Durable::Execution(document) => &document.instance_id,
@@ -51,7 +53,8 @@ fn instance_id(document: &Durable) -> &str {
         Durable::Session(document) => &document.instance_id,
         Durable::KeyValue(document) => &document.instance_id,
         Durable::KeyValueDelta(document) => &document.instance_id,
-    }
+        Durable::Member(_) => return None,
+    })
 }
 
 /// Documents that only exist while something is still to be done.
