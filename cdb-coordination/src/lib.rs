@@ -7,6 +7,7 @@ mod lease;
 mod membership;
 mod rendezvous;
 mod slots;
+mod store;
 
 pub use lease::{LeaseError, LeaseGuard, LeasedBatch, Leases, Lockable, fresh_mark, lock, settle};
 pub use membership::{
@@ -14,3 +15,4 @@ pub use membership::{
 };
 pub use rendezvous::{owner_of_slot, slots_of_member};
 pub use slots::{InMemoryLeaseProvider, LeaseProvider, SlotSet};
+pub use store::{Criteria, Store, StoreError};

@@ -5,11 +5,12 @@
 
 use cdb_model::{RowForm, Statement};
 use futures::future::try_join_all;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::container::context::ContainerContext;
 use crate::container::row::RowReader;
-use crate::container::source::{Place, Question, Source};
+use crate::container::source::{Place, Position, Question, Source};
 use crate::error::{Error, Result};
 
 /// A query being read from its places.
@@ -23,6 +24,15 @@ pub(super) struct Merge {
     /// Rows that may still be given out.
     left: Option<usize>,
     done: bool,
+    /// Whether places are asked one after the other where the order allows it, so that nothing is read and thrown away.
+    pub frugal: bool,
+}
+
+/// How far a query was read.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Progress {
+    left: Option<usize>,
+    places: Vec<Position>,
 }
 
 impl Merge {
@@ -38,13 +48,44 @@ impl Merge {
             total: 0,
             left: statement.top.and_then(|top| usize::try_from(top).ok()),
             done: false,
+            frugal: false,
         }
     }
 
-    /// The next rows, at least one; `None` at the end.
+    /// Goes on where a query was left. `None` when the query has another scope.
+    pub(super) fn resumed(
+        statement: Statement,
+        question: Question,
+        progress: Progress,
+    ) -> Option<Self> {
+        let scope = statement.scope.clone();
+        let places = progress.places.into_iter();
+        let sources: Option<Vec<_>> = places
+            .map(|position| Source::resumed(&scope, position))
+            .collect();
+        let mut merge = Self::new(statement, question, Vec::new());
+        merge.sources = sources?;
+        merge.reader.merging = merge.sources.len() > 1;
+        merge.left = progress.left;
+        Some(merge)
+    }
+
+    /// How far it was read; `None` at the end.
+    pub(super) fn progress(&self) -> Option<Progress> {
+        let rest = self.sources.iter().filter(|source| !source.is_drained());
+        let places: Vec<_> = rest.map(Source::position).collect();
+        let more = !(self.done || self.left == Some(0) || places.is_empty());
+        more.then_some(Progress {
+            left: self.left,
+            places,
+        })
+    }
+
+    /// The next rows, from one to `most`; `None` at the end.
     pub(super) async fn next_rows(
         &mut self,
         context: &ContainerContext,
+        most: usize,
     ) -> Result<Option<Vec<Box<RawValue>>>> {
         if self.done || self.left == Some(0) {
             return Ok(None);
@@ -53,7 +94,7 @@ impl Merge {
             vec![self.total(context).await?]
         } else {
             self.fill(context).await?;
-            self.take_ready()
+            self.take_ready(most.min(self.left.unwrap_or(usize::MAX)))
         };
         if let Some(left) = &mut self.left {
             rows.truncate(*left);
@@ -63,9 +104,20 @@ impl Merge {
         Ok((!rows.is_empty()).then_some(rows))
     }
 
-    /// Asks every place that must be asked before anything can be given out, all at once.
+    /// Asks every place that must be asked before anything can be given out, all at once; in no order and where nothing
+    /// shall be read in vain, the first one that has rows.
     async fn fill(&mut self, context: &ContainerContext) -> Result<()> {
         let (question, reader) = (&self.question, &self.reader);
+        if self.frugal && reader.order.is_empty() {
+            while let Some(source) = self.sources.first_mut() {
+                source.fill(context, question, reader).await?;
+                if !source.is_drained() {
+                    break;
+                }
+                self.sources.remove(0);
+            }
+            return Ok(());
+        }
         let hungry = self.sources.iter_mut().filter(|source| source.is_hungry());
         try_join_all(hungry.map(|source| source.fill(context, question, reader))).await?;
         self.sources.retain(|source| !source.is_drained());
@@ -73,24 +125,23 @@ impl Merge {
     }
 
     /// Rows whose place in the order is certain: as long as no place has to be asked first.
-    fn take_ready(&mut self) -> Vec<Box<RawValue>> {
+    fn take_ready(&mut self, most: usize) -> Vec<Box<RawValue>> {
         let in_any_order = self.reader.order.is_empty() || self.sources.len() == 1;
         if in_any_order {
-            let drained = self
-                .sources
-                .iter_mut()
-                .flat_map(|source| source.rows.drain(..));
-            return drained.map(|row| row.json).collect();
+            let sources = self.sources.iter_mut();
+            let rows = sources.flat_map(|source| std::iter::from_fn(|| source.take()));
+            return rows.take(most).map(|row| row.json).collect();
         }
         let mut ready = Vec::new();
-        while !self.sources.iter().any(Source::is_hungry) {
-            let first = self
-                .sources
-                .iter_mut()
-                .filter(|source| !source.rows.is_empty())
-                // The earlier range wins a tie, so that pages are the same each time.
-                .min_by(|a, b| self.reader.compare(&a.rows[0], &b.rows[0]));
-            match first.and_then(|source| source.rows.pop_front()) {
+        while ready.len() < most && !self.sources.iter().any(Source::is_hungry) {
+            let heads = self.sources.iter().enumerate();
+            let heads = heads.filter_map(|(at, source)| Some((at, source.first()?)));
+            // The earlier range wins a tie, so that pages are the same each time.
+            let first = heads.min_by(|(_, a), (_, b)| self.reader.compare(a, b));
+            match first
+                .map(|(at, _)| at)
+                .and_then(|at| self.sources[at].take())
+            {
                 Some(row) => ready.push(row.json),
                 None => break,
             }
@@ -102,11 +153,8 @@ impl Merge {
     async fn total(&mut self, context: &ContainerContext) -> Result<Box<RawValue>> {
         while !self.sources.is_empty() {
             self.fill(context).await?;
-            for row in self
-                .sources
-                .iter_mut()
-                .flat_map(|source| source.rows.drain(..))
-            {
+            let sources = self.sources.iter_mut();
+            for row in sources.flat_map(|source| std::iter::from_fn(|| source.take())) {
                 let part = whole_number(row.json.get())
                     .ok_or_else(|| Error::protocol(format!("`{}` is no count", row.json)))?;
                 self.total += part;

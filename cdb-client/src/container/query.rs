@@ -8,12 +8,16 @@ use serde_json::value::RawValue;
 
 use crate::container::handle::ContainerClient;
 use crate::container::merge::Merge;
+use crate::container::page::{Continuation, Page};
 use crate::container::source::{Place, Question};
 use crate::error::{Error, Result};
 use crate::ranges::{RangeId, RangeMap};
 
 /// How often a query starts over when partitions split under it.
 const SPLITS_SURVIVED: u32 = 4;
+
+/// As many rows as a page holds.
+const ALL: usize = usize::MAX;
 
 /// A query about to be asked. Nothing is sent before one of its asynchronous methods is called.
 #[derive(Debug)]
@@ -78,7 +82,7 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     async fn read_all(&self) -> Result<Vec<Q::Row>> {
         let mut merge = self.merge().await?;
         let mut rows = Vec::new();
-        while let Some(page) = self.settle(merge.rows(self).await).await? {
+        while let Some(page) = self.settle(merge.rows(self, ALL).await).await? {
             rows.extend(page);
         }
         Ok(rows)
@@ -101,7 +105,7 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
 
     async fn read_first(&self) -> Result<Option<Q::Row>> {
         let mut merge = self.merge().await?;
-        let page = self.settle(merge.rows(self).await).await?;
+        let page = self.settle(merge.rows(self, 1).await).await?;
         Ok(page.and_then(|rows| rows.into_iter().next()))
     }
 
@@ -111,6 +115,63 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
             run: self,
             reading: None,
         }
+    }
+
+    /// One page of exactly `rows` rows, or fewer at the end, from the beginning or from where another page ended. The
+    /// next one can be asked for later and by another process: what is needed for it is in [`Page::next`]. Each page
+    /// is as the container is then, so what changes its place between two pages may be seen twice or not at all.
+    ///
+    /// Across several physical partitions a sorted page reads so many rows of each.
+    ///
+    /// # Errors
+    /// When the service refuses the query, a row does not fit its type, or the page to go on from is of another query;
+    /// [`is_partition_split`](Error::is_partition_split) when a partition was split since: begin anew.
+    pub async fn page(mut self, rows: usize, from: Option<&Continuation>) -> Result<Page<Q::Row>> {
+        let size = u32::try_from(rows).unwrap_or(u32::MAX).max(1);
+        self.page_size.get_or_insert(size);
+        let mut splits = 0;
+        loop {
+            match self.read_page(rows, from).await {
+                Err(error) if from.is_none() && self.survives(&error, &mut splits) => {}
+                settled => return settled,
+            }
+        }
+    }
+
+    async fn read_page(&self, rows: usize, from: Option<&Continuation>) -> Result<Page<Q::Row>> {
+        let mut reading = match from {
+            None => self.merge().await?,
+            Some(continuation) => self.resumed(continuation).await?,
+        };
+        reading.merge.frugal = true;
+        let mut page = Vec::new();
+        while page.len() < rows {
+            let most = rows - page.len();
+            match self.settle(reading.rows(self, most).await).await? {
+                Some(more) => page.extend(more),
+                None => break,
+            }
+        }
+        let progress = reading.merge.progress();
+        let next = progress.map(|progress| Continuation::of(&progress));
+        Ok(Page {
+            rows: page,
+            next: next.transpose()?,
+        })
+    }
+
+    async fn resumed(&self, continuation: &Continuation) -> Result<Reading> {
+        let statement = self.query.statement();
+        let map = match statement.scope {
+            Scope::Partition(_) => None,
+            Scope::AllPartitions => Some(self.container.context.ranges().await?),
+        };
+        let question = Question::new(&statement, self.page_size, self.container.latest_committed)?;
+        let merge = Merge::resumed(statement, question, continuation.progress()?);
+        let merge = merge.ok_or_else(|| {
+            Error::configuration("the page to go on from is of another query; begin anew")
+        })?;
+        Ok(Reading { merge, map })
     }
 
     /// What each physical partition answers by itself, all asked at once. For pollers that want a few candidates of
@@ -137,7 +198,7 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     async fn read_range(&self, range: &RangeId, map: &Arc<RangeMap>) -> Result<RangeRows<Q::Row>> {
         let mut reading = self.read_from(vec![Place::Range(range.clone())], Some(map.clone()))?;
         let mut rows = Vec::new();
-        while let Some(page) = self.settle(reading.rows(self).await).await? {
+        while let Some(page) = self.settle(reading.rows(self, ALL).await).await? {
             rows.extend(page);
         }
         Ok(RangeRows {
@@ -209,13 +270,14 @@ impl Reading {
     async fn rows<C: Container, Q: Fetch<C>>(
         &mut self,
         run: &QueryRun<'_, C, Q>,
+        most: usize,
     ) -> Result<Option<Vec<Q::Row>>, Stale> {
         let read = |rows: Vec<Box<RawValue>>| {
             rows.iter()
                 .map(|row| run.query.read_row(row.get()).map_err(Error::decode))
                 .collect::<Result<Vec<_>>>()
         };
-        let page = self.merge.next_rows(&run.container.context).await;
+        let page = self.merge.next_rows(&run.container.context, most).await;
         page.and_then(|page| page.map(read).transpose())
             .map_err(|error| Stale {
                 error,
@@ -243,7 +305,7 @@ impl<C: Container, Q: Fetch<C>> Pages<'_, C, Q> {
             Some(reading) => reading,
             None => self.run.merge().await?,
         };
-        let page = reading.rows(&self.run).await;
+        let page = reading.rows(&self.run, ALL).await;
         // Also after an error: the next call asks for the page that could not be had.
         self.reading = Some(reading);
         self.run.settle(page).await

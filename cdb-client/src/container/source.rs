@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use cdb_model::{Parameter, PartitionKey, Statement};
-use serde::Serialize;
+use cdb_model::{Parameter, PartitionKey, Scope, Statement};
+use serde::{Deserialize, Serialize};
 
 use crate::container::context::ContainerContext;
 use crate::container::row::{Row, RowReader};
@@ -66,7 +66,21 @@ pub(super) struct Source {
     place: Place,
     continuation: Option<String>,
     finished: bool,
-    pub rows: VecDeque<Row>,
+    rows: VecDeque<Row>,
+    /// What the page in `rows` was asked with, and how many of its rows were given out.
+    page: Option<String>,
+    given: usize,
+    /// Rows that were given out before this source was resumed.
+    skip: usize,
+}
+
+/// How far a place was read: the page, and how many of its rows.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Position {
+    /// `None` for a logical partition, which the query names.
+    range: Option<RangeId>,
+    page: Option<String>,
+    given: usize,
 }
 
 impl Source {
@@ -76,7 +90,55 @@ impl Source {
             continuation: None,
             finished: false,
             rows: VecDeque::new(),
+            page: None,
+            given: 0,
+            skip: 0,
         }
+    }
+
+    /// Goes on behind the rows that were given out. `scope` is where the query asks.
+    pub(super) fn resumed(scope: &Scope, position: Position) -> Option<Self> {
+        let place = match (scope, position.range) {
+            (Scope::Partition(key), None) => Place::Partition(key.clone()),
+            (Scope::AllPartitions, Some(range)) => Place::Range(range),
+            _ => return None,
+        };
+        Some(Self {
+            continuation: position.page,
+            skip: position.given,
+            ..Self::new(place)
+        })
+    }
+
+    /// How far it was read.
+    pub(super) fn position(&self) -> Position {
+        let range = match &self.place {
+            Place::Partition(_) => None,
+            Place::Range(range) => Some(range.clone()),
+        };
+        // Where nothing is read ahead, the next page is the one to go on with.
+        let (page, given) = if self.rows.is_empty() {
+            (&self.continuation, self.skip)
+        } else {
+            (&self.page, self.given)
+        };
+        Position {
+            range,
+            page: page.clone(),
+            given,
+        }
+    }
+
+    /// The next row that was read ahead.
+    pub(super) fn first(&self) -> Option<&Row> {
+        self.rows.front()
+    }
+
+    /// Gives it out.
+    pub(super) fn take(&mut self) -> Option<Row> {
+        let row = self.rows.pop_front()?;
+        self.given += 1;
+        Some(row)
     }
 
     /// Nothing here and nothing to come.
@@ -99,7 +161,12 @@ impl Source {
     ) -> Result<()> {
         while self.is_hungry() {
             let response = context.send(&self.request(context, question)?).await?;
-            self.rows.extend(reader.read(response.text()?)?);
+            let mut rows = VecDeque::from(reader.read(response.text()?)?);
+            let skipped = self.skip.min(rows.len());
+            rows.drain(..skipped);
+            self.rows.append(&mut rows);
+            (self.skip, self.given) = (self.skip - skipped, skipped);
+            self.page = self.continuation.take();
             self.continuation = response.continuation();
             self.finished = self.continuation.is_none();
         }

@@ -46,6 +46,18 @@ impl Account {
         }
     }
 
+    /// A client that knows nothing of what the first one did.
+    pub(crate) fn other_client(&self) -> CosmosClient {
+        let key = match &self.emulator {
+            Some(emulator) => emulator.key().to_owned(),
+            None => std::env::var("COSMOS_KEY").unwrap(),
+        };
+        CosmosClient::builder(&self.endpoint)
+            .credential(MasterKey::new(&key).unwrap())
+            .build()
+            .unwrap()
+    }
+
     /// A fresh container.
     pub(crate) async fn shop(&self) -> ContainerClient<Shop> {
         self.database

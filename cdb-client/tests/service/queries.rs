@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use cdb_client::ContainerClient;
+use cdb_client::{ContainerClient, Continuation};
 use cdb_model::{BulkBatch, Query};
 
 use crate::account::Account;
@@ -48,6 +48,58 @@ async fn one_partition_answers_filtered_ordered_and_page_by_page() {
     let mut orders = expected(|order| order.customer == "customer-7" && order.status == "paid");
     orders.reverse();
     assert_eq!(rows, orders);
+    account.end().await;
+}
+
+/// All rows by pages of `size`, each asked for by a client of its own that knows the text of the last one alone.
+async fn paged(account: &Account, query: &Query<Order>, size: usize) -> Vec<Order> {
+    let (mut rows, mut from) = (Vec::new(), None::<Continuation>);
+    loop {
+        let shop = account.other_client().database(account.database.name());
+        let shop = shop.container::<Shop>("shop");
+        let page = shop.query(query.clone()).page(size, from.as_ref());
+        let page = page.await.unwrap();
+        assert!(page.rows.len() == size || page.next.is_none());
+        rows.extend(page.rows.into_iter().map(|stored| stored.document));
+        let Some(next) = page.next else { return rows };
+        from = Some(next.to_string().parse().unwrap());
+    }
+}
+
+#[tokio::test]
+async fn pages_go_on_in_another_process_without_loss_or_repetition() {
+    let account = Account::new().await;
+    let _shop = stocked(&account).await;
+    let sorted = Query::<Order>::across_partitions().order_by(Order::PLACED_AT.asc());
+    let all = expected(|_| true);
+    for size in [1, 7, 64, 200, 500] {
+        assert_eq!(paged(&account, &sorted, size).await, all, "pages of {size}");
+    }
+    assert_eq!(
+        paged(&account, &sorted.clone().top(33), 10).await,
+        all[..33]
+    );
+    let mut unsorted = paged(&account, &Query::across_partitions(), 9).await;
+    unsorted.sort_by_key(|order| order.placed_at);
+    assert_eq!(unsorted, all);
+    let one = Query::in_partition("customer-7").order_by(Order::PLACED_AT.asc());
+    let expected = expected(|order| order.customer == "customer-7");
+    assert_eq!(paged(&account, &one, 3).await, expected);
+    account.end().await;
+}
+
+#[tokio::test]
+async fn a_page_of_another_query_is_refused() {
+    let account = Account::new().await;
+    let shop = stocked(&account).await;
+    let all = Query::<Order>::across_partitions();
+    let next = shop.query(all).page(5, None).await.unwrap().next;
+    let one = Query::<Order>::in_partition("customer-7");
+    let refused = shop.query(one).page(5, next.as_ref()).await.unwrap_err();
+    assert!(
+        refused.to_string().contains("of another query"),
+        "{refused}"
+    );
     account.end().await;
 }
 

@@ -8,4 +8,5 @@ mod clocks;
 mod explicit;
 mod guard;
 mod lost_answers;
+mod store;
 mod take_next;

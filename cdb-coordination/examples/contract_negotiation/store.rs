@@ -1,0 +1,144 @@
+//! The store as its callers see it: by state, by criteria, and changed by whoever holds a negotiation.
+
+use std::time::Duration;
+
+use cdb_client::{ContainerClient, Page};
+use cdb_coordination::{Criteria, LeaseError, LeaseGuard, Leases, Store, StoreError};
+use cdb_model::{Direction, Patch, Query, SortCriterion, Stored, Timestamp};
+
+use crate::negotiation::{
+    ContractAgreement, ContractNegotiation, ContractNegotiationKey, Dataspace, State,
+};
+
+/// A negotiation that is ours for the time being.
+pub(crate) type Held = LeaseGuard<Dataspace, ContractNegotiation>;
+
+pub(crate) struct NegotiationStore {
+    store: Store<Dataspace, ContractNegotiation>,
+    leases: Leases<Dataspace, ContractNegotiation>,
+}
+
+impl NegotiationStore {
+    pub(crate) fn new(
+        container: &ContainerClient<Dataspace>,
+        holder: &str,
+        lease: Duration,
+    ) -> Self {
+        let store = Store::new(container);
+        Self {
+            leases: store.leases(holder).with_duration(lease),
+            store,
+        }
+    }
+
+    /// The service's time.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.store.container().now()
+    }
+
+    pub(crate) async fn create(
+        &self,
+        negotiation: ContractNegotiation,
+    ) -> Result<Stored<ContractNegotiation>, StoreError> {
+        self.store.create(negotiation).await
+    }
+
+    pub(crate) async fn find(
+        &self,
+        id: &str,
+    ) -> Result<Option<Stored<ContractNegotiation>>, StoreError> {
+        self.store.find(&ContractNegotiationKey::new(id)).await
+    }
+
+    pub(crate) async fn query(
+        &self,
+        criteria: &Criteria,
+    ) -> Result<Page<Stored<ContractNegotiation>>, StoreError> {
+        self.store.query(criteria).await
+    }
+
+    pub(crate) async fn counts(&self) -> Result<Vec<(State, u64)>, StoreError> {
+        let state = ContractNegotiation::STATE;
+        self.store.count_each(state, State::ALL).await
+    }
+
+    pub(crate) async fn count(&self, state: State) -> Result<u64, StoreError> {
+        let counts = self.store.count_each(ContractNegotiation::STATE, [state]);
+        Ok(counts.await?.iter().map(|(_, count)| count).sum())
+    }
+
+    /// The names of the negotiations that came into a state last.
+    pub(crate) async fn latest(&self, state: State, count: u32) -> Result<Vec<String>, StoreError> {
+        let state = serde_json::to_value(state).unwrap_or_default();
+        let latest = Criteria::all().with("state", state).limit(count);
+        let latest = latest.sorted_by(SortCriterion {
+            field: "stateAt".to_owned(),
+            direction: Direction::Descending,
+        });
+        let page = self.query(&latest).await?;
+        let names = page.rows.into_iter().map(|row| row.document.negotiation);
+        Ok(names.collect())
+    }
+
+    /// Leases and returns the negotiations that are in a state for longest.
+    pub(crate) async fn next_for_state(
+        &self,
+        state: State,
+        count: usize,
+    ) -> Result<Vec<Held>, LeaseError> {
+        let query = Query::across_partitions()
+            .filter(ContractNegotiation::STATE.eq(state))
+            .order_by(ContractNegotiation::BY_AGE.asc());
+        self.leases.take_next(query, count).await
+    }
+
+    /// Leases one negotiation.
+    pub(crate) async fn lease(&self, id: &str) -> Result<Held, LeaseError> {
+        self.leases.acquire(&ContractNegotiationKey::new(id)).await
+    }
+
+    /// Answers a request, and gives it back.
+    pub(crate) async fn offer(&self, negotiation: Held) -> Result<(), LeaseError> {
+        negotiation
+            .release_with(self.moved_to(State::Offered))
+            .await
+    }
+
+    /// Ends a negotiation with an agreement: both or neither, and only while it is held.
+    pub(crate) async fn agree(&self, mut negotiation: Held) -> Result<(), LeaseError> {
+        let agreement = ContractAgreement {
+            negotiation: negotiation.document().negotiation.clone(),
+            counter_party: negotiation.document().counter_party.clone(),
+            signed_at: self.now(),
+            signed_under: negotiation.token(),
+        };
+        let mut signed = negotiation.begin_release(self.moved_to(State::Agreed))?;
+        signed.batch.create(&agreement)?;
+        negotiation.commit(signed).await
+    }
+
+    /// Ends a negotiation without one.
+    pub(crate) async fn terminate(&self, negotiation: Held) -> Result<(), LeaseError> {
+        let terminated = self.moved_to(State::Terminated);
+        negotiation.release_with(terminated).await
+    }
+
+    /// Notes a failed attempt and keeps the negotiation.
+    pub(crate) async fn failed(
+        &self,
+        negotiation: &mut Held,
+        reason: &str,
+    ) -> Result<(), LeaseError> {
+        let patch = Patch::new()
+            .incr(ContractNegotiation::STATE_COUNT, 1)
+            .set(ContractNegotiation::ERROR_DETAIL, Some(reason.to_owned()));
+        negotiation.patch(patch).await
+    }
+
+    fn moved_to(&self, state: State) -> Patch<ContractNegotiation> {
+        Patch::new()
+            .set(ContractNegotiation::STATE, state)
+            .set(ContractNegotiation::STATE_AT, self.now())
+            .set(ContractNegotiation::STATE_COUNT, 1)
+    }
+}

@@ -1,0 +1,103 @@
+//! What somebody wants to see, as it comes from outside: conditions, a sort, a page.
+
+use cdb_client::Continuation;
+use cdb_model::{
+    CriteriaError, Criterion, Document, Filter, Operator, Order, PartitionKey, Query, Queryable,
+    SortCriterion,
+};
+use serde::{Deserialize, Serialize};
+
+/// Most rows of one page, whatever is asked for.
+const MOST_ROWS: u32 = 1000;
+
+/// Rows of a page where no number is asked for.
+const ROWS: u32 = 50;
+
+/// A search at run time, readable from JSON or the parameters of a URL:
+///
+/// ```json
+/// {"filter": [{"field": "state", "value": "REQUESTED"}], "sort": {"field": "updatedAt", "direction": "descending"}, "limit": 20}
+/// ```
+///
+/// Fields go by their Rust names or their stored ones and must be indexed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Criteria {
+    /// Conditions that must all hold.
+    pub filter: Vec<Criterion>,
+    /// The order; any where none is named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sort: Option<SortCriterion>,
+    /// Rows of a page: 50 unless said otherwise, 1000 at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    /// Where the page before ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<Continuation>,
+}
+
+impl Criteria {
+    /// Every document.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// Only documents whose field holds this value.
+    #[must_use]
+    pub fn with(self, field: impl Into<String>, value: impl Into<serde_json::Value>) -> Self {
+        self.with_criterion(Criterion {
+            field: field.into(),
+            operator: Operator::Eq,
+            value: value.into(),
+        })
+    }
+
+    /// Only documents that meet this condition.
+    #[must_use]
+    pub fn with_criterion(mut self, criterion: Criterion) -> Self {
+        self.filter.push(criterion);
+        self
+    }
+
+    /// In this order.
+    #[must_use]
+    pub fn sorted_by(mut self, sort: SortCriterion) -> Self {
+        self.sort = Some(sort);
+        self
+    }
+
+    /// So many rows per page.
+    #[must_use]
+    pub fn limit(mut self, rows: u32) -> Self {
+        self.limit = Some(rows);
+        self
+    }
+
+    /// The page behind this one.
+    #[must_use]
+    pub fn after(mut self, page: Continuation) -> Self {
+        self.after = Some(page);
+        self
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        let rows = self.limit.unwrap_or(ROWS).clamp(1, MOST_ROWS);
+        usize::try_from(rows).unwrap_or(usize::MAX)
+    }
+
+    /// The query for these criteria, in one partition or across all.
+    pub(super) fn query<D: Document + Queryable>(
+        &self,
+        partition: Option<&PartitionKey>,
+    ) -> Result<Query<D>, CriteriaError> {
+        let query = match partition {
+            Some(key) => Query::in_partition(key.clone()),
+            None => Query::across_partitions(),
+        };
+        let query = query.filter(Filter::from_criteria(&self.filter)?);
+        Ok(match &self.sort {
+            Some(sort) => query.order_by(Order::from_criterion(sort)?),
+            None => query,
+        })
+    }
+}

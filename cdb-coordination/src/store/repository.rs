@@ -1,0 +1,237 @@
+//! The store itself.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use cdb_client::{ContainerClient, Page};
+use cdb_model::{
+    Container, Document, Filter, Filterable, Leasable, LocatedKey, MemberOf, Operand, PartitionKey,
+    Path, QueriedIn, Query, Stored,
+};
+use futures::future::try_join_all;
+
+use super::criteria::Criteria;
+use super::error::StoreError;
+use super::written::{Change, Writer};
+use crate::lease::Leases;
+
+/// The documents of type `D` in a container.
+///
+/// ```no_run
+/// # use cdb_coordination::{Criteria, Store, StoreError};
+/// # use cdb_model::{Container, Document};
+/// # use serde::{Deserialize, Serialize};
+/// #[derive(Document, Serialize, Deserialize, Clone)]
+/// #[document(type = "order", id = "{customer}:{number}")]
+/// struct Order {
+///     #[document(partition_key)]
+///     customer: String,
+///     number: u64,
+///     #[document(index)]
+///     state: String,
+/// }
+///
+/// #[derive(Container)]
+/// #[container(partition_key = "/customer")]
+/// enum Shop {
+///     Order(Order),
+/// }
+///
+/// # async fn example(shop: cdb_client::ContainerClient<Shop>) -> Result<(), StoreError> {
+/// let orders = Store::<Shop, Order>::new(&shop);
+/// let open = orders.query(&Criteria::all().with("state", "open").limit(20)).await?;
+/// for mut order in open.rows {
+///     order.document.state = "paid".to_owned();
+///     orders.update(order).await?;
+/// }
+/// let counts = orders.count_each(Order::STATE, ["open", "paid"]).await?;
+/// # drop(counts); Ok(()) }
+/// ```
+pub struct Store<C, D> {
+    container: ContainerClient<C>,
+    marker: PhantomData<fn() -> D>,
+}
+
+impl<C, D> Store<C, D>
+where
+    C: Container,
+    D: MemberOf<C>,
+{
+    /// The store over a container.
+    pub fn new(container: &ContainerClient<C>) -> Self {
+        Self {
+            container: container.clone(),
+            marker: PhantomData,
+        }
+    }
+
+    /// The container itself, for what a store does not do.
+    pub fn container(&self) -> &ContainerClient<C> {
+        &self.container
+    }
+
+    /// The document with this key, or `None`.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub async fn find(&self, key: &D::Key) -> Result<Option<Stored<D>>, StoreError>
+    where
+        D::Key: LocatedKey,
+    {
+        Ok(self.container.read(key).await?)
+    }
+
+    /// [`find`](Self::find) for keys that do not hold their partition.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn find_in(
+        &self,
+        partition: &PartitionKey,
+        key: &D::Key,
+    ) -> Result<Option<Stored<D>>, StoreError> {
+        Ok(self.container.read_in(partition, key).await?)
+    }
+
+    /// Stores a document that is not there yet.
+    ///
+    /// # Errors
+    /// [`Exists`](StoreError::Exists) when another one has its key.
+    pub async fn create(&self, document: D) -> Result<Stored<D>, StoreError> {
+        let change = Change::Create(&document);
+        let etag = Writer::new(&self.container).write(&change).await?;
+        self.stored(document, etag)
+    }
+
+    /// Stores a document in the place of the version that was read: read it, change `document` in it, hand it in.
+    ///
+    /// # Errors
+    /// [`Changed`](StoreError::Changed) and [`Gone`](StoreError::Gone) when that version is no longer there.
+    pub async fn update(&self, stored: Stored<D>) -> Result<Stored<D>, StoreError> {
+        let etag = Writer::new(&self.container)
+            .write(&Change::Update(&stored))
+            .await?;
+        self.stored(stored.document, etag)
+    }
+
+    /// Deletes the version that was read.
+    ///
+    /// # Errors
+    /// [`Changed`](StoreError::Changed) and [`Gone`](StoreError::Gone) when that version is no longer there.
+    pub async fn delete(&self, stored: &Stored<D>) -> Result<(), StoreError> {
+        let writer = Writer::new(&self.container);
+        writer.write(&Change::Delete(stored)).await.map(drop)
+    }
+
+    fn stored(&self, document: D, etag: Option<cdb_model::ETag>) -> Result<Stored<D>, StoreError> {
+        use cdb_model::DocumentKey as _;
+        let id = document.key().to_id()?;
+        Ok(Stored {
+            // Only a deletion leaves no version.
+            etag: etag.ok_or_else(|| StoreError::Gone { id: id.to_string() })?,
+            timestamp: self.container.now(),
+            id,
+            document,
+        })
+    }
+}
+
+impl<C, D> Store<C, D>
+where
+    C: Container,
+    D: MemberOf<C> + QueriedIn<C>,
+{
+    /// One page of the documents that meet the criteria, of all partitions.
+    ///
+    /// # Errors
+    /// [`Criteria`](StoreError::Criteria) when they name what cannot be searched.
+    pub async fn query(&self, criteria: &Criteria) -> Result<Page<Stored<D>>, StoreError> {
+        self.page(criteria, None).await
+    }
+
+    /// One page of the documents of one partition that meet the criteria.
+    ///
+    /// # Errors
+    /// The same as [`query`](Self::query).
+    pub async fn query_in(
+        &self,
+        partition: impl Into<PartitionKey>,
+        criteria: &Criteria,
+    ) -> Result<Page<Stored<D>>, StoreError> {
+        self.page(criteria, Some(&partition.into())).await
+    }
+
+    async fn page(
+        &self,
+        criteria: &Criteria,
+        partition: Option<&PartitionKey>,
+    ) -> Result<Page<Stored<D>>, StoreError> {
+        let query = criteria.query::<D>(partition)?;
+        let run = self.container.query(query);
+        Ok(run.page(criteria.rows(), criteria.after.as_ref()).await?)
+    }
+
+    /// How many documents meet the criteria; their sort and page are of no matter.
+    ///
+    /// # Errors
+    /// The same as [`query`](Self::query).
+    pub async fn count(&self, criteria: &Criteria) -> Result<u64, StoreError> {
+        self.counted(criteria.query::<D>(None)?).await
+    }
+
+    /// How many documents hold each of these values: how many are in each state. One question per value, all at once,
+    /// each answered from the index; the counts need not be of the same moment.
+    ///
+    /// # Errors
+    /// When they cannot be counted.
+    pub async fn count_each<V, I, M, O>(
+        &self,
+        path: Path<D, V, I, M>,
+        values: impl IntoIterator<Item = O>,
+    ) -> Result<Vec<(O, u64)>, StoreError>
+    where
+        I: Filterable<D>,
+        O: Operand<V> + Clone,
+    {
+        let asked = values.into_iter().map(|value| {
+            let filter: Filter<D> = path.eq(value.clone());
+            let counted = self.counted(Query::across_partitions().filter(filter));
+            async move { Ok((value, counted.await?)) }
+        });
+        try_join_all(asked).await
+    }
+
+    async fn counted(&self, query: Query<D>) -> Result<u64, StoreError> {
+        let count = self.container.query(query.count()).first().await?;
+        Ok(count.unwrap_or(0))
+    }
+}
+
+impl<C, D> Store<C, D>
+where
+    C: Container,
+    D: MemberOf<C> + Leasable,
+{
+    /// The leases of these documents in the name of `holder`.
+    pub fn leases(&self, holder: impl Into<Arc<str>>) -> Leases<C, D> {
+        Leases::new(&self.container, holder)
+    }
+}
+
+impl<C, D> Clone for Store<C, D> {
+    fn clone(&self) -> Self {
+        Self {
+            container: self.container.clone(),
+            marker: PhantomData,
+        }
+    }
+}
+
+impl<C, D: Document> fmt::Debug for Store<C, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("document", &D::SHAPE.discriminator)
+            .finish_non_exhaustive()
+    }
+}

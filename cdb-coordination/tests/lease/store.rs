@@ -1,0 +1,87 @@
+//! A store of documents: what its writes say when somebody was faster, or nothing comes back.
+
+use cdb_coordination::{Criteria, Store, StoreError};
+use cdb_emulator::{Effect, Fault};
+use cdb_model::Document;
+
+use crate::account::{Account, Order, Shop, order};
+
+async fn orders(account: &Account) -> Store<Shop, Order> {
+    Store::new(&account.shop().await)
+}
+
+#[tokio::test]
+async fn a_write_is_refused_once_somebody_else_has_written() {
+    let account = Account::new().await;
+    let orders = orders(&account).await;
+    let first = orders.create(order("ann", 1)).await.unwrap();
+    let taken = orders.create(order("ann", 1)).await.unwrap_err();
+    assert!(matches!(taken, StoreError::Exists { .. }), "{taken}");
+
+    let mut paid = first.clone();
+    paid.document.state = "paid".to_owned();
+    let paid = orders.update(paid).await.unwrap();
+    let late = orders.update(first.clone()).await.unwrap_err();
+    assert!(matches!(late, StoreError::Changed { .. }), "{late}");
+    let late = orders.delete(&first).await.unwrap_err();
+    assert!(matches!(late, StoreError::Changed { .. }), "{late}");
+    orders.delete(&paid).await.unwrap();
+    let late = orders.update(paid.clone()).await.unwrap_err();
+    assert!(matches!(late, StoreError::Gone { .. }), "{late}");
+    assert!(orders.delete(&paid).await.unwrap_err().is_conflict());
+    account.end().await;
+}
+
+#[tokio::test]
+async fn a_lost_answer_is_settled_by_reading() {
+    let account = Account::new().await;
+    let orders = orders(&account).await;
+    let Some(emulator) = account.emulator() else {
+        return account.end().await;
+    };
+    for effect in [
+        Effect::DropAnswer,
+        Effect::DropRequest,
+        Effect::StatusAfterEffect { status: 500 },
+    ] {
+        emulator.inject(Fault::once(effect.clone()));
+        let mut stored = orders.create(order("ann", 1)).await.unwrap();
+        emulator.inject(Fault::once(effect.clone()));
+        stored.document.state = "paid".to_owned();
+        let stored = orders.update(stored).await.unwrap();
+        let key = order("ann", 1).key();
+        let found = orders.find(&key).await.unwrap().unwrap();
+        assert_eq!(
+            (found.document.state.as_str(), found.etag),
+            ("paid", stored.etag.clone())
+        );
+        emulator.inject(Fault::once(effect));
+        orders.delete(&stored).await.unwrap();
+        assert!(orders.find(&key).await.unwrap().is_none());
+    }
+    account.end().await;
+}
+
+#[tokio::test]
+async fn counts_are_those_of_the_criteria() {
+    let account = Account::new().await;
+    let orders = orders(&account).await;
+    for number in 0..9 {
+        let state = if number < 4 { "open" } else { "paid" };
+        let order = Order {
+            state: state.to_owned(),
+            ..order("ann", number)
+        };
+        orders.create(order).await.unwrap();
+    }
+    let paid = Criteria::all().with("state", "paid").limit(1);
+    assert_eq!(orders.count(&paid).await.unwrap(), 5);
+    let counts = orders.count_each(Order::STATE, ["open", "paid", "lost"]);
+    let counted = counts.await.unwrap();
+    assert_eq!(counted, [("open", 4), ("paid", 5), ("lost", 0)]);
+    let page = orders.query_in("ann", &paid).await.unwrap();
+    assert_eq!((page.rows.len(), page.next.is_some()), (1, true));
+    let elsewhere = orders.query_in("bob", &paid).await.unwrap();
+    assert!(elsewhere.rows.is_empty() && elsewhere.next.is_none());
+    account.end().await;
+}
