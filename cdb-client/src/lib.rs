@@ -73,9 +73,9 @@ mod usage;
 pub use client::{CosmosClient, DatabaseClient};
 pub use config::CosmosClientBuilder;
 pub use container::{
-    BatchOutcome, Bootstrap, BootstrapConfig, ChangeFeed, ContainerClient, Continuation,
-    Difference, FeedCursor, FeedStart, OnDifference, Page, Pages, QueryRun, RangeRows, Throughput,
-    Written,
+    BatchOutcome, Bootstrap, BootstrapConfig, ChangeFeed, ContainerChange, ContainerClient,
+    Continuation, Difference, FeedCursor, FeedStart, OnDifference, Page, Pages, QueryRun,
+    RangeRows, Throughput, Written,
 };
 #[cfg(feature = "entra")]
 pub use credential::EntraId;

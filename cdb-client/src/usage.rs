@@ -22,6 +22,8 @@ pub struct OperationUsage {
     pub requests: u64,
     /// Of these, those without a success for an answer.
     pub failures: u64,
+    /// Of these, those that came too many at once (429) and were sent again after a wait.
+    pub throttled: u64,
     /// Request units charged.
     pub charge: f64,
     /// Bytes of request bodies.
@@ -38,6 +40,7 @@ impl Usage {
             .fold(OperationUsage::default(), |sum, usage| OperationUsage {
                 requests: sum.requests + usage.requests,
                 failures: sum.failures + usage.failures,
+                throttled: sum.throttled + usage.throttled,
                 charge: sum.charge + usage.charge,
                 bytes_sent: sum.bytes_sent + usage.bytes_sent,
                 bytes_received: sum.bytes_received + usage.bytes_received,
@@ -56,6 +59,7 @@ impl Usage {
             OperationUsage {
                 requests: now.requests.saturating_sub(before.requests),
                 failures: now.failures.saturating_sub(before.failures),
+                throttled: now.throttled.saturating_sub(before.throttled),
                 charge: now.charge - before.charge,
                 bytes_sent: now.bytes_sent.saturating_sub(before.bytes_sent),
                 bytes_received: now.bytes_received.saturating_sub(before.bytes_received),
@@ -85,6 +89,7 @@ impl Meter {
         let entry = usage.by_kind.entry(attempt.kind).or_default();
         entry.requests += 1;
         entry.failures += u64::from(!attempt.status.is_some_and(crate::Status::is_success));
+        entry.throttled += u64::from(attempt.status.is_some_and(|status| status.code == 429));
         entry.charge += attempt.charge;
         entry.bytes_sent += bytes(attempt.bytes_sent);
         entry.bytes_received += bytes(attempt.bytes_received);
@@ -119,11 +124,12 @@ mod tests {
         meter.count(&attempt(OperationKind::Read, 200));
         let before = meter.snapshot();
         meter.count(&attempt(OperationKind::Batch, 200));
-        meter.count(&attempt(OperationKind::Batch, 412));
+        meter.count(&attempt(OperationKind::Batch, 429));
         let between = meter.snapshot().since(&before);
         assert_eq!(between.of(OperationKind::Read), OperationUsage::default());
         let batch = between.of(OperationKind::Batch);
         assert_eq!((batch.requests, batch.failures), (2, 1));
+        assert_eq!(batch.throttled, 1);
         assert_eq!(between.total().bytes_sent, 20);
     }
 }

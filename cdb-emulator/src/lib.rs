@@ -17,6 +17,8 @@ mod auth;
 mod binary_json;
 mod builder;
 mod charge;
+#[cfg(feature = "bin")]
+mod command;
 mod emulator;
 mod entra;
 mod epk;
@@ -43,6 +45,8 @@ mod throughput;
 mod tls;
 
 pub use builder::{EmulatorBuilder, EmulatorError};
+#[cfg(feature = "bin")]
+pub use command::EmulatorCommand;
 pub use emulator::Emulator;
 pub use entra::DataRole;
 pub use fault::{Effect, Fault, FaultPlan, Latency};

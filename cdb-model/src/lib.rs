@@ -86,7 +86,7 @@ pub use policy::{
 };
 pub use query::{
     Composite, CountQuery, CriteriaError, Criterion, Explanation, Fetch, Filter, Filterable,
-    Operand, Operator, Order, Parameter, QueriedIn, Query, Queryable, RowForm, Scope,
+    Operand, Operator, Order, Parameter, QueriedIn, Query, QueryForm, Queryable, RowForm, Scope,
     SortCriterion, SortKey, Statement, Summand, Text, ValueQuery,
 };
 pub use shape::{

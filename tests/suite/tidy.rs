@@ -98,6 +98,7 @@ fn sql_is_written_in_one_file() {
         "cdb-derive/src",
         "cdb-model/src",
         "cdb-client/src",
+        "cdb-cli/src",
         "provider",
     ]
     .into_iter()
@@ -197,7 +198,13 @@ fn comments_are_sentences_and_not_banners() {
 #[test]
 fn libraries_show_names_and_not_modules() {
     let mut found = Vec::new();
-    for library in ["cdb-model", "cdb-client", "cdb-emulator", "provider"] {
+    for library in [
+        "cdb-model",
+        "cdb-client",
+        "cdb-emulator",
+        "cdb-cli",
+        "provider",
+    ] {
         let path = format!("{library}/src/lib.rs");
         let text = std::fs::read_to_string(root().join(&path)).expect("a library has a lib.rs");
         for line in text.lines().filter(|line| line.starts_with("pub mod ")) {

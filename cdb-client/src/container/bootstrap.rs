@@ -180,7 +180,7 @@ impl DatabaseClient {
     }
 
     /// Says what is missing in words that someone at a portal or a command line can act on.
-    fn explained<C: Container>(&self, error: Error, name: &str) -> Error {
+    pub(super) fn explained<C: Container>(&self, error: Error, name: &str) -> Error {
         let (database, action) = (self.name(), Action(&error));
         match error.kind() {
             ErrorKind::NotFound => {

@@ -37,6 +37,11 @@ pub enum Difference {
 }
 
 impl Difference {
+    /// All differences between a model and a live container, the fatal ones first.
+    pub fn between(model: &ContainerDefinition, live: &ContainerDefinition) -> Vec<Self> {
+        compare(model, live)
+    }
+
     /// Whether no document of the model can be stored there.
     pub fn is_fatal(&self) -> bool {
         matches!(self, Self::PartitionKey { .. })

@@ -65,6 +65,18 @@ impl DatabaseClient {
             .and_then(|percent| percent.parse().ok()))
     }
 
+    /// The definition of the container `name` as it is at the service, where its model `C` may differ: the parts that a model
+    /// knows.
+    ///
+    /// # Errors
+    /// When it does not exist or may not be read.
+    pub async fn definition<C: Container>(&self, name: &str) -> Result<ContainerDefinition> {
+        check_name("container", name)?;
+        self.read_container(name)
+            .await
+            .map_err(|error| self.explained::<C>(error, name))
+    }
+
     pub(super) async fn read_container(&self, name: &str) -> Result<ContainerDefinition> {
         let resource = Resource::container(self.name(), name);
         let request = Request::new(OperationKind::ReadContainer, Method::GET, resource);

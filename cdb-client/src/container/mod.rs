@@ -13,6 +13,7 @@ mod page;
 mod patch;
 mod point;
 mod query;
+mod replace;
 mod row;
 mod source;
 #[cfg(test)]
@@ -27,3 +28,4 @@ pub use handle::ContainerClient;
 pub use page::{Continuation, Page};
 pub use point::Written;
 pub use query::{Pages, QueryRun, RangeRows};
+pub use replace::ContainerChange;

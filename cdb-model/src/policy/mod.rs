@@ -1,5 +1,6 @@
 //! The indexing policy that a container's document types add up to.
 
+mod covers;
 mod drift;
 mod json;
 mod merge;

@@ -33,6 +33,11 @@ pub struct Explanation {
 }
 
 impl Explanation {
+    /// Whether indexes serve every condition and every sort: nothing is checked document by document, nothing refused.
+    pub fn is_narrowed(&self) -> bool {
+        self.is_served() && self.leftover.is_empty()
+    }
+
     /// Whether an index (or the partition key) narrows the search and every sort has its index.
     pub fn is_served(&self) -> bool {
         self.refused.is_empty()
@@ -70,25 +75,42 @@ impl fmt::Display for Explanation {
 impl<T: Queryable> Query<T> {
     /// Says which index of a policy serves this query. `discriminator` is the container's, usually `type`.
     pub fn explain(&self, policy: &IndexingPolicy, discriminator: &str) -> Explanation {
-        let mut explainer = Explainer {
+        explain(
+            &self.parts.predicate,
+            &self.parts.order,
+            matches!(self.parts.scope, Scope::Partition(_)),
             policy,
             discriminator,
-            equalities: Vec::new(),
-            ranges: Vec::new(),
-            found: Explanation {
-                condition: readable(&self.parts.predicate, discriminator),
-                one_partition: matches!(self.parts.scope, Scope::Partition(_)),
-                range_indexes: Vec::new(),
-                composite_indexes: Vec::new(),
-                leftover: Vec::new(),
-                refused: Vec::new(),
-            },
-        };
-        explainer.predicate(&self.parts.predicate);
-        explainer.composites_for_filters();
-        explainer.sort(&self.parts.order);
-        explainer.found
+        )
     }
+}
+
+/// Which index of a policy serves this condition and this sort.
+pub(super) fn explain(
+    predicate: &Predicate,
+    order: &[OrderTerm],
+    one_partition: bool,
+    policy: &IndexingPolicy,
+    discriminator: &str,
+) -> Explanation {
+    let mut explainer = Explainer {
+        policy,
+        discriminator,
+        equalities: Vec::new(),
+        ranges: Vec::new(),
+        found: Explanation {
+            condition: readable(predicate, discriminator),
+            one_partition,
+            range_indexes: Vec::new(),
+            composite_indexes: Vec::new(),
+            leftover: Vec::new(),
+            refused: Vec::new(),
+        },
+    };
+    explainer.predicate(predicate);
+    explainer.composites_for_filters();
+    explainer.sort(order);
+    explainer.found
 }
 
 struct Explainer<'a> {
@@ -101,12 +123,7 @@ struct Explainer<'a> {
 
 impl Explainer<'_> {
     fn is_indexed(&self, path: &str) -> bool {
-        let exact = format!("{path}/?");
-        let elements = format!("{path}/[]/?");
-        let mut included = self.policy.included_paths.iter();
-        path == "/id"
-            || path == "/_ts"
-            || included.any(|entry| entry.path == exact || entry.path == elements)
+        self.policy.covers(path) || self.policy.covers(&format!("{path}/[]"))
     }
 
     /// Notes a condition on one path; whether an index serves it.

@@ -1,0 +1,36 @@
+//! The commands and their options.
+
+use cdb_emulator::EmulatorCommand;
+use clap::{Parser, Subcommand};
+
+use crate::command::model::ModelArgs;
+use crate::command::policy::PolicyArgs;
+
+/// Documents and orchestrations on Azure Cosmos DB: compare a container with its model, look after instances and queues,
+/// find what is wrong, run an emulator.
+///
+/// Exit codes: 0 done; 1 a finding, such as drift; 2 asked wrongly; 3 the service refuses or cannot be reached.
+#[derive(Debug, Parser)]
+#[command(name = "cdb", version)]
+pub(crate) struct Args {
+    /// Answer with one JSON value
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// The container's indexing policy: print, compare, replace
+    Policy(PolicyArgs),
+    /// The document types, and which index serves which query
+    Model(ModelArgs),
+    /// Run the emulator
+    Emulator(EmulatorCommand),
+    /// Print the completions of a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}

@@ -1,0 +1,158 @@
+//! The command for one container type: from arguments to an exit code.
+
+use std::ffi::OsString;
+use std::io::{IsTerminal, Write};
+use std::marker::PhantomData;
+use std::process::ExitCode;
+
+use cdb_model::{Container, Query, Queryable};
+use clap::{CommandFactory, Parser};
+
+use crate::args::{Args, Command};
+use crate::command;
+use crate::exit::{Exit, Failure};
+use crate::model::Model;
+use crate::output::Console;
+
+/// The command for the container `C`, with what it should know besides the model.
+///
+/// ```no_run
+/// use cdb_cli::Cli;
+/// use cdb_model::Query;
+/// use cdb_provider::documents::{Durable, Instance, Status};
+///
+/// fn main() -> std::process::ExitCode {
+///     let failed = Query::<Instance>::across_partitions().filter(Instance::STATUS.eq(Status::Failed));
+///     // `policy diff` says what becomes of it, `model` which index serves it.
+///     Cli::<Durable>::new().query("failed instances", failed).run()
+/// }
+/// ```
+pub struct Cli<C> {
+    model: Model,
+    marker: PhantomData<fn() -> C>,
+}
+
+impl<C: Container> Cli<C> {
+    /// The command for `C`.
+    pub fn new() -> Self {
+        Self {
+            model: Model::of::<C>(),
+            marker: PhantomData,
+        }
+    }
+
+    /// Adds a query that your program asks, under a name for people: `model` explains it, and `policy diff` says what
+    /// becomes of it under another policy. The query forms that the model declares indexes for are known anyway.
+    #[must_use]
+    pub fn query<T: Queryable>(mut self, name: impl Into<String>, query: Query<T>) -> Self {
+        self.model.ask(name.into(), query);
+        self
+    }
+
+    /// Runs on this process's arguments, to its standard streams.
+    pub fn run(self) -> ExitCode {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build();
+        match runtime {
+            Ok(runtime) => {
+                let (mut out, mut err) = (std::io::stdout(), std::io::stderr());
+                let terminal = err.is_terminal();
+                let arguments = std::env::args_os();
+                runtime
+                    .block_on(self.run_on(arguments, &mut out, &mut err, terminal))
+                    .into()
+            }
+            Err(error) => {
+                eprintln!("cdb: no threads to run on: {error}");
+                Exit::Usage.into()
+            }
+        }
+    }
+
+    /// Runs on these arguments, the first of which is the program's name, and writes to these streams: for tests and for
+    /// programs that have the command inside.
+    pub async fn run_with(
+        &self,
+        arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+        out: &mut (dyn Write + Send),
+        err: &mut (dyn Write + Send),
+    ) -> Exit {
+        self.run_on(arguments, out, err, false).await
+    }
+
+    async fn run_on(
+        &self,
+        arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+        out: &mut (dyn Write + Send),
+        err: &mut (dyn Write + Send),
+        terminal: bool,
+    ) -> Exit {
+        let args = match Args::try_parse_from(arguments) {
+            Ok(args) => args,
+            Err(refused) => {
+                let text = refused.render().to_string();
+                let asked_for = !refused.use_stderr();
+                // There is nobody left to complain to.
+                let _ = if asked_for {
+                    out.write_all(text.as_bytes())
+                } else {
+                    err.write_all(text.as_bytes())
+                };
+                return if asked_for { Exit::Ok } else { Exit::Usage };
+            }
+        };
+        let mut console = Console::new(out, err, args.json, terminal);
+        match self.dispatch(args.command, &mut console).await {
+            Ok(exit) => exit,
+            Err(Failure { exit, message }) => {
+                // There is nobody left to complain to.
+                let _ = console.remark(&format!("cdb: {message}"));
+                exit
+            }
+        }
+    }
+
+    async fn dispatch(&self, command: Command, console: &mut Console<'_>) -> Result<Exit, Failure> {
+        match command {
+            Command::Policy(args) => command::policy::run(&args, &self.model, console).await,
+            Command::Model(args) => command::model::run(&args, &self.model, console),
+            Command::Emulator(emulator) => match emulator.run(console.out).await {
+                Ok(()) => Ok(Exit::Ok),
+                Err(error) => Err(Failure::usage(error.to_string())),
+            },
+            Command::Completions { shell } => {
+                let mut command = Args::command();
+                clap_complete::generate(shell, &mut command, "cdb", &mut Blocking(console.out));
+                Ok(Exit::Ok)
+            }
+        }
+    }
+}
+
+impl<C: Container> Default for Cli<C> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<C: Container> std::fmt::Debug for Cli<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cli")
+            .field("container", &C::NAME)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A writer behind a reference to one, for an interface that wants a sized one.
+struct Blocking<'a>(&'a mut (dyn Write + Send));
+
+impl Write for Blocking<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}

@@ -1,0 +1,4 @@
+//! One command per file.
+
+pub(crate) mod model;
+pub(crate) mod policy;

@@ -1,0 +1,110 @@
+//! How a run ends: four codes that scripts can rely on, and the failures behind three of them.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use cdb_client::ErrorKind;
+use cdb_model::CriteriaError;
+use duroxide::ClientError;
+use duroxide::providers::ProviderError;
+
+/// The exit codes of the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// 0: done, and nothing to complain about.
+    Ok = 0,
+    /// 1: the answer is a finding: the policy drifts, the doctor is worried, the instance is not there.
+    Finding = 1,
+    /// 2: asked in a way that cannot work: an unknown option, no endpoint, a destructive command without `--yes`.
+    Usage = 2,
+    /// 3: the service cannot be reached, or refuses.
+    Service = 3,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Why a command gave no answer, in a sentence for people.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub exit: Exit,
+    pub message: String,
+}
+
+impl Failure {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+
+    pub(crate) fn finding(message: impl Into<String>) -> Self {
+        Self::new(Exit::Finding, message)
+    }
+
+    pub(crate) fn service(message: impl Into<String>) -> Self {
+        Self::new(Exit::Service, message)
+    }
+
+    fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self {
+            exit,
+            message: message.into(),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<cdb_client::Error> for Failure {
+    fn from(error: cdb_client::Error) -> Self {
+        let exit = match error.kind() {
+            ErrorKind::Configuration => Exit::Usage,
+            _ => Exit::Service,
+        };
+        let mut message = error.to_string();
+        let mut cause = std::error::Error::source(&error);
+        while let Some(inner) = cause {
+            let text = inner.to_string();
+            if !message.contains(&text) {
+                message = format!("{message}: {text}");
+            }
+            cause = inner.source();
+        }
+        Self::new(exit, message)
+    }
+}
+
+impl From<ProviderError> for Failure {
+    fn from(error: ProviderError) -> Self {
+        Self::service(error.to_string())
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::InstanceNotFound { .. } => Self::finding(error.to_string()),
+            ClientError::InvalidInput { .. } => Self::usage(error.to_string()),
+            other => Self::service(other.to_string()),
+        }
+    }
+}
+
+impl From<CriteriaError> for Failure {
+    fn from(error: CriteriaError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::usage(error.to_string())
+    }
+}

@@ -1,0 +1,83 @@
+//! A Bicep resource: the same members as in ARM, in Bicep's own notation.
+//!
+//! The grammar (Bicep's specification): keys are bare words, strings stand in single quotes with `\` before `\`, `'` and
+//! `${`, members and elements are separated by line breaks.
+
+use cdb_model::ContainerDefinition;
+use serde_json::Value;
+
+use super::arm::Container;
+use super::{API_VERSION, symbol};
+
+pub(super) fn write(name: &str, definition: &ContainerDefinition) -> String {
+    let container = Container {
+        id: name,
+        definition,
+    };
+    // Strings and numbers: nothing that JSON cannot hold.
+    let resource = serde_json::to_value(&container).unwrap_or_default();
+    let mut text = format!(
+        "param account string\nparam database string\n\nresource {} \
+         'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@{API_VERSION}' = {{\n  \
+         name: '${{account}}/${{database}}/{}'\n  properties: {{\n    resource: ",
+        symbol(name),
+        escaped(name),
+    );
+    value(&resource, 2, &mut text);
+    text.push_str("\n  }\n}");
+    text
+}
+
+/// Writes a value whose first line stands at a depth.
+fn value(of: &Value, depth: usize, text: &mut String) {
+    let line = |depth: usize| format!("\n{}", "  ".repeat(depth));
+    match of {
+        Value::Object(members) => {
+            text.push('{');
+            // Sorted, whatever order this build of the JSON crate keeps.
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_by_key(|(name, _)| *name);
+            for (name, member) in members {
+                text.push_str(&line(depth + 1));
+                text.push_str(name);
+                text.push_str(": ");
+                value(member, depth + 1, text);
+            }
+            text.push_str(&line(depth));
+            text.push('}');
+        }
+        Value::Array(elements) => {
+            text.push('[');
+            for element in elements {
+                text.push_str(&line(depth + 1));
+                value(element, depth + 1, text);
+            }
+            text.push_str(&line(depth));
+            text.push(']');
+        }
+        Value::String(string) => text.push_str(&format_string(string)),
+        other => text.push_str(&other.to_string()),
+    }
+}
+
+fn format_string(string: &str) -> String {
+    format!("'{}'", escaped(string))
+}
+
+fn escaped(string: &str) -> String {
+    string
+        .replace('\\', "\\\\")
+        .replace('\'', "\\'")
+        .replace("${", "\\${")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_means_something_to_bicep_is_escaped() {
+        assert_eq!(format_string(r#"/"a'b"/?"#), r#"'/"a\'b"/?'"#);
+        assert_eq!(format_string(r"\${x}"), r"'\\\${x}'");
+    }
+}

@@ -1,0 +1,50 @@
+//! The `cdb` command, as a library: a container of your own gets the same commands in three lines.
+//!
+//! ```no_run
+//! use cdb_model::{Container, Document};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Document, Serialize, Deserialize)]
+//! #[document(type = "order", id = "order:{number}")]
+//! pub struct Order {
+//!     #[document(partition_key)]
+//!     pub customer: String,
+//!     pub number: u64,
+//!     #[document(index)]
+//!     pub status: String,
+//! }
+//!
+//! #[derive(Container)]
+//! #[container(partition_key = "/customer")]
+//! pub enum Shop {
+//!     Order(Order),
+//! }
+//!
+//! fn main() -> std::process::ExitCode {
+//!     cdb_cli::run::<Shop>()
+//! }
+//! ```
+//!
+//! `shop policy check` then compares the live container with `Shop`. Commands about orchestrations work when the container
+//! extends the provider's. Exit codes are in [`Exit`]; `--json` makes every answer one JSON value.
+
+mod args;
+mod cli;
+mod command;
+mod connection;
+mod exit;
+mod format;
+mod model;
+mod output;
+
+use std::process::ExitCode;
+
+use cdb_model::Container;
+
+pub use cli::Cli;
+pub use exit::Exit;
+
+/// Runs the command on this process's arguments, for the container `C`.
+pub fn run<C: Container>() -> ExitCode {
+    Cli::<C>::new().run()
+}

@@ -1,0 +1,110 @@
+//! A container type as plain data: what the commands need of it, so that none of them is generic.
+
+use std::pin::Pin;
+
+use cdb_client::{Bootstrap, DatabaseClient};
+use cdb_model::{
+    Container, ContainerDefinition, DocumentShape, Explanation, IndexingPolicy, Query, QueryForm,
+    Queryable,
+};
+
+use crate::exit::Failure;
+
+/// What a function that is generic over the container does, behind a pointer that is not.
+type Pending<T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send>>;
+type Explain = Box<dyn Fn(&IndexingPolicy, &str) -> Explanation + Send + Sync>;
+
+/// A container type.
+pub(crate) struct Model {
+    pub name: &'static str,
+    pub discriminator: &'static str,
+    pub documents: &'static [&'static DocumentShape],
+    pub definition: ContainerDefinition,
+    questions: Vec<Question>,
+    create: fn(DatabaseClient, String) -> Pending<()>,
+    live: fn(DatabaseClient, String) -> Pending<ContainerDefinition>,
+}
+
+/// Something that is asked of the container.
+pub(crate) struct Question {
+    /// In words.
+    pub name: String,
+    explain: Explain,
+}
+
+impl Model {
+    pub(crate) fn of<C: Container>() -> Self {
+        let forms = QueryForm::of::<C>().into_iter().map(|form| Question {
+            name: form.to_string(),
+            explain: Box::new(move |policy, discriminator| form.explain(policy, discriminator)),
+        });
+        Self {
+            name: C::NAME,
+            discriminator: C::DISCRIMINATOR,
+            documents: C::DOCUMENTS,
+            definition: C::definition(),
+            questions: forms.collect(),
+            create: |database, name| {
+                Box::pin(async move {
+                    let created = database
+                        .bootstrap::<C>(&name, Bootstrap::CreateIfMissing)
+                        .await;
+                    Ok(created.map(drop)?)
+                })
+            },
+            live: |database, name| {
+                Box::pin(async move { Ok(database.definition::<C>(&name).await?) })
+            },
+        }
+    }
+
+    /// Adds a query of the program's own.
+    pub(crate) fn ask<T: Queryable>(&mut self, name: String, query: Query<T>) {
+        self.questions.push(Question {
+            name,
+            explain: Box::new(move |policy, discriminator| query.explain(policy, discriminator)),
+        });
+    }
+
+    pub(crate) fn questions(&self) -> &[Question] {
+        &self.questions
+    }
+
+    /// What serves a question under a policy.
+    pub(crate) fn explain(&self, question: &Question, policy: &IndexingPolicy) -> Explanation {
+        (question.explain)(policy, self.discriminator)
+    }
+
+    /// The questions that `live` serves less well than the model's policy, each with what becomes of it.
+    pub(crate) fn suffering(&self, live: &IndexingPolicy) -> Vec<(&Question, Explanation)> {
+        let wanted = &self.definition.indexing_policy;
+        let pairs = self.questions.iter().map(|question| {
+            let (model, live) = (self.explain(question, wanted), self.explain(question, live));
+            (question, model, live)
+        });
+        let suffers = |(_, model, live): &(&Question, Explanation, Explanation)| {
+            let left = live
+                .leftover
+                .iter()
+                .any(|part| !model.leftover.contains(part));
+            let refused = live.refused.len() > model.refused.len();
+            left || refused || (model.is_served() && !live.is_served())
+        };
+        let hit = pairs.filter(suffers);
+        hit.map(|(question, _, live)| (question, live)).collect()
+    }
+
+    /// Creates the container, if it is not there.
+    pub(crate) async fn create(&self, database: DatabaseClient, name: &str) -> Result<(), Failure> {
+        (self.create)(database, name.to_owned()).await
+    }
+
+    /// The definition of the live container.
+    pub(crate) async fn live(
+        &self,
+        database: &DatabaseClient,
+        name: &str,
+    ) -> Result<ContainerDefinition, Failure> {
+        (self.live)(database.clone(), name.to_owned()).await
+    }
+}

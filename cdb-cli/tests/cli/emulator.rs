@@ -1,0 +1,42 @@
+//! `cdb emulator`: the same emulator as `cdb-emulator`, as a process of its own.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
+
+#[cfg(unix)]
+#[test]
+fn it_runs_until_it_is_told_to_end() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_cdb"))
+        .args(["emulator", "--port", "0"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut out = BufReader::new(child.stdout.take().expect("it is piped"));
+    let mut line = String::new();
+    out.read_line(&mut line).expect("a line");
+    let id = child.id().to_string();
+    let told = Command::new("kill").args(["-TERM", &id]).status();
+    assert!(told.expect("kill runs").success());
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).expect("text");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    assert!(
+        line.starts_with("ready after ") && line.contains("http://127.0.0.1:"),
+        "{line}"
+    );
+    assert!(rest.starts_with("stopped after 0 requests"), "{rest}");
+}
+
+#[test]
+fn mistakes_end_it_with_a_usage_error() {
+    let output = Command::new(env!("CARGO_BIN_EXE_cdb"))
+        .args(["emulator", "--port", "0", "--partitions", "0"])
+        .output()
+        .expect("it runs");
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        said.starts_with("cdb: ") && said.contains("1 to 1000 physical partitions"),
+        "{said}"
+    );
+}

@@ -1,0 +1,123 @@
+//! Runs of the command inside this process, and the emulator they talk to.
+
+use cdb_cli::{Cli, Exit};
+use cdb_client::{Bootstrap, ContainerClient, CosmosClient, DatabaseClient, MasterKey};
+use cdb_emulator::Emulator;
+use cdb_model::Container;
+use cdb_provider::documents::Durable;
+
+/// What a run said, and how it ended.
+#[derive(Debug)]
+pub(crate) struct Run {
+    line: String,
+    pub(crate) out: String,
+    pub(crate) err: String,
+    pub(crate) exit: Exit,
+}
+
+/// Runs the command for the provider's container.
+pub(crate) async fn cdb(arguments: &[&str]) -> Run {
+    run(&Cli::<Durable>::new(), arguments, &[]).await
+}
+
+/// Runs a command; `hidden` arguments do not appear in the snapshot.
+pub(crate) async fn run<C: Container>(cli: &Cli<C>, arguments: &[&str], hidden: &[&str]) -> Run {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let all = ["cdb"].iter().chain(arguments).chain(hidden);
+    let exit = cli.run_with(all, &mut out, &mut err).await;
+    Run {
+        line: format!("$ cdb {}", arguments.join(" ")),
+        out: String::from_utf8(out).expect("UTF-8"),
+        err: String::from_utf8(err).expect("UTF-8"),
+        exit,
+    }
+}
+
+impl Run {
+    /// The run as it stands in a terminal, what differs from run to run replaced.
+    pub(crate) fn shown(&self) -> String {
+        let mut text = format!("{}\n{}", self.line, self.out);
+        if !self.err.is_empty() {
+            text.push_str("[standard error]\n");
+            text.push_str(&self.err);
+        }
+        if self.exit != Exit::Ok {
+            text += &["[exit code ", &(self.exit as u8).to_string(), "]\n"].concat();
+        }
+        text
+    }
+
+    /// Checks a snapshot; its name says which command it shows.
+    #[track_caller]
+    pub(crate) fn is(&self, name: &str) {
+        snapshot(name, &self.shown());
+    }
+}
+
+/// Compares with a file below `tests/snapshots`.
+#[track_caller]
+pub(crate) fn snapshot(name: &str, text: &str) {
+    let path = format!("{}/tests/snapshots/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    expect_test::expect_file![path].assert_eq(text);
+}
+
+/// An emulator, and how to reach the container `duroxide` in its database `duroxide`.
+pub(crate) struct Account {
+    pub(crate) emulator: Emulator,
+}
+
+impl Account {
+    /// Without any database.
+    pub(crate) async fn empty() -> Self {
+        let emulator = Emulator::start().await.expect("the emulator starts");
+        Self { emulator }
+    }
+
+    /// With the provider's container.
+    pub(crate) async fn start() -> Self {
+        let account = Self::empty().await;
+        account.container::<Durable>().await;
+        account
+    }
+
+    pub(crate) fn database(&self) -> DatabaseClient {
+        let key = MasterKey::new(self.emulator.key()).expect("a key");
+        let client = CosmosClient::builder(self.emulator.endpoint())
+            .credential(key)
+            .build();
+        client.expect("a client").database("duroxide")
+    }
+
+    pub(crate) async fn container<C: Container>(&self) -> ContainerClient<C> {
+        let container = self
+            .database()
+            .bootstrap("duroxide", Bootstrap::CreateIfMissing)
+            .await;
+        container.expect("it opens")
+    }
+
+    /// Runs the command on this account, for the provider's container.
+    pub(crate) async fn cdb(&self, arguments: &[&str]) -> Run {
+        self.run(&Cli::<Durable>::new(), arguments).await
+    }
+
+    /// Runs the command on this account.
+    pub(crate) async fn run<C: Container>(&self, cli: &Cli<C>, arguments: &[&str]) -> Run {
+        let endpoint = self.emulator.endpoint();
+        let hidden = [
+            "--endpoint",
+            &endpoint,
+            "--key",
+            self.emulator.key(),
+            "--database",
+            "duroxide",
+            "--container",
+            "duroxide",
+        ];
+        let mut run = run(cli, arguments, &hidden).await;
+        for text in [&mut run.out, &mut run.err] {
+            *text = text.replace(&endpoint, "http://localhost:8081/");
+        }
+        run
+    }
+}

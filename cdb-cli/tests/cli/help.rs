@@ -1,0 +1,76 @@
+//! Every command's help.
+
+use cdb_cli::Exit;
+
+use crate::harness::{cdb, snapshot};
+
+const COMMANDS: &[&str] = &[
+    "",
+    "completions",
+    "emulator",
+    "model",
+    "policy",
+    "policy apply",
+    "policy check",
+    "policy diff",
+    "policy print",
+];
+
+#[tokio::test]
+async fn every_command_explains_itself() {
+    for command in COMMANDS {
+        let mut arguments: Vec<&str> = command.split_whitespace().collect();
+        arguments.push("--help");
+        let run = cdb(&arguments).await;
+        assert_eq!(run.exit, Exit::Ok, "{run:?}");
+        let name = arguments[..arguments.len() - 1].join("-");
+        let name = if name.is_empty() { "cdb" } else { &name };
+        snapshot(&format!("help/{name}"), &run.shown());
+    }
+}
+
+#[tokio::test]
+async fn no_command_goes_without_a_snapshot_of_its_help() {
+    let mut open = vec![String::new()];
+    let mut found = Vec::new();
+    while let Some(command) = open.pop() {
+        let mut arguments: Vec<&str> = command.split_whitespace().collect();
+        arguments.push("--help");
+        let run = cdb(&arguments).await;
+        let listed = run.out.split_once("Commands:\n").map(|(_, rest)| rest);
+        let names = listed
+            .into_iter()
+            .flat_map(str::lines)
+            .take_while(|line| !line.is_empty());
+        for name in names
+            .filter_map(|line| line.split_whitespace().next())
+            .filter(|name| *name != "help")
+        {
+            open.push(format!("{command} {name}").trim().to_owned());
+        }
+        found.push(command);
+    }
+    found.sort();
+    assert_eq!(found, COMMANDS);
+}
+
+#[tokio::test]
+async fn a_wrong_word_is_a_usage_error_with_the_right_one() {
+    let run = cdb(&["polcy"]).await;
+    assert_eq!(run.exit, Exit::Usage);
+    assert!(
+        run.err.contains("'policy'") && run.out.is_empty(),
+        "{run:?}"
+    );
+}
+
+#[tokio::test]
+async fn shells_get_their_completions() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let run = cdb(&["completions", shell]).await;
+        assert_eq!(run.exit, Exit::Ok);
+        for word in ["policy", "breaking-only"] {
+            assert!(run.out.contains(word), "{shell} does not know {word}");
+        }
+    }
+}

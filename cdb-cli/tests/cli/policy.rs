@@ -1,0 +1,224 @@
+//! `cdb policy`, on containers that are as the model wants them and on some that are not.
+
+use cdb_cli::{Cli, Exit};
+use cdb_client::ContainerChange;
+use cdb_model::{Container, IncludedPath, IndexingPolicy, Query};
+
+use crate::harness::{Account, cdb, run, snapshot};
+use crate::shop::{Order, Orders, Shop, shop};
+
+/// A policy as the service gives it to a container whose creator names none, and one with less and more than the model's.
+const DEFAULT: &str = r#"{ "indexingMode": "consistent", "automatic": true, "includedPaths": [{ "path": "/*" }],
+    "excludedPaths": [{ "path": "/\"_etag\"/?" }] }"#;
+
+fn drifted() -> IndexingPolicy {
+    let mut policy = Shop::definition().indexing_policy;
+    policy
+        .included_paths
+        .retain(|path| path.path != "/status/?");
+    let superfluous = "/remark/text/?".to_owned();
+    policy
+        .included_paths
+        .push(IncludedPath { path: superfluous });
+    policy.composite_indexes.clear();
+    policy
+}
+
+/// An account with the shop's container.
+async fn start() -> Account {
+    let account = Account::empty().await;
+    account.container::<Shop>().await;
+    account
+}
+
+async fn set(account: &Account, policy: IndexingPolicy) {
+    let change = ContainerChange::default().with_indexing_policy(policy);
+    let changed = account
+        .database()
+        .change_container("duroxide", &change)
+        .await;
+    changed.expect("the policy is taken");
+}
+
+#[tokio::test]
+async fn a_policy_is_printed_in_four_languages() {
+    for format in ["json", "bicep", "terraform", "arm"] {
+        let run = run(
+            &Cli::<Shop>::new(),
+            &["policy", "print", "--format", format],
+            &["--container", "shop"],
+        )
+        .await;
+        assert_eq!(run.exit, Exit::Ok);
+        run.is(&format!("policy-print-{format}"));
+    }
+}
+
+#[tokio::test]
+async fn the_printed_policy_is_the_checked_in_one() {
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../provider/indexing-policy.json"
+    );
+    let printed = cdb(&["policy", "print"]).await;
+    assert_eq!(
+        printed.out,
+        std::fs::read_to_string(file).expect("it is there")
+    );
+    let checked = cdb(&["policy", "check", "--file", file]).await;
+    assert_eq!(checked.exit, Exit::Ok, "{checked:?}");
+}
+
+#[tokio::test]
+async fn a_container_as_the_model_wants_it_passes() {
+    let account = start().await;
+    account
+        .run(&shop(), &["policy", "check"])
+        .await
+        .is("policy-check");
+    account
+        .run(&shop(), &["policy", "diff"])
+        .await
+        .is("policy-diff-none");
+}
+
+#[tokio::test]
+async fn drift_is_shown_with_its_price_and_fails_the_check() {
+    let account = start().await;
+    set(&account, drifted()).await;
+    account
+        .run(&shop(), &["policy", "diff"])
+        .await
+        .is("policy-diff");
+    account
+        .run(&shop(), &["policy", "diff", "--json"])
+        .await
+        .is("policy-diff-json");
+    account
+        .run(&shop(), &["policy", "check"])
+        .await
+        .is("policy-check-drift");
+    account
+        .run(&shop(), &["policy", "apply", "--dry-run"])
+        .await
+        .is("policy-apply-dry-run");
+    let still = account.run(&shop(), &["policy", "check"]).await;
+    assert_eq!(
+        still.exit,
+        Exit::Finding,
+        "a dry run has changed the policy"
+    );
+}
+
+#[tokio::test]
+async fn what_only_costs_passes_when_asked_for_what_breaks() {
+    let account = start().await;
+    let default = serde_json::from_str(DEFAULT).expect("a policy");
+    set(&account, default).await;
+    account
+        .run(&shop(), &["policy", "diff"])
+        .await
+        .is("policy-diff-default");
+    let mut costly = Shop::definition().indexing_policy;
+    let more = costly.included_paths[0]
+        .path
+        .replace("settledAt", "createdAt");
+    costly.included_paths.push(IncludedPath { path: more });
+    set(&account, costly).await;
+    assert_eq!(
+        account.run(&shop(), &["policy", "check"]).await.exit,
+        Exit::Finding
+    );
+    let breaking = account
+        .run(&shop(), &["policy", "check", "--breaking-only"])
+        .await;
+    assert_eq!(breaking.exit, Exit::Ok, "{breaking:?}");
+}
+
+#[tokio::test]
+async fn applying_replaces_the_policy_and_follows_the_indexing() {
+    let account = start().await;
+    set(&account, drifted()).await;
+    let added = account
+        .run(&shop(), &["policy", "apply", "--add-only"])
+        .await;
+    assert!(
+        added
+            .out
+            .contains("`/remark/text/?` is indexed and no query needs it"),
+        "{added:?}"
+    );
+    assert!(!added.out.contains("missing"), "{added:?}");
+    set(&account, drifted()).await;
+    let applied = account.run(&shop(), &["policy", "apply"]).await;
+    assert_eq!(applied.exit, Exit::Ok, "{applied:?}");
+    assert!(applied.err.contains("indexing: 100 %"), "{applied:?}");
+    // How many steps the indexing takes is the machine's business.
+    let steps = applied.shown();
+    let shown: Vec<&str> = steps
+        .lines()
+        .filter(|line| !line.starts_with("indexing: ") || line.ends_with(" 100 %"))
+        .collect();
+    snapshot("policy-apply", &(shown.join("\n") + "\n"));
+    assert_eq!(
+        account.run(&shop(), &["policy", "check"]).await.exit,
+        Exit::Ok
+    );
+}
+
+#[tokio::test]
+async fn a_container_that_is_missing_is_created_when_asked_for() {
+    let account = Account::empty().await;
+    let missing = account.run(&shop(), &["policy", "check"]).await;
+    assert_eq!(missing.exit, Exit::Service, "{missing:?}");
+    assert!(missing.err.contains("does not exist"), "{missing:?}");
+    let created = account.run(&shop(), &["policy", "apply", "--create"]).await;
+    assert_eq!(created.exit, Exit::Ok, "{created:?}");
+}
+
+#[tokio::test]
+async fn a_time_to_live_is_changed_only_when_asked_for() {
+    let account = start().await;
+    let change = ContainerChange::default().with_default_ttl(None);
+    account
+        .database()
+        .change_container("duroxide", &change)
+        .await
+        .expect("it is taken");
+    let without = account.run(&shop(), &["policy", "apply"]).await;
+    assert_eq!(without.exit, Exit::Finding, "{without:?}");
+    let with = account
+        .run(&shop(), &["policy", "apply", "--time-to-live"])
+        .await;
+    assert_eq!(with.exit, Exit::Ok, "{with:?}");
+}
+
+#[tokio::test]
+async fn another_partition_key_cannot_be_applied() {
+    let account = start().await;
+    let refused = account.cdb(&["policy", "apply"]).await;
+    assert_eq!(refused.exit, Exit::Finding, "{refused:?}");
+    assert!(
+        refused.err.contains("a partition key cannot be changed"),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn queries_of_the_program_are_told_what_becomes_of_them() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let without_status = r#"{ "indexingMode": "consistent", "includedPaths": [], "excludedPaths": [{ "path": "/*" }] }"#;
+    std::fs::write(&file, without_status).expect("it is written");
+    let file = file.path().display().to_string();
+    let cli = Cli::<Orders>::new().query(
+        "orders to send",
+        Query::<Order>::across_partitions().filter(Order::STATUS.eq("paid")),
+    );
+    let run = run(&cli, &["policy", "diff", "--file", &file], &[]).await;
+    assert_eq!(run.exit, Exit::Finding);
+    assert!(
+        run.out
+            .contains("one by one:\n  Order by status\n  Order by total_cents\n  Order by tags\n  orders to send\n"),
+        "{run:?}"
+    );
+}

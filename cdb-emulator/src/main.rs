@@ -1,0 +1,36 @@
+//! The emulator by itself: starts, says where it is, and ends when it is told to.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use cdb_emulator::EmulatorCommand;
+use clap::Parser;
+
+#[derive(Debug, Parser)]
+#[command(name = "cdb-emulator", version)]
+struct Args {
+    #[command(flatten)]
+    command: EmulatorCommand,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match Args::parse().command.run(&mut std::io::stdout()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("cdb-emulator: {}", with_causes(&*error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// An error and what caused it.
+fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
