@@ -41,7 +41,8 @@ pub struct CosmosDBProviderConfig {
     /// default it does not, and looks for all work: for one runtime that is what it needs, and several get along so too, by
     /// racing for locks.
     pub membership: Option<MembershipConfig>,
-    /// What to do about a database or container that does not exist; they are created by default.
+    /// What to do about a database or container that does not exist, and about one that lacks indexes, such as those of
+    /// `duroxide-cdb`: by default they are created and added.
     pub bootstrap: Bootstrap,
     /// The account's other key, used from the moment on that the first is refused, so that both can be exchanged, one
     /// after the other, while the program runs. None by default; not shown by `Debug`.

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, CosmosClient, Credential, Error, MasterKey};
+use cdb_client::{
+    BootstrapConfig, ContainerClient, CosmosClient, Credential, Error, MasterKey, OnDifference,
+};
 use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider, Membership, MembershipView};
 use cdb_model::{Stored, Timestamp};
 use duroxide::Event;
@@ -135,7 +137,10 @@ impl CosmosDBProvider {
             .map_err(|error| invalid(&error))?;
         let container = client
             .database(&config.database)
-            .bootstrap::<Durable>(&config.container, config.bootstrap)
+            .bootstrap::<Durable>(
+                &config.container,
+                BootstrapConfig::from(config.bootstrap).with_on_difference(OnDifference::Extend),
+            )
             .await
             .map_err(|error| provider_error(OPEN, &error))?;
         Ok(Self::on(container, &config))

@@ -13,4 +13,5 @@ mod security;
 mod several;
 mod stress;
 mod tidy;
+mod upgrade;
 mod validation;

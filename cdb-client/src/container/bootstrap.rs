@@ -39,6 +39,10 @@ pub enum OnDifference {
     Warn,
     /// Fails with [`ErrorKind::ContainerMismatch`].
     Fail,
+    /// Adds the indexes and the expiry that the model needs and the container lacks, takes nothing away, and waits, for
+    /// at most ten minutes, until the index is built. With [`Bootstrap::VerifyOnly`], or where the identity may not,
+    /// fails with [`ErrorKind::ContainerMismatch`] and says what is to be added. Other differences are only told.
+    Extend,
 }
 
 /// Request units per second of a new container. Has no effect on one that exists. Serverless accounts take none.
@@ -128,7 +132,7 @@ impl DatabaseClient {
             .read_container(name)
             .await
             .map_err(|error| self.explained::<C>(error, name))?;
-        check::<C>(name, &live, config.on_difference)
+        self.check::<C>(name, &live, config).await
     }
 
     /// Reads first: reading is cheaper than a refused creation, and most starts find everything in place.
@@ -138,7 +142,7 @@ impl DatabaseClient {
         config: &BootstrapConfig,
     ) -> Result<()> {
         match self.read_container(name).await {
-            Ok(live) => return check::<C>(name, &live, config.on_difference),
+            Ok(live) => return self.check::<C>(name, &live, config).await,
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(self.explained::<C>(error, name)),
         }
@@ -177,6 +181,58 @@ impl DatabaseClient {
                 other => return other.map(drop),
             }
         }
+    }
+
+    async fn check<C: Container>(
+        &self,
+        name: &str,
+        live: &ContainerDefinition,
+        config: &BootstrapConfig,
+    ) -> Result<()> {
+        let model = C::definition();
+        let differences = compare(&model, live);
+        if let Some(fatal) = differences.iter().find(|difference| difference.is_fatal()) {
+            return Err(mismatch(format!(
+                "container `{name}` is not the one of `{}`: {fatal}",
+                C::NAME
+            )));
+        }
+        let (lacks, others): (Vec<_>, Vec<_>) = match config.on_difference {
+            OnDifference::Extend => differences.into_iter().partition(Difference::is_lack),
+            OnDifference::Warn | OnDifference::Fail => (Vec::new(), differences),
+        };
+        if !others.is_empty() && config.on_difference == OnDifference::Fail {
+            return Err(mismatch(format!(
+                "container `{name}` differs from the model of `{}`: {}",
+                C::NAME,
+                told(&others)
+            )));
+        }
+        if !others.is_empty() {
+            tracing::warn!(
+                container = name,
+                model = C::NAME,
+                differences = told(&others),
+                "live container differs from its model"
+            );
+        }
+        if lacks.is_empty() {
+            return Ok(());
+        }
+        let extended = match config.mode {
+            Bootstrap::CreateIfMissing => self.extend_container(name, &model).await,
+            Bootstrap::VerifyOnly | Bootstrap::Skip => Err(mismatch(
+                "nothing may be changed with `VerifyOnly`".to_owned(),
+            )),
+        };
+        extended.map_err(|error| match error.kind() {
+            ErrorKind::Forbidden | ErrorKind::ContainerMismatch => mismatch(format!(
+                "container `{name}` lacks what `{}` needs, which an administrator has to add: {} ({error})",
+                C::NAME,
+                told(&lacks)
+            )),
+            _ => error,
+        })
     }
 
     /// Says what is missing in words that someone at a portal or a command line can act on.
@@ -237,48 +293,11 @@ impl fmt::Display for Action<'_> {
     }
 }
 
-fn check<C: Container>(
-    name: &str,
-    live: &ContainerDefinition,
-    on_difference: OnDifference,
-) -> Result<()> {
-    let differences = compare(&C::definition(), live);
-    let listed = || {
-        differences
-            .iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join("; ")
-    };
-    if let Some(fatal) = differences.iter().find(|difference| difference.is_fatal()) {
-        return Err(Error::new(
-            ErrorKind::ContainerMismatch,
-            format!(
-                "container `{name}` is not the one of `{}`: {fatal}",
-                C::NAME
-            ),
-        ));
-    }
-    if differences.is_empty() {
-        return Ok(());
-    }
-    match on_difference {
-        OnDifference::Fail => Err(Error::new(
-            ErrorKind::ContainerMismatch,
-            format!(
-                "container `{name}` differs from the model of `{}`: {}",
-                C::NAME,
-                listed()
-            ),
-        )),
-        OnDifference::Warn => {
-            tracing::warn!(
-                container = name,
-                model = C::NAME,
-                differences = listed(),
-                "live container differs from its model"
-            );
-            Ok(())
-        }
-    }
+fn told(differences: &[Difference]) -> String {
+    let told: Vec<String> = differences.iter().map(ToString::to_string).collect();
+    told.join("; ")
+}
+
+fn mismatch(message: String) -> Error {
+    Error::new(ErrorKind::ContainerMismatch, message)
 }

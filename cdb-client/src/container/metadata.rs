@@ -124,7 +124,7 @@ impl DatabaseClient {
         self.send(&request).await
     }
 
-    async fn send(&self, request: &Request) -> Result<Settled> {
+    pub(super) async fn send(&self, request: &Request) -> Result<Settled> {
         self.client().pipeline().send(request, None).await
     }
 }

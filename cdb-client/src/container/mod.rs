@@ -5,6 +5,7 @@ mod bootstrap;
 mod bulk;
 mod context;
 mod difference;
+mod extend;
 mod feed;
 mod handle;
 mod merge;

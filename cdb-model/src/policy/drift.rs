@@ -123,6 +123,20 @@ impl IndexingPolicy {
         );
         drift
     }
+
+    /// What a live container's policy lacks of this one: the paths and composite indexes to add to it.
+    pub fn lacking_in(&self, live: &Self) -> Self {
+        let mut lacking = self.clone();
+        lacking
+            .included_paths
+            .retain(|path| !live.included_paths.contains(path));
+        lacking.excluded_paths.clear();
+        lacking.composite_indexes.retain(|needed| {
+            let mut there = live.composite_indexes.iter();
+            !there.any(|paths| normal_form(paths) == normal_form(needed))
+        });
+        lacking
+    }
 }
 
 fn compare(

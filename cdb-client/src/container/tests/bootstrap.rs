@@ -231,3 +231,68 @@ async fn names_that_cannot_work_are_refused_before_anything_is_sent() {
     assert_eq!(error.kind(), ErrorKind::Configuration);
     assert!(script.requests().is_empty());
 }
+
+/// The container of somebody else: another index of their own, an expiry that is off, and things that we do not know.
+fn somebody_elses() -> Step {
+    live(|live| {
+        live.as_object_mut().unwrap().remove("defaultTtl");
+        live["indexingPolicy"]["includedPaths"] = json!([{"path": "/theirs/?"}]);
+        live["indexingPolicy"]["vectorIndexes"] = json!([{"path": "/v", "type": "flat"}]);
+        live["conflictResolutionPolicy"] = json!({"mode": "LastWriterWins"});
+    })
+}
+
+fn progress(percent: &str) -> Step {
+    let header = "x-ms-documentdb-collection-index-transformation-progress";
+    live(|_| {}).header(header, percent)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_container_lacks_is_added_and_nothing_is_taken_away() {
+    let extend =
+        BootstrapConfig::from(Bootstrap::CreateIfMissing).with_on_difference(OnDifference::Extend);
+    let steps = vec![
+        somebody_elses(),
+        somebody_elses(),
+        // Somebody else changes it in between.
+        Step::refusal(412, 0),
+        somebody_elses(),
+        Step::status(200),
+        progress("40"),
+        progress("100"),
+    ];
+    let (result, script) = bootstrap(extend, steps).await;
+    result.unwrap();
+    let replacement = &script.requests()[4];
+    assert_eq!(replacement.method, "PUT");
+    assert_eq!(replacement.headers["if-match"], "\"1\"");
+    let body: Value = serde_json::from_slice(&replacement.body).unwrap();
+    assert_eq!(body["defaultTtl"], -1);
+    assert_eq!(
+        body["indexingPolicy"]["includedPaths"],
+        json!([{"path": "/theirs/?"}])
+    );
+    assert_eq!(
+        body["indexingPolicy"]["vectorIndexes"],
+        json!([{"path": "/v", "type": "flat"}])
+    );
+    assert_eq!(
+        body["conflictResolutionPolicy"],
+        json!({"mode": "LastWriterWins"})
+    );
+    assert_eq!(body["partitionKey"]["paths"], json!(["/pk"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_may_not_add_what_lacks_is_told_what_an_administrator_has_to_add() {
+    let extend = |mode| BootstrapConfig::from(mode).with_on_difference(OnDifference::Extend);
+    let verifying = (Bootstrap::VerifyOnly, vec![somebody_elses()]);
+    let forbidden = vec![somebody_elses(), somebody_elses(), Step::refusal(403, 5300)];
+    for (mode, steps) in [verifying, (Bootstrap::CreateIfMissing, forbidden)] {
+        let error = bootstrap(extend(mode), steps).await.0.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ContainerMismatch);
+        let text = error.to_string();
+        let expected = "an administrator has to add: its default time to live is off";
+        assert!(text.contains(expected), "{text}");
+    }
+}

@@ -1,0 +1,275 @@
+//! Containers that others have written: opened, finished, and refused where that is right.
+
+#[path = "../upgrade/raw_container.rs"]
+mod raw_container;
+#[path = "../upgrade/workload.rs"]
+#[expect(
+    dead_code,
+    reason = "another program leaves the work that is finished here"
+)]
+mod workload;
+
+use std::sync::Arc;
+
+use cdb_emulator::Emulator;
+use cdb_provider::client::{Bootstrap, CosmosClient, MasterKey};
+use cdb_provider::model::{Container, ContainerDefinition, DecodeError, DefaultTtl, DocumentShape};
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
+use duroxide::providers::{ProviderAdmin, TagFilter};
+use duroxide::runtime::{Runtime, RuntimeOptions};
+use duroxide::{Client, EventKind, OrchestrationStatus};
+use raw_container::{CONTAINER, DATABASE, RawContainer};
+use serde_json::Value;
+use workload::{CANCELLED, ENDINGS, EVENTS, Ending, HOSTILE, KEPT, REASON};
+
+use crate::harness::{PATIENCE, eventually};
+
+/// Left by `duroxide-cdb` 0.1.10; docs/testing.md says how.
+const OLD_PROVIDER: &str = include_str!("../upgrade/duroxide-cdb-0.1.10.jsonl");
+
+/// A container that is defined by the first line of a file and has no document types.
+#[derive(Debug)]
+enum WrittenByOldProvider {}
+
+impl Container for WrittenByOldProvider {
+    const NAME: &'static str = "WrittenByOldProvider";
+    const DISCRIMINATOR: &'static str = "type";
+    const PARTITION_KEY: &'static [&'static str] = &["/instanceId"];
+    const DOCUMENTS: &'static [&'static DocumentShape] = &[];
+    const DEFAULT_TTL: DefaultTtl = DefaultTtl::Off;
+
+    fn decode(discriminator: &str, _: &str) -> Result<Self, DecodeError> {
+        Err(DecodeError::UnknownType {
+            container: Self::NAME,
+            discriminator: discriminator.to_owned(),
+        })
+    }
+
+    fn shape(&self) -> &'static DocumentShape {
+        match *self {}
+    }
+
+    fn definition() -> ContainerDefinition {
+        let definition = OLD_PROVIDER.lines().next().expect("a first line");
+        serde_json::from_str(definition).expect("a definition")
+    }
+}
+
+/// An emulator with the container of a file, as if it had been left two minutes ago.
+async fn loaded<C: Container>(file: &str) -> Emulator {
+    let emulator = raw_container::emulator().start().await;
+    let emulator = emulator.expect("the emulator starts");
+    let client = CosmosClient::builder(emulator.endpoint())
+        .credential(MasterKey::new(emulator.key()).expect("a key"))
+        .build()
+        .expect("a client");
+    let database = client.database(DATABASE);
+    let made = database.bootstrap::<C>(CONTAINER, Bootstrap::CreateIfMissing);
+    made.await.expect("it is created");
+    let left: u64 = file
+        .lines()
+        .skip(1)
+        .map(|line| times_of(&parse(line)))
+        .max()
+        .expect("a document");
+    let shift = i128::from(client.now().as_millis()) - i128::from(left) - 120_000;
+    let container = RawContainer::of(&emulator);
+    for line in file.lines().skip(1) {
+        container
+            .create(&shifted(parse(line), shift).to_string())
+            .await;
+    }
+    emulator
+}
+
+fn parse(line: &str) -> Value {
+    serde_json::from_str(line).expect("JSON")
+}
+
+/// When a document was written last, as far as it says.
+fn times_of(document: &Value) -> u64 {
+    let times = ["createdAt", "updatedAt", "enqueuedAt"].map(|name| document[name].as_u64());
+    times.into_iter().flatten().max().unwrap_or_default()
+}
+
+/// The same document, that much later: when it is due and locked must not depend on when a test runs.
+fn shifted(mut document: Value, by: i128) -> Value {
+    const TIMES: [&str; 7] = [
+        "createdAt",
+        "updatedAt",
+        "enqueuedAt",
+        "visibleAt",
+        "lockedUntil",
+        "lastActivity",
+        "lastUpdatedAtMs",
+    ];
+    for name in TIMES {
+        if let Some(time) = document[name].as_u64() {
+            let later = i128::from(time) + by;
+            document[name] = u64::try_from(later).expect("a time").into();
+        }
+    }
+    // An intent carries the whole document that it will become.
+    if let Some(payload) = document["payload"].as_str().map(parse) {
+        document["payload"] = shifted(payload, by).to_string().into();
+    }
+    document
+}
+
+async fn open(emulator: &Emulator) -> CosmosDBProvider {
+    let config = CosmosDBProviderConfig {
+        endpoint: emulator.endpoint(),
+        key: emulator.key().to_owned(),
+        ..CosmosDBProviderConfig::default()
+    };
+    let opened = CosmosDBProvider::new_with_config(config).await;
+    opened.expect("the container opens")
+}
+
+/// Finishes all work, and checks how each instance ends.
+async fn finish(provider: &CosmosDBProvider) {
+    let store = Arc::new(provider.clone());
+    let client = Client::new(store.clone());
+    let options = RuntimeOptions {
+        worker_tag_filter: TagFilter::Any,
+        ..RuntimeOptions::default()
+    };
+    let (activities, orchestrations) = (workload::activities(false), workload::orchestrations());
+    let runtime = Runtime::start_with_options(store, activities, orchestrations, options).await;
+    for (instance, answer) in EVENTS {
+        // An event that comes before it is waited for is nobody's.
+        eventually(async || {
+            let history =
+                client.read_execution_history(instance, execution(provider, instance).await);
+            let history = history.await.unwrap_or_default();
+            history
+                .iter()
+                .any(|event| matches!(event.kind, EventKind::ExternalSubscribed { .. }))
+        })
+        .await;
+        client
+            .raise_event(*instance, "answer", *answer)
+            .await
+            .expect("it is raised");
+    }
+    for instance in CANCELLED {
+        client
+            .cancel_instance(*instance, REASON)
+            .await
+            .expect("it is cancelled");
+    }
+    for (instance, expected) in ENDINGS {
+        let ended = client.wait_for_orchestration(instance, PATIENCE).await;
+        let ended = ended.unwrap_or_else(|error| panic!("{instance} does not end: {error}"));
+        match (ended, expected) {
+            (OrchestrationStatus::Completed { output, .. }, Ending::Returns(expected)) => {
+                assert_eq!(&output, expected, "{instance}");
+            }
+            (OrchestrationStatus::Failed { details, .. }, Ending::Fails(expected)) => {
+                let message = details.display_message();
+                assert!(message.contains(expected), "{instance}: {message}");
+            }
+            (other, expected) => panic!("{instance} is {other:?}, not {expected:?}"),
+        }
+    }
+    runtime.shutdown(None).await;
+}
+
+async fn execution(provider: &CosmosDBProvider, instance: &str) -> u64 {
+    provider
+        .latest_execution_id(instance)
+        .await
+        .unwrap_or_default()
+}
+
+/// What is left of messages, activities and intents.
+async fn undelivered(emulator: &Emulator) -> Vec<String> {
+    let dump = RawContainer::of(emulator).dump().await;
+    dump.lines()
+        .skip(1)
+        .filter(|line| {
+            let document = parse(line);
+            let queued = matches!(
+                document["type"].as_str(),
+                Some("orch_queue" | "worker_queue" | "outbox_intent")
+            );
+            // A trace of a message that was consumed has nothing in it.
+            queued && document["workItem"] != ""
+        })
+        .map(str::to_owned)
+        .collect()
+}
+
+#[tokio::test]
+async fn what_the_old_provider_left_is_finished() {
+    let emulator = loaded::<WrittenByOldProvider>(OLD_PROVIDER).await;
+    let provider = open(&emulator).await;
+    assert_eq!(provider.list_instances().await.expect("a list").len(), 22);
+    finish(&provider).await;
+    let left = undelivered(&emulator).await;
+    // The timer that rings in a hundred years stays until its instance is deleted.
+    assert!(
+        left.iter().all(|line| line.contains("TimerFired")),
+        "{left:#?}"
+    );
+}
+
+#[tokio::test]
+async fn what_the_old_provider_wrote_is_read_and_deleted_as_our_own() {
+    let emulator = loaded::<WrittenByOldProvider>(OLD_PROVIDER).await;
+    let provider = open(&emulator).await;
+    let client = Client::new(Arc::new(provider.clone()));
+    let history = client
+        .read_execution_history("completed", 1)
+        .await
+        .expect("a history");
+    assert_eq!(history.len(), 8);
+    assert_eq!(
+        client.list_executions("rounds").await.expect("executions"),
+        [1, 2, 3]
+    );
+    let first = client
+        .read_execution_history("rounds", 1)
+        .await
+        .expect("a history");
+    assert!(matches!(
+        first.last().map(|event| &event.kind),
+        Some(EventKind::OrchestrationContinuedAsNew { .. })
+    ));
+    let mut kept = client
+        .get_kv_all_values("rounds")
+        .await
+        .expect("values")
+        .into_iter()
+        .collect::<Vec<_>>();
+    kept.sort();
+    let expected = KEPT
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+    assert_eq!(kept, expected.collect::<Vec<_>>());
+    let status = client
+        .get_orchestration_status("rounds")
+        .await
+        .expect("a status");
+    let OrchestrationStatus::Running { custom_status, .. } = status else {
+        panic!("{status:?}");
+    };
+    assert_eq!(custom_status.as_deref(), Some("round 3"));
+    let tree = client.get_instance_tree("parent").await.expect("a tree");
+    assert_eq!(tree.all_ids.len(), 2, "{tree:?}");
+    for instance in ["parent", "rounds", "session", HOSTILE] {
+        client
+            .delete_instance(instance, true)
+            .await
+            .expect("it is deleted");
+    }
+    let dump = RawContainer::of(&emulator).dump().await;
+    for instance in ["parent", "parent::sub::2", "rounds", "session", HOSTILE] {
+        let left: Vec<&str> = dump
+            .lines()
+            .skip(1)
+            .filter(|line| parse(line)["instanceId"] == instance)
+            .collect();
+        assert!(left.is_empty(), "{left:#?}");
+    }
+}
