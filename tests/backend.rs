@@ -3,6 +3,9 @@
 
 mod audit;
 
+#[cfg(doctest)]
+mod docs;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 

@@ -4,6 +4,7 @@ mod harness;
 
 mod ambiguity;
 mod bad_input;
+mod book;
 mod faults;
 mod members;
 mod policy;

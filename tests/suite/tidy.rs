@@ -217,29 +217,6 @@ fn libraries_show_names_and_not_modules() {
 }
 
 #[test]
-fn documents_link_to_files_that_are_there() {
-    let mut broken = Vec::new();
-    for folder in ["", "docs"] {
-        let folder = root().join(folder);
-        for entry in std::fs::read_dir(&folder).expect("a folder can be listed") {
-            let path = entry.expect("an entry").path();
-            if path.extension().is_none_or(|extension| extension != "md") {
-                continue;
-            }
-            let text = std::fs::read_to_string(&path).expect("a document can be read");
-            for link in text.split("](").skip(1) {
-                let target = link.split([')', '#']).next().unwrap_or_default();
-                let elsewhere = target.is_empty() || target.contains("://");
-                if !elsewhere && !folder.join(target).exists() {
-                    broken.push(format!("{}: {target}", path.display()));
-                }
-            }
-        }
-    }
-    refuse(&broken, "mend the link");
-}
-
-#[test]
 fn every_refusal_says_why_it_is_one() {
     let silent: Vec<String> = sources("cdb-model/tests/ui")
         .into_iter()

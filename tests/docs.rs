@@ -1,0 +1,16 @@
+//! The README and the book, compiled and run: every block of Rust in them is a test of this package.
+//!
+//! `every_page_with_rust_is_compiled` in the suite holds the list to that.
+
+macro_rules! chapters {
+    ($($name:ident: $path:literal,)*) => {
+        $(#[doc = include_str!($path)] pub enum $name {})*
+    };
+}
+
+chapters! {
+    Readme: "../README.md",
+    Start: "../docs/guide/start.md",
+    OwnDocument: "../docs/guide/own-document.md",
+    Emulator: "../docs/emulator.md",
+}

@@ -1,0 +1,73 @@
+//! What holds the book together: links lead somewhere, every page is in its table of contents, every example is run.
+
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The pages of the repository's root and of the book: path from the root, and text.
+fn pages() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for folder in ["", "docs", "docs/guide"] {
+        for entry in std::fs::read_dir(root().join(folder)).expect("a folder can be listed") {
+            let path = entry.expect("an entry").path();
+            if path.extension().is_some_and(|extension| extension == "md") {
+                let name = path.file_name().expect("a name").to_string_lossy();
+                let text = std::fs::read_to_string(&path).expect("a page can be read");
+                let separator = if folder.is_empty() { "" } else { "/" };
+                found.push((format!("{folder}{separator}{name}"), text));
+            }
+        }
+    }
+    found
+}
+
+fn refuse(found: &[String], cure: &str) {
+    assert!(found.is_empty(), "{cure}:\n{}", found.join("\n"));
+}
+
+#[test]
+fn pages_link_to_what_is_there() {
+    let mut broken = Vec::new();
+    for (page, text) in pages() {
+        let place = root().join(&page);
+        let folder = place.parent().expect("a page lies somewhere");
+        for link in text.split("](").skip(1) {
+            let target = link.split([')', '#']).next().unwrap_or_default();
+            let elsewhere = target.is_empty() || target.contains("://");
+            if !elsewhere && !folder.join(target).exists() {
+                broken.push(format!("{page}: {target}"));
+            }
+        }
+    }
+    refuse(&broken, "mend the link");
+}
+
+#[test]
+fn every_page_is_in_the_table_of_contents() {
+    let contents = std::fs::read_to_string(root().join("docs/SUMMARY.md")).expect("a table");
+    let missing: Vec<String> = pages()
+        .into_iter()
+        .filter_map(|(page, _)| page.strip_prefix("docs/").map(str::to_owned))
+        .filter(|page| page != "SUMMARY.md" && !contents.contains(&format!("({page})")))
+        .collect();
+    refuse(&missing, "list the page in docs/SUMMARY.md");
+}
+
+#[test]
+fn every_page_with_rust_is_compiled() {
+    let compiled = std::fs::read_to_string(root().join("tests/docs.rs")).expect("a list of pages");
+    let has_rust = |text: &str| {
+        let mut fences = text.lines().filter_map(|line| line.strip_prefix("```rust"));
+        fences.any(|flags| !flags.contains("ignore"))
+    };
+    // Made from the derives' refusals, which are compiled where they stand.
+    let missing: Vec<String> = pages()
+        .into_iter()
+        .filter(|(page, text)| page != "docs/diagnostics.md" && has_rust(text))
+        .map(|(page, _)| page)
+        .filter(|page| !compiled.contains(&format!("\"../{page}\"")))
+        .collect();
+    refuse(&missing, "list the page in tests/docs.rs");
+}
