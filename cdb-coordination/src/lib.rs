@@ -9,7 +9,9 @@ mod rendezvous;
 mod slots;
 mod store;
 
-pub use lease::{LeaseError, LeaseGuard, LeasedBatch, Leases, Lockable, fresh_mark, lock, settle};
+pub use lease::{
+    Kept, LeaseError, LeaseGuard, LeasedBatch, Leases, Lockable, fresh_mark, keep, lock, settle,
+};
 pub use membership::{
     MemberDocument, MemberRecord, Membership, MembershipConfig, MembershipView, Standing,
 };

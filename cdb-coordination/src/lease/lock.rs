@@ -90,7 +90,149 @@ pub async fn settle<D: Lockable>(
     }
 }
 
+/// What became of a write under a lock that its holder believes to have.
+#[derive(Debug)]
+pub enum Kept<D> {
+    /// It took place and left this version.
+    Written(ETag),
+    /// The lock is still the holder's, and whether the write took place the document says, which is as it is now.
+    Held(Box<Stored<D>>),
+    /// Somebody else has the document, or it is gone.
+    Lost,
+}
+
+/// Writes `patch` to the version that the holder of a lock knows, without changing the mark: to renew the lock, for one. If
+/// there is no answer, or the version has changed, the document is read: it is still the holder's while it has the mark.
+///
+/// # Errors
+/// When the write failed for good, or the document cannot be read.
+pub async fn keep<C, D>(
+    container: &ContainerClient<C>,
+    held: &Stored<D>,
+    patch: &Patch<D>,
+) -> Result<Kept<D>, Error>
+where
+    C: Container,
+    D: MemberOf<C> + Lockable,
+{
+    match container.patch_stored(held, patch).await {
+        Ok(written) => Ok(Kept::Written(written.etag)),
+        Err(error) if error.is_ambiguous() || error.is_precondition_failed() => {
+            let found = container.latest_committed().read_stored(held).await?;
+            let mark = held.document.lock_mark();
+            Ok(found
+                .filter(|stored| mark.is_some() && stored.document.lock_mark() == mark)
+                .map_or(Kept::Lost, |stored| Kept::Held(Box::new(stored))))
+        }
+        Err(error) if error.is_not_found() => Ok(Kept::Lost),
+        Err(error) => Err(error),
+    }
+}
+
 /// Whether a conditional write came too late.
 pub(super) fn is_lost_race(error: &Error) -> bool {
     error.is_conflict() || error.is_precondition_failed() || error.is_not_found()
+}
+
+#[cfg(test)]
+mod tests {
+    use cdb_client::{Bootstrap, CosmosClient, MasterKey};
+    use cdb_emulator::{Effect, Emulator, Fault};
+    use serde::{Deserialize, Serialize};
+
+    use super::*;
+
+    /// A document with a lock of its own form.
+    #[derive(Document, Serialize, Deserialize, Clone, Debug)]
+    #[document(type = "task", id = "{list}:task")]
+    struct Task {
+        #[document(partition_key)]
+        list: String,
+        lock_token: Option<String>,
+        locked_until: Option<Timestamp>,
+    }
+
+    impl Lockable for Task {
+        fn lock_mark(&self) -> Option<&str> {
+            self.lock_token.as_deref()
+        }
+
+        fn locked_until(&self) -> Option<Timestamp> {
+            self.locked_until
+        }
+    }
+
+    #[derive(cdb_model::Container)]
+    #[container(partition_key = "/list")]
+    enum Lists {
+        Task(Task),
+    }
+
+    const LATER: Timestamp = Timestamp::from_millis(2_000);
+
+    /// A task that `holder` has locked.
+    async fn held() -> (Emulator, ContainerClient<Lists>, Stored<Task>) {
+        let emulator = Emulator::start().await.expect("the emulator starts");
+        let client = CosmosClient::builder(emulator.endpoint())
+            .credential(MasterKey::new(emulator.key()).expect("a key"))
+            .build()
+            .expect("a client");
+        let container = client
+            .database("db")
+            .bootstrap::<Lists>("lists", Bootstrap::CreateIfMissing)
+            .await
+            .expect("the container opens");
+        let task = Task {
+            list: "today".to_owned(),
+            lock_token: Some("holder".to_owned()),
+            locked_until: Some(Timestamp::from_millis(1_000)),
+        };
+        container.create(&task).await.expect("it is created");
+        let held = container.read(&task.key()).await.expect("it is read");
+        (emulator, container, held.expect("it is there"))
+    }
+
+    fn renewal() -> Patch<Task> {
+        Patch::new().set(Task::LOCKED_UNTIL, Some(LATER))
+    }
+
+    #[tokio::test]
+    async fn a_renewal_without_an_answer_is_told_from_one_that_was_lost_on_the_way() {
+        let (emulator, container, held) = held().await;
+        for (effect, until) in [
+            (Effect::DropRequest, held.document.locked_until),
+            (Effect::DropAnswer, Some(LATER)),
+        ] {
+            emulator.inject(Fault::once(effect));
+            let kept = keep(&container, &held, &renewal()).await;
+            let Ok(Kept::Held(found)) = kept else {
+                panic!("{kept:?}");
+            };
+            assert_eq!(found.document.locked_until, until);
+        }
+        // By then it has another version than the one that the holder knows, and is still his.
+        let kept = keep(&container, &held, &renewal()).await;
+        assert!(matches!(kept, Ok(Kept::Held(_))), "{kept:?}");
+    }
+
+    #[tokio::test]
+    async fn what_somebody_else_has_taken_or_deleted_is_lost() {
+        let (_emulator, container, held) = held().await;
+        let kept = keep(&container, &held, &renewal()).await;
+        let Ok(Kept::Written(etag)) = kept else {
+            panic!("{kept:?}");
+        };
+        let held = Stored { etag, ..held };
+        let taken = Patch::new().set(Task::LOCK_TOKEN, Some("other".to_owned()));
+        let other = lock(&container, &held, &taken, "other").await;
+        assert!(other.expect("it is locked").is_some());
+        let kept = keep(&container, &held, &renewal()).await;
+        assert!(matches!(kept, Ok(Kept::Lost)), "{kept:?}");
+        container
+            .delete(&held.document.key())
+            .await
+            .expect("it is deleted");
+        let kept = keep(&container, &held, &renewal()).await;
+        assert!(matches!(kept, Ok(Kept::Lost)), "{kept:?}");
+    }
 }

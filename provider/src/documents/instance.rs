@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use cdb_coordination::Lockable;
 use cdb_model::{Document, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -109,10 +110,15 @@ impl Instance {
     pub fn has_more(&self) -> bool {
         !matches!(self.status, Status::Completed | Status::Failed)
     }
+}
 
-    /// Whether somebody holds the lock at `now`.
-    pub fn is_locked(&self, now: Timestamp) -> bool {
-        self.lock_token.is_some() && self.locked_until.is_some_and(|until| until > now)
+impl Lockable for Instance {
+    fn lock_mark(&self) -> Option<&str> {
+        self.lock_token.as_deref()
+    }
+
+    fn locked_until(&self) -> Option<Timestamp> {
+        self.locked_until.filter(|_| self.lock_token.is_some())
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use cdb_coordination::Lockable;
 use cdb_model::{Document, Timestamp};
 use duroxide::providers::WorkItem;
 use serde::{Deserialize, Serialize};
@@ -208,9 +209,19 @@ impl WorkerItem {
             tag: tag.clone(),
         }))
     }
+}
 
-    /// Whether nobody runs it at `now`, for whoever knows of it. `duroxide-cdb` locks without moving `visible_at`.
-    pub fn is_free(&self, now: Timestamp) -> bool {
+impl Lockable for WorkerItem {
+    fn lock_mark(&self) -> Option<&str> {
+        self.lock_token.as_deref()
+    }
+
+    fn locked_until(&self) -> Option<Timestamp> {
+        self.locked_until
+    }
+
+    /// For whoever knows of it, a reserved one too. `duroxide-cdb` locks without moving `visible_at`.
+    fn is_lockable(&self, now: Timestamp) -> bool {
         (self.reserved || self.visible_at <= now)
             && self.locked_until.is_none_or(|until| until <= now)
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use cdb_model::{Batch, BatchError, Patch};
 use duroxide::providers::ProviderError;
 
-use super::lock::uncounted;
+use super::lock::{uncounted, unlock_patch};
 use super::table::Turn;
-use crate::documents::{Durable, Instance, InstanceKey, OrchestratorItem};
+use crate::documents::{Durable, InstanceKey, OrchestratorItem};
 use crate::error::{lock_lost, provider_error, unreadable};
 use crate::provider::Inner;
 
@@ -63,11 +63,7 @@ fn release(
     } else {
         instance.attempts.clone()
     };
-    let patch = Patch::<Instance>::new()
-        .set(Instance::LOCK_TOKEN, None)
-        .set(Instance::LOCKED_UNTIL, None)
-        .set(Instance::UPDATED_AT, now)
-        .set(Instance::ATTEMPTS, attempts);
+    let patch = unlock_patch(attempts, now);
     let mut batch = Batch::new(&*instance.instance_id);
     batch.patch_if_match(
         &InstanceKey::new(&*instance.instance_id),

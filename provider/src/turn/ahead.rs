@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use cdb_client::BatchOutcome;
 use cdb_model::{
-    Batch, BatchError, BulkBatch, Document, DocumentKey, ETag, OperationIndex, Patch, Stored,
-    Timestamp,
+    Batch, BatchError, BulkBatch, Document, DocumentKey, ETag, OperationIndex, Stored, Timestamp,
 };
 use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem, WorkItem};
 use tokio::time::Instant;
@@ -19,9 +18,10 @@ use tokio::time::Instant;
 use super::candidate::{AVOID_UNFIT, supports};
 use super::claim::{Claim, Wish};
 use super::load;
-use super::lock::{lock_patch, locked, uncounted};
+use super::lock::{lock_patch, locked, uncounted, unlock_patch};
 use super::mail::{MAX_MESSAGES, Message};
 use super::memory::{Past, Remembered};
+use super::renew::extend;
 use super::table::Turn;
 use crate::documents::{Durable, Instance, InstanceKey, OrchestratorItem};
 use crate::history;
@@ -256,20 +256,9 @@ pub(super) async fn begin(
 
 /// Gives a lock its full time again after its turn had to wait.
 async fn renew(inner: &Inner, turn: &mut Turn, until: Timestamp) -> bool {
-    let mut instance = turn.instance.document.clone();
-    instance.locked_until = Some(until);
-    let key = InstanceKey::new(&*instance.instance_id);
-    let patch = Patch::<Instance>::new().set(Instance::LOCKED_UNTIL, instance.locked_until);
-    let etag = &turn.instance.etag;
-    match inner.container.patch_if_match(&key, &patch, etag).await {
-        Ok(written) => {
-            inner.turns.extend(&instance.instance_id, turn.claim, until);
-            turn.advance(instance, written.etag);
-            true
-        }
-        // Lost, or nobody knows: a load will tell.
-        Err(_) => false,
-    }
+    // Lost, or nobody knows: a load will tell.
+    let extended = extend(inner, turn, until).await;
+    matches!(extended, Ok(true)) && turn.instance.document.locked_until == Some(until)
 }
 
 /// Adds what has become known since the lock was taken.
@@ -317,16 +306,8 @@ pub(super) async fn release_taken(inner: &Inner, instance_id: &str, token: &str)
 /// Gives a lock back. Nobody has worked on the messages, so the attempt does not count.
 pub(super) async fn unlock(inner: &Inner, instance: &Stored<Instance>, messages: &[Message]) {
     let attempts = uncounted(&instance.document, messages);
-    let patch = Patch::<Instance>::new()
-        .set(Instance::LOCK_TOKEN, None)
-        .set(Instance::LOCKED_UNTIL, None)
-        .set(Instance::ATTEMPTS, attempts);
-    let key = InstanceKey::new(&*instance.document.instance_id);
-    let written = inner
-        .container
-        .patch_if_match(&key, &patch, &instance.etag)
-        .await;
-    if let Err(error) = written {
+    let patch = unlock_patch(attempts, inner.container.now());
+    if let Err(error) = inner.container.patch_stored(instance, &patch).await {
         tracing::debug!(%error, "a lock is left to end by itself");
     }
 }

@@ -3,6 +3,7 @@
 use std::hash::BuildHasher;
 use std::time::Duration;
 
+use cdb_coordination::Lockable;
 use cdb_model::{Query, Stored};
 use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem, ProviderError};
 use tokio::time::Instant;
@@ -293,7 +294,7 @@ async fn judge(
         return Ok(false);
     }
     let instance = loaded.instance.as_ref().map(|stored| &stored.document);
-    if instance.is_some_and(|instance| instance.is_locked(inner.container.now())) {
+    if instance.is_some_and(|instance| !instance.is_lockable(inner.container.now())) {
         claim.avoid(AVOID_LOCKED, None);
         return Ok(false);
     }

@@ -11,7 +11,6 @@ use super::load::Loaded;
 use super::mail::Message;
 use crate::documents::{Durable, Instance, InstanceKey, OrchestratorItem};
 use crate::error::{provider_error, unreadable};
-use crate::history;
 use crate::provider::Inner;
 
 const FETCH: &str = "fetch_orchestration_item";
@@ -53,6 +52,15 @@ pub(super) fn uncounted(instance: &Instance, messages: &[Message]) -> BTreeMap<S
     attempts
 }
 
+/// What changes in an instance when its lock is given back.
+pub(super) fn unlock_patch(attempts: BTreeMap<String, u32>, now: Timestamp) -> Patch<Instance> {
+    Patch::<Instance>::new()
+        .set(Instance::LOCK_TOKEN, None)
+        .set(Instance::LOCKED_UNTIL, None)
+        .set(Instance::UPDATED_AT, now)
+        .set(Instance::ATTEMPTS, attempts)
+}
+
 /// What changes in an instance that exists when it is locked.
 pub(super) fn lock_patch(locked: &Instance) -> Patch<Instance> {
     Patch::<Instance>::new()
@@ -80,21 +88,23 @@ pub(super) async fn lock(
     let messages = loaded.messages.iter();
     let messages = messages.map(|message| (message.id(), &message.stored.document));
     let instance = locked(instance, token, (now, now + timeout), messages);
+    let key = InstanceKey::new(&*loaded.instance_id);
+    let id = key.to_id().map_err(|error| unreadable(FETCH, error))?;
+    let container = &inner.container;
     let written = match &loaded.instance {
-        None => inner
-            .container
-            .create(&instance)
-            .await
-            .map(|written| Some(written.etag)),
-        Some(stored) => relock(inner, stored, &instance).await?,
+        Some(stored) if stored.id == id => {
+            cdb_coordination::lock(container, stored, &lock_patch(&instance), token).await
+        }
+        older => {
+            let moved = match older {
+                None => container.create(&instance).await.map(|new| new.etag),
+                Some(stored) => move_here(inner, stored, &instance).await?,
+            };
+            let now = container.latest_committed();
+            cdb_coordination::settle(moved, token, now.read(&key)).await
+        }
     };
-    let etag = match written {
-        Ok(etag) => etag,
-        Err(error) => settle(inner, &loaded.instance_id, token, error).await?,
-    };
-    let id = InstanceKey::new(&*loaded.instance_id)
-        .to_id()
-        .map_err(|error| unreadable(FETCH, error))?;
+    let etag = written.map_err(|error| provider_error(FETCH, &error))?;
     Ok(etag.map(|etag| Stored {
         id,
         document: instance,
@@ -103,50 +113,25 @@ pub(super) async fn lock(
     }))
 }
 
-/// Locks an instance that exists. One of `duroxide-cdb` moves to our id on the way, where ids differ.
-async fn relock(
+/// Locks an instance of `duroxide-cdb` whose id is not ours, and moves it to ours on the way.
+async fn move_here(
     inner: &Inner,
     stored: &Stored<Instance>,
     locked: &Instance,
-) -> Result<Result<Option<ETag>, Error>, ProviderError> {
-    let key = InstanceKey::new(&*locked.instance_id);
-    let id = key.to_id().map_err(|error| unreadable(FETCH, error))?;
-    if stored.id == id {
-        return Ok(inner
-            .container
-            .patch_if_match(&key, &lock_patch(locked), &stored.etag)
-            .await
-            .map(|written| Some(written.etag)));
-    }
+) -> Result<Result<ETag, Error>, ProviderError> {
     let mut batch = Batch::<Durable>::new(&*locked.instance_id);
-    batch
-        .delete_stored(stored)
-        .map_err(|error| unreadable(FETCH, error))?;
     let created = batch
-        .create(locked)
+        .delete_stored(stored)
+        .and_then(|_| batch.create(locked))
         .map_err(|error| unreadable(FETCH, error))?;
-    Ok(inner
-        .container
-        .execute(&batch)
-        .await
-        .map(|outcome| outcome.etag(created).cloned()))
-}
-
-/// What a failed lock means: `Some` when it took place all the same, `None` when somebody else was faster.
-async fn settle(
-    inner: &Inner,
-    instance_id: &str,
-    token: &str,
-    error: Error,
-) -> Result<Option<ETag>, ProviderError> {
-    if error.is_ambiguous() {
-        let found = history::read_instance(&inner.container, FETCH, instance_id).await?;
-        return Ok(found
-            .filter(|stored| stored.document.lock_token.as_deref() == Some(token))
-            .map(|stored| stored.etag));
+    match inner.container.execute(&batch).await {
+        Ok(outcome) => match outcome.etag(created) {
+            Some(etag) => Ok(Ok(etag.clone())),
+            None => Err(ProviderError::retryable(
+                FETCH,
+                "the service told no version of the instance that it created",
+            )),
+        },
+        Err(error) => Ok(Err(error)),
     }
-    if error.is_conflict() || error.is_precondition_failed() || error.is_not_found() {
-        return Ok(None);
-    }
-    Err(provider_error(FETCH, &error))
 }

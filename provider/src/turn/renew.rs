@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use cdb_model::{Patch, Stored};
+use cdb_client::Error;
+use cdb_coordination::{Kept, keep};
+use cdb_model::{Patch, Stored, Timestamp};
 use duroxide::providers::ProviderError;
 
-use super::resolve::{Fate, fate};
-use crate::documents::{Instance, InstanceKey};
+use super::table::Turn;
+use crate::documents::Instance;
 use crate::error::{lock_lost, provider_error};
 use crate::provider::Inner;
 
@@ -24,34 +26,37 @@ pub(crate) async fn renew(
     if !turn.holds(now) {
         return Err(lock_lost(RENEW, "it has expired"));
     }
-    let mut instance = turn.instance.document.clone();
-    instance.locked_until = Some(now + extend_for);
-    let key = InstanceKey::new(&*instance.instance_id);
-    let patch = Patch::<Instance>::new().set(Instance::LOCKED_UNTIL, instance.locked_until);
-    match inner
-        .container
-        .patch_if_match(&key, &patch, &turn.instance.etag)
-        .await
-    {
-        Ok(written) => {
-            inner
-                .turns
-                .extend(&instance.instance_id, turn.claim, now + extend_for);
-            turn.advance(instance, written.etag);
-            Ok(())
-        }
-        Err(error) if error.is_ambiguous() || error.is_precondition_failed() => {
-            match fate(inner, RENEW, &turn).await? {
-                // Ours, renewed or not: the caller renews again well before the lock ends.
-                Fate::Held(stored) => {
-                    let Stored { document, etag, .. } = *stored;
-                    turn.advance(document, etag);
-                    Ok(())
-                }
-                Fate::Committed | Fate::Lost => Err(lock_lost(RENEW, "another runtime took it")),
-            }
-        }
-        Err(error) if error.is_not_found() => Err(lock_lost(RENEW, "the instance was deleted")),
-        Err(error) => Err(provider_error(RENEW, &error)),
+    let renewed = extend(inner, &mut turn, now + extend_for).await;
+    if renewed.map_err(|error| provider_error(RENEW, &error))? {
+        Ok(())
+    } else {
+        Err(lock_lost(
+            RENEW,
+            "another runtime took it, or it was deleted",
+        ))
     }
+}
+
+/// Moves the end of the lock, unless it is lost. After a lost answer it may stay where it was: whoever renews does so
+/// again well before the lock ends.
+pub(super) async fn extend(
+    inner: &Inner,
+    turn: &mut Turn,
+    until: Timestamp,
+) -> Result<bool, Error> {
+    let patch = Patch::<Instance>::new().set(Instance::LOCKED_UNTIL, Some(until));
+    match keep(&inner.container, &turn.instance, &patch).await? {
+        Kept::Written(etag) => {
+            let mut instance = turn.instance.document.clone();
+            instance.locked_until = Some(until);
+            inner.turns.extend(&instance.instance_id, turn.claim, until);
+            turn.advance(instance, etag);
+        }
+        Kept::Held(stored) => {
+            let Stored { document, etag, .. } = *stored;
+            turn.advance(document, etag);
+        }
+        Kept::Lost => return Ok(false),
+    }
+    Ok(true)
 }

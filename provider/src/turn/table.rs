@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use std::time::Duration;
 
+use cdb_coordination::Lockable;
 use cdb_model::{ETag, Stored, Timestamp};
 use duroxide::Event;
 use duroxide::providers::ProviderError;
@@ -42,7 +43,7 @@ pub(crate) struct Turn {
 impl Turn {
     /// Whether the lock still holds at `now`.
     pub(crate) fn holds(&self, now: Timestamp) -> bool {
-        !self.ended && self.instance.document.is_locked(now)
+        !self.ended && !self.instance.document.is_lockable(now)
     }
 
     /// The highest count of fetches among the messages. One that came after the lock was taken counts once.

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use cdb_model::{Batch, Patch};
 use duroxide::providers::ProviderError;
 
 use super::LOST;
-use crate::documents::{Durable, WorkerItem};
-use crate::error::{lock_lost, provider_error, unreadable};
+use super::ahead::{lock_patch, unlocked};
+use crate::error::{lock_lost, provider_error};
 use crate::provider::Inner;
 
 const ABANDON: &str = "abandon_work_item";
@@ -25,32 +24,17 @@ pub(crate) async fn abandon(
         return Err(lock_lost(ABANDON, "the activity has ended"));
     }
     let delay = delay.unwrap_or_default();
-    let mut item = lock.item.document.clone();
-    item.lock_token = None;
-    item.locked_until = None;
-    item.visible_at = inner.container.now() + delay;
-    if ignore_attempt {
-        item.attempt_count = item.attempt_count.saturating_sub(1);
-    }
-    let patch = Patch::<WorkerItem>::new()
-        .set(WorkerItem::LOCK_TOKEN, None)
-        .set(WorkerItem::LOCKED_UNTIL, None)
-        .set(WorkerItem::VISIBLE_AT, item.visible_at)
-        .set(WorkerItem::ATTEMPT_COUNT, item.attempt_count);
-    let mut batch = Batch::<Durable>::new(&*item.instance_id);
-    let released = batch
-        .patch_stored(&lock.item, &patch)
-        .map_err(|error| unreadable(ABANDON, error))?;
-    let written = inner.container.execute(&batch).await;
+    let visible_at = inner.container.now() + delay;
+    let item = unlocked(lock.item.document.clone(), visible_at, !ignore_attempt);
+    let patch = lock_patch(&item);
+    let written = inner.container.patch_stored(&lock.item, &patch).await;
     inner.work.remove(&mut lock);
     match written {
-        Ok(outcome) => {
-            if let Some(etag) = outcome.etag(released) {
-                let mut stored = lock.item.clone();
-                stored.document = item;
-                stored.etag = etag.clone();
-                inner.hint_free(stored, delay);
-            }
+        Ok(written) => {
+            let mut stored = lock.item.clone();
+            stored.document = item;
+            stored.etag = written.etag;
+            inner.hint_free(stored, delay);
             Ok(())
         }
         Err(error) if error.is_not_found() || error.is_precondition_failed() => {

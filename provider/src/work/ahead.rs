@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use cdb_coordination::Lockable;
 use cdb_model::{Batch, BatchError, OperationIndex, Patch, Stored, Timestamp};
 use tokio::time::Instant;
 
@@ -26,7 +27,18 @@ pub(super) fn locked(mut item: WorkerItem, now: Timestamp, timeout: Duration) ->
     item
 }
 
-/// What changes in an activity when it is locked.
+/// The activity when its lock is given back; without the attempt, if nobody has run it.
+pub(super) fn unlocked(mut item: WorkerItem, visible_at: Timestamp, counts: bool) -> WorkerItem {
+    item.lock_token = None;
+    item.locked_until = None;
+    item.visible_at = visible_at;
+    if !counts {
+        item.attempt_count = item.attempt_count.saturating_sub(1);
+    }
+    item
+}
+
+/// What changes in an activity when its lock does.
 pub(super) fn lock_patch(locked: &WorkerItem) -> Patch<WorkerItem> {
     Patch::<WorkerItem>::new()
         .set(WorkerItem::LOCK_TOKEN, locked.lock_token.clone())
@@ -85,7 +97,7 @@ impl Following {
             let item = &candidate.item.document;
             candidate.handed_at.is_none()
                 && item.instance_id == *instance_id
-                && item.is_free(now)
+                && item.is_lockable(now)
                 && ask.may_lock(item)
         };
         let seen = inner.activities.take(wanted)?.item;
@@ -150,22 +162,13 @@ pub(crate) async fn give_back_unwanted(inner: &Inner) {
 
 /// Nobody has run it, so the attempt does not count.
 async fn unlock(inner: &Inner, mut stored: Stored<WorkerItem>) {
-    let mut free = stored.document.clone();
-    free.lock_token = None;
-    free.locked_until = None;
-    free.visible_at = inner.container.now();
-    free.attempt_count = free.attempt_count.saturating_sub(1);
-    let mut batch = Batch::<Durable>::new(&*free.instance_id);
-    let Ok(operation) = batch.patch_stored(&stored, &lock_patch(&free)) else {
-        return;
-    };
-    match inner.container.execute(&batch).await {
-        Ok(outcome) => {
-            if let Some(etag) = outcome.etag(operation) {
-                stored.etag = etag.clone();
-                stored.document = free;
-                inner.hint_free(stored, Duration::ZERO);
-            }
+    let free = unlocked(stored.document.clone(), inner.container.now(), false);
+    let patch = lock_patch(&free);
+    match inner.container.patch_stored(&stored, &patch).await {
+        Ok(written) => {
+            stored.etag = written.etag;
+            stored.document = free;
+            inner.hint_free(stored, Duration::ZERO);
         }
         Err(error) => tracing::debug!(%error, "a lock is left to end by itself"),
     }

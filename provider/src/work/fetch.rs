@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::Error;
+use cdb_coordination::{Lockable, lock, settle};
 use cdb_model::{Batch, ETag, Filter, ItemId, Query, Stored};
 use duroxide::providers::{ProviderError, SessionFetchConfig, TagFilter, WorkItem};
 use tokio::time::Instant;
@@ -117,7 +117,7 @@ async fn take(
         }
         // It is ours but has lain for too long: locked anew, and the attempt counted once.
         item.document.attempt_count = item.document.attempt_count.saturating_sub(1);
-    } else if !item.document.is_free(now) {
+    } else if !item.document.is_lockable(now) {
         return Ok(None);
     }
     let Some(claim) = Claim::try_new(inner, &item, asked.lock_timeout) else {
@@ -248,11 +248,9 @@ async fn attempt(
     };
     let now = inner.container.now();
     let item = locked(seen.document.clone(), now, asked.lock_timeout);
-    let etag = match write(inner, seen, &item, claim.as_ref()).await? {
-        Ok(etag) => etag,
-        Err(error) => settle(inner, seen, item.lock_token.as_deref(), error).await?,
+    let Some(etag) = write(inner, seen, &item, claim.as_ref()).await? else {
+        return Ok(None);
     };
-    let Some(etag) = etag else { return Ok(None) };
     if let Some(claim) = &claim {
         inner.sessions.claimed(claim);
     }
@@ -265,46 +263,33 @@ async fn attempt(
     begin(inner, item, asked).map(Some)
 }
 
-/// One conditional write: of the item, or of the item together with its session.
+/// One conditional write: of the item, or of the item together with its session. `None` when somebody was faster.
 async fn write(
     inner: &Inner,
     seen: &Stored<WorkerItem>,
     locked: &WorkerItem,
     session: Option<&SessionClaim>,
-) -> Result<Result<Option<ETag>, Error>, ProviderError> {
-    let mut batch = Batch::<Durable>::new(&*locked.instance_id);
-    let operation = batch
-        .patch_stored(seen, &lock_patch(locked))
-        .map_err(|error| unreadable(FETCH, error))?;
-    if let Some(session) = session {
-        session
-            .add_to(&mut batch)
-            .map_err(|error| unreadable(FETCH, error))?;
-    }
-    Ok(inner
-        .container
-        .execute(&batch)
-        .await
-        .map(|outcome| outcome.etag(operation).cloned()))
-}
-
-/// What a failed lock means: `Some` when it took place all the same, `None` when somebody else was faster.
-async fn settle(
-    inner: &Inner,
-    seen: &Stored<WorkerItem>,
-    token: Option<&str>,
-    error: Error,
 ) -> Result<Option<ETag>, ProviderError> {
-    if error.is_ambiguous() {
-        let found = read(inner, FETCH, &seen.document).await?;
-        return Ok(found
-            .filter(|stored| stored.document.lock_token.as_deref() == token)
-            .map(|stored| stored.etag));
-    }
-    if error.is_conflict() || error.is_precondition_failed() || error.is_not_found() {
-        return Ok(None);
-    }
-    Err(provider_error(FETCH, &error))
+    let (container, patch) = (&inner.container, lock_patch(locked));
+    let mark = locked.lock_mark().unwrap_or_default();
+    let taken = match session {
+        None => lock(container, seen, &patch, mark).await,
+        Some(session) => {
+            let mut batch = Batch::<Durable>::new(&*locked.instance_id);
+            let operation = batch
+                .patch_stored(seen, &patch)
+                .and_then(|operation| session.add_to(&mut batch).map(|()| operation))
+                .map_err(|error| unreadable(FETCH, error))?;
+            match container.execute(&batch).await {
+                Ok(outcome) => Ok(outcome.etag(operation).cloned()),
+                Err(error) => {
+                    let now = container.latest_committed();
+                    settle(Err(error), mark, now.read_stored(seen)).await
+                }
+            }
+        }
+    };
+    taken.map_err(|error| provider_error(FETCH, &error))
 }
 
 /// The item as it is now.

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use cdb_model::{Batch, Patch};
+use cdb_coordination::{Kept, keep};
+use cdb_model::{Patch, Stored};
 use duroxide::providers::ProviderError;
 
 use super::LOST;
-use super::fetch::read;
-use crate::documents::{Durable, WorkerItem};
-use crate::error::{lock_lost, provider_error, unreadable};
+use crate::documents::WorkerItem;
+use crate::error::{lock_lost, provider_error};
 use crate::provider::Inner;
 
 const RENEW: &str = "renew_work_item_lock";
@@ -33,13 +33,9 @@ pub(crate) async fn renew(
     let patch = Patch::<WorkerItem>::new()
         .set(WorkerItem::LOCKED_UNTIL, item.locked_until)
         .set(WorkerItem::VISIBLE_AT, item.visible_at);
-    let mut batch = Batch::<Durable>::new(&*item.instance_id);
-    let renewed = batch
-        .patch_stored(&lock.item, &patch)
-        .map_err(|error| unreadable(RENEW, error))?;
-    match inner.container.execute(&batch).await {
-        Ok(outcome) => {
-            let etag = outcome.etag(renewed).unwrap_or(&lock.item.etag).clone();
+    let kept = keep(&inner.container, &lock.item, &patch).await;
+    match kept.map_err(|error| provider_error(RENEW, &error))? {
+        Kept::Written(etag) => {
             inner.work.extend(&lock.item, now + extend_for);
             lock.advance(item, etag);
             inner
@@ -48,20 +44,15 @@ pub(crate) async fn renew(
                 .await;
             Ok(())
         }
-        Err(error) if error.is_ambiguous() => {
-            match read(inner, RENEW, &lock.item.document).await? {
-                // Ours, renewed or not: the caller renews again well before the lock ends.
-                Some(stored) if stored.document.lock_token.as_deref() == Some(token) => {
-                    lock.advance(stored.document, stored.etag);
-                    Ok(())
-                }
-                _ => Err(lock_lost(RENEW, LOST)),
-            }
+        // Ours, renewed or not: the caller renews again well before the lock ends.
+        Kept::Held(stored) => {
+            let Stored { document, etag, .. } = *stored;
+            lock.advance(document, etag);
+            Ok(())
         }
-        Err(error) if error.is_not_found() || error.is_precondition_failed() => {
+        Kept::Lost => {
             inner.work.remove(&mut lock);
             Err(lock_lost(RENEW, LOST))
         }
-        Err(error) => Err(provider_error(RENEW, &error)),
     }
 }
