@@ -8,6 +8,7 @@ mod membership;
 mod rendezvous;
 mod slots;
 mod store;
+mod work;
 
 pub use lease::{
     Kept, LeaseError, LeaseGuard, LeasedBatch, Leases, Lockable, fresh_mark, keep, lock, settle,
@@ -18,3 +19,11 @@ pub use membership::{
 pub use rendezvous::{owner_of_slot, slots_of_member};
 pub use slots::{InMemoryLeaseProvider, LeaseProvider, SlotSet};
 pub use store::{Criteria, Store, StoreError};
+pub use work::{
+    ClaimedWork, EventFeed, EventHead, EventHeadKey, EventStore, Exhausted, FlushStrategy,
+    Immediate, Interval, IntervalConfig, Lane, NewEvent, NewWork, Partitions, Processed, Receipt,
+    Scoped, Settlement, StreamEvent, StreamEventKey, Work, WorkBatch, WorkConfig, WorkCoordinator,
+    WorkEntry, WorkError, WorkMember, WorkMemberKey, WorkMessage, WorkMessageKey, WorkPartition,
+    WorkPartitionKey, WorkReport, WorkRetry, WorkSettings, WorkSettingsKey, WorkStatus, WorkStream,
+    WorkStreamKey,
+};

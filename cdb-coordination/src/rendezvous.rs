@@ -38,7 +38,7 @@ pub fn slots_of_member<'a, M: AsRef<str>>(
 }
 
 /// FNV-1a, 64 bits.
-fn name_hash(name: &str) -> u64 {
+pub(crate) fn name_hash(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })

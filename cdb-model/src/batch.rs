@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::codec::{EncodeError, encode, encode_stored};
-use crate::container::{Container, MemberOf};
+use crate::container::{Container, Extends, MemberOf};
 use crate::document::{Document, DocumentKey, Stored};
 use crate::etag::ETag;
 use crate::id::{IdError, ItemId};
@@ -322,6 +322,27 @@ impl<C: Container> Batch<C> {
     {
         let id = key.to_id()?;
         self.push(id.clone(), BatchOperation::Read { id })
+    }
+
+    /// Adds the operations of another batch of the same partition, which may be about documents of a container that
+    /// extends this one.
+    ///
+    /// # Errors
+    /// See [`BatchError`]. All are added or none.
+    pub fn append<B: Extends<C>>(&mut self, other: &Batch<B>) -> Result<(), BatchError> {
+        self.check_partition(other.partition_key.clone())?;
+        if self.len() + other.len() > MAX_BATCH_OPERATIONS {
+            return Err(BatchError::Full);
+        }
+        // Each of them counts its two brackets.
+        let bytes = self.bytes + other.bytes - 2;
+        if bytes > MAX_REQUEST_BYTES {
+            return Err(BatchError::TooLarge { bytes });
+        }
+        self.bytes = bytes;
+        self.operations.extend(other.operations.iter().cloned());
+        self.ids.extend(other.ids.iter().cloned());
+        Ok(())
     }
 
     fn check_partition(&self, found: PartitionKey) -> Result<(), BatchError> {

@@ -1,0 +1,286 @@
+//! What goes into the coordinator and what comes out: new messages, claims, reports, receipts.
+//!
+//! A report can only be made from a claim, and ending a message uses its claim up.
+
+use std::sync::{Arc, Weak};
+
+use cdb_model::{Batch, BatchError, Container, Extends, PartitionKey, Timestamp};
+use tokio::sync::oneshot;
+
+use super::documents::{Lane, Work, WorkMessage};
+use super::error::WorkError;
+use super::inner::Inner;
+use super::status::WorkStatus;
+use super::stream_order::StreamKey;
+
+/// A message to be stored.
+#[derive(Clone, Debug)]
+pub struct NewWork {
+    pub(super) lane: Lane,
+    pub(super) stream: String,
+    pub(super) message_id: String,
+    pub(super) kind: String,
+    pub(super) body: String,
+    pub(super) needs: WorkStatus,
+    pub(super) due_at: Option<Timestamp>,
+}
+
+impl NewWork {
+    /// A received message. `message_id` is the sender's and unique within the stream: a second one with the same id is
+    /// dropped. Has ended when its receiver is done.
+    pub fn inbox(stream: impl Into<String>, message_id: impl Into<String>) -> Self {
+        Self::new(Lane::Inbox, stream.into(), message_id.into())
+    }
+
+    /// A message to others. `message_id` is unique within the stream. Has ended when it is published.
+    pub fn outbox(stream: impl Into<String>, message_id: impl Into<String>) -> Self {
+        Self::new(Lane::Outbox, stream.into(), message_id.into())
+    }
+
+    fn new(lane: Lane, stream: String, message_id: String) -> Self {
+        Self {
+            lane,
+            stream,
+            message_id,
+            kind: String::new(),
+            body: String::new(),
+            needs: match lane {
+                Lane::Inbox => WorkStatus::RECEIVER_DONE,
+                Lane::Outbox => WorkStatus::PUBLISHED,
+            },
+            due_at: None,
+        }
+    }
+
+    /// What kind of message it is, and the message itself, usually JSON text.
+    #[must_use]
+    pub fn with_body(mut self, kind: impl Into<String>, body: impl Into<String>) -> Self {
+        self.kind = kind.into();
+        self.body = body.into();
+        self
+    }
+
+    /// The stages after which it has ended, instead of its lane's one. At least one is needed; none changes nothing.
+    #[must_use]
+    pub fn needing(mut self, stages: WorkStatus) -> Self {
+        if !stages.is_empty() {
+            self.needs = stages;
+        }
+        self
+    }
+
+    /// Not to be worked on before this time. Later messages of its stream wait with it.
+    #[must_use]
+    pub fn not_before(mut self, time: Timestamp) -> Self {
+        self.due_at = Some(time);
+        self
+    }
+
+    pub(super) fn key(&self) -> StreamKey {
+        StreamKey::new(self.lane, &self.stream)
+    }
+}
+
+/// A message that was handed out to be worked on. Until it has ended, no later one of its stream is handed out.
+///
+/// Dropped without a report, it is handed out again; so is one whose report is dropped instead of submitted.
+#[derive(Debug)]
+pub struct ClaimedWork {
+    pub(super) message: Arc<WorkMessage>,
+    pub(super) held: HeldClaim,
+}
+
+/// Gives a claim back when it is dropped, unless its report is on its way.
+#[derive(Debug)]
+pub(super) struct HeldClaim {
+    pub(super) claim: Claim,
+    pub(super) home: Weak<Inner>,
+}
+
+impl HeldClaim {
+    /// The claim, without giving it back.
+    pub(super) fn into_claim(mut self) -> Claim {
+        self.home = Weak::new();
+        self.claim.clone()
+    }
+}
+
+impl Drop for HeldClaim {
+    fn drop(&mut self) {
+        if let Some(inner) = self.home.upgrade() {
+            inner.give_back(&self.claim);
+        }
+    }
+}
+
+/// Which handing out a report answers.
+#[derive(Clone, Debug)]
+pub(super) struct Claim {
+    /// The coordinator that handed it out.
+    pub(super) owner: Arc<str>,
+    pub(super) partition: u16,
+    pub(super) fence: u64,
+    pub(super) epoch: u64,
+    pub(super) key: StreamKey,
+    pub(super) sequence: u64,
+    pub(super) message_id: String,
+}
+
+impl Claim {
+    pub(super) fn not_owner(&self) -> WorkError {
+        WorkError::NotOwner {
+            stream: self.key.stream().to_owned(),
+            message_id: self.message_id.clone(),
+        }
+    }
+}
+
+impl ClaimedWork {
+    /// The message as it is stored: kind, body, stream, place in it, attempts.
+    pub fn message(&self) -> &WorkMessage {
+        &self.message
+    }
+
+    /// The stages that are left. After a failure in the middle, those that were reported are not among them.
+    pub fn left(&self) -> WorkStatus {
+        self.message.needs.without(self.message.status)
+    }
+
+    /// Grows whenever the stream's partition changes hands. Pass it to systems that can refuse an older one.
+    pub fn fencing_token(&self) -> u64 {
+        self.held.claim.fence
+    }
+
+    /// The partition key of the stream, for documents that are to be written with a report.
+    pub fn partition_key(&self) -> PartitionKey {
+        PartitionKey::from(self.message.partition.as_str())
+    }
+
+    /// An empty batch for documents of `C` that are to be written with a report.
+    pub fn effects<C: Container>(&self) -> Batch<C> {
+        Batch::new(self.partition_key())
+    }
+
+    /// Reports every stage: the message has ended.
+    pub fn done(self) -> WorkReport {
+        WorkReport::last(self.held, Reported::Done)
+    }
+
+    /// Reports some stages. The claim stays, unless these were the last that the message needs.
+    pub fn reached(&self, stages: WorkStatus) -> WorkReport {
+        WorkReport {
+            claim: self.held.claim.clone(),
+            held: None,
+            reported: Reported::Reached(stages),
+            effects: None,
+        }
+    }
+
+    /// Reports a failure: the message is handed out again after a while, and its stream waits.
+    pub fn failed(self, reason: impl Into<String>) -> WorkReport {
+        WorkReport::last(self.held, Reported::Failed(reason.into()))
+    }
+}
+
+/// What became of a claimed message.
+#[derive(Debug)]
+pub struct WorkReport {
+    pub(super) claim: Claim,
+    /// The claim itself, when the report uses it up.
+    pub(super) held: Option<HeldClaim>,
+    pub(super) reported: Reported,
+    pub(super) effects: Option<Batch<Work>>,
+}
+
+/// What is reported.
+#[derive(Clone, Debug)]
+pub(super) enum Reported {
+    Done,
+    Reached(WorkStatus),
+    Failed(String),
+}
+
+impl WorkReport {
+    fn last(held: HeldClaim, reported: Reported) -> Self {
+        Self {
+            claim: held.claim.clone(),
+            held: Some(held),
+            reported,
+            effects: None,
+        }
+    }
+
+    /// Writes these documents together with the report: all of it takes place or nothing, and once.
+    ///
+    /// # Errors
+    /// When there are too many for one batch, or they belong to another partition.
+    pub fn with_effects<C: Extends<Work>>(
+        mut self,
+        effects: &Batch<C>,
+    ) -> Result<Self, BatchError> {
+        let known = self.effects.take();
+        let mut all = known.unwrap_or_else(|| Batch::new(effects.partition_key().clone()));
+        all.append(effects)?;
+        self.effects = Some(all);
+        Ok(self)
+    }
+}
+
+/// One thing to be written.
+#[derive(Debug)]
+pub enum WorkEntry {
+    /// A new message.
+    Store(NewWork),
+    /// What became of a claimed one.
+    Report(WorkReport),
+}
+
+impl From<NewWork> for WorkEntry {
+    fn from(new: NewWork) -> Self {
+        Self::Store(new)
+    }
+}
+
+impl From<WorkReport> for WorkEntry {
+    fn from(report: WorkReport) -> Self {
+        Self::Report(report)
+    }
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Settlement {
+    /// The message is stored, at this place of its stream.
+    Stored {
+        /// Counted from 1.
+        sequence: u64,
+    },
+    /// A message with this id was stored before, by whomever; nothing was written.
+    Duplicate,
+    /// The message has ended.
+    Done,
+    /// Its stages are noted.
+    Progressed,
+    /// Its failure is noted, and it will be handed out again.
+    Retrying {
+        /// Not before then.
+        due_at: Timestamp,
+    },
+    /// It failed too often and is set aside; its stream waits for an operator.
+    SetAside,
+}
+
+/// Tells when an entry is written.
+#[derive(Debug)]
+pub struct Receipt(pub(super) oneshot::Receiver<Result<Settlement, WorkError>>);
+
+impl Receipt {
+    /// Waits until the entry is written, or will not be.
+    ///
+    /// # Errors
+    /// Why it was not; [`WorkError::Unflushed`] when its strategy or coordinator went before it could be.
+    pub async fn settled(self) -> Result<Settlement, WorkError> {
+        self.0.await.unwrap_or(Err(WorkError::Unflushed))
+    }
+}

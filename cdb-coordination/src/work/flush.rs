@@ -1,0 +1,393 @@
+//! Writing what is queued for a virtual partition: send, find out what happened, mend what was refused, settle receipts.
+//!
+//! One flush per partition at a time. A batch that may or may not have taken place is sent again as it is, and before it is
+//! believed to have failed its token is looked for in the store, so nothing is written twice and nothing is taken for lost that
+//! is not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cdb_client::{Error, ErrorKind};
+use cdb_model::BatchError;
+use tokio::time::Instant;
+
+use super::documents::{WorkPartitionKey, WorkStreamKey};
+use super::entry::Settlement;
+use super::error::WorkError;
+use super::inner::Inner;
+use super::plan::{Heads, Misfit, Origin, Plan, PlanContext, message_key, stream_key};
+use super::queue::{Pending, put_back, take_batch};
+use super::stream_order::{Change, StreamKey};
+use super::telemetry;
+
+/// How often a batch whose outcome is open is sent.
+const OPEN_ATTEMPTS: u32 = 6;
+
+/// How often a batch is planned anew in a flush. Each time something was learned about a stream or an entry was settled,
+/// so this only ends a race that others always win.
+const PLANS: u32 = 200;
+
+/// How long is waited then.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Streams that are known per partition and process, for storing without a read.
+const KNOWN_HEADS: usize = 8192;
+
+/// Entries that were taken from the queue. Whatever is not settled goes back there, also when the flush is cancelled.
+struct Flight<'a> {
+    inner: &'a Inner,
+    partition: u16,
+    entries: Vec<Pending>,
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        let entries = std::mem::take(&mut self.entries);
+        let mut state = self.inner.state();
+        put_back(&mut state.partition(self.partition).queue, entries);
+    }
+}
+
+impl Inner {
+    /// Writes everything that is queued for a partition now. What came to nothing for good is settled with its reason.
+    ///
+    /// # Errors
+    /// When the service cannot be reached; what was not written stays queued.
+    pub(super) async fn flush_partition(&self, partition: u16) -> Result<(), WorkError> {
+        let gate = self.gates.get(usize::from(partition));
+        let Some(gate) = gate else { return Ok(()) };
+        let mut heads = gate.lock().await;
+        let newest = self.state().newest_entry();
+        let mut most = usize::MAX;
+        loop {
+            let mut flight = Flight {
+                inner: self,
+                partition,
+                entries: take_batch(&mut self.state().partition(partition).queue, newest, most),
+            };
+            if flight.entries.is_empty() {
+                return Ok(());
+            }
+            most = self.carry(&mut flight, &mut heads).await?;
+            if heads.len() > KNOWN_HEADS {
+                heads.clear();
+            }
+        }
+    }
+
+    /// Writes the entries of a flight. Returns how many may be taken together next time.
+    async fn carry(&self, flight: &mut Flight<'_>, heads: &mut Heads) -> Result<usize, WorkError> {
+        for _ in 0..PLANS {
+            if flight.entries.is_empty() {
+                return Ok(usize::MAX);
+            }
+            let plan = match self.plan(flight, heads) {
+                Ok(plan) => plan,
+                Err(misfit) => {
+                    if let Some(fewer) = self.refit(flight, misfit) {
+                        return Ok(fewer);
+                    }
+                    continue;
+                }
+            };
+            let started = Instant::now();
+            match self.send(&plan).await {
+                Ok(()) => {
+                    telemetry::flushed(flight.entries.len(), started.elapsed());
+                    self.settle(flight, plan, heads);
+                    return Ok(usize::MAX);
+                }
+                Err(error) => {
+                    if let Some(fewer) = self.mend(flight, &plan, heads, error).await? {
+                        return Ok(fewer);
+                    }
+                }
+            }
+        }
+        tracing::warn!(flight.partition, "others keep winning the race for streams");
+        tokio::time::sleep(PAUSE).await;
+        Ok(usize::MAX)
+    }
+
+    fn plan(&self, flight: &mut Flight<'_>, heads: &Heads) -> Result<Plan, Misfit> {
+        let now = self.container.now();
+        let lease = self.state().fence_of(flight.partition);
+        if lease.is_none() {
+            Self::disown(flight);
+        }
+        let context = PlanContext {
+            partition: &self.config.partitions.name(flight.partition),
+            now,
+            token: uuid::Uuid::new_v4().to_string(),
+            lease: lease.map(|fence| (fence, now + self.config.lease)),
+            remember: self.config.remember_seconds(),
+        };
+        Plan::new(&flight.entries, heads, &context)
+    }
+
+    /// Reports of a partition that is not held come to nothing.
+    fn disown(flight: &mut Flight<'_>) {
+        for pending in take_if(&mut flight.entries, |pending| pending.report().is_some()) {
+            let reason = pending.report().map(|report| report.claim.not_owner());
+            pending.settle(Err(reason.unwrap_or(WorkError::Unflushed)));
+        }
+    }
+
+    /// Too much for one batch is split; what fits into none comes to nothing.
+    fn refit(&self, flight: &mut Flight<'_>, misfit: Misfit) -> Option<usize> {
+        let full = matches!(misfit.error, BatchError::Full | BatchError::TooLarge { .. });
+        if full && flight.entries.len() > 1 {
+            return Some(flight.entries.len() / 2);
+        }
+        self.refuse(
+            flight,
+            misfit.entry.unwrap_or_default(),
+            misfit.error.into(),
+        );
+        None
+    }
+
+    /// Sends a batch until it is known what became of it.
+    async fn send(&self, plan: &Plan) -> Result<(), Error> {
+        let mut open = false;
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let Err(error) = self.container.execute(&plan.batch).await else {
+                return Ok(());
+            };
+            let ambiguous = error.is_ambiguous();
+            if (ambiguous || open) && self.took_place(plan).await? {
+                return Ok(());
+            }
+            if !ambiguous || attempts == OPEN_ATTEMPTS {
+                return Err(error);
+            }
+            open = true;
+        }
+    }
+
+    /// Whether the token of a batch is in the store.
+    async fn took_place(&self, plan: &Plan) -> Result<bool, Error> {
+        let latest = self.container.latest_committed();
+        if plan.until.is_some()
+            && let Some(partition) = partition_of(plan)
+        {
+            let read = latest.read(&partition).await?;
+            return Ok(read.is_some_and(|stored| stored.document.token == plan.token));
+        }
+        let Some((_, message)) = plan.stored.first() else {
+            return Ok(false);
+        };
+        let read = latest.read(&message_key(message)).await?;
+        Ok(read.is_some_and(|stored| stored.document.token == plan.token))
+    }
+
+    /// Everything of the plan took place.
+    fn settle(&self, flight: &mut Flight<'_>, plan: Plan, heads: &mut Heads) {
+        heads.extend(plan.heads);
+        telemetry::stored(plan.stored.len());
+        let mut state = self.state();
+        let held = state.partition(flight.partition);
+        if let Some(owned) = &mut held.owned {
+            owned.until = plan.until.unwrap_or(owned.until);
+            for (key, done) in &plan.done {
+                owned.streams.learn_done(key, *done);
+            }
+        }
+        let mut sequences = vec![0; flight.entries.len()];
+        for (number, message) in plan.stored {
+            sequences[number] = message.sequence;
+            if let Some(owned) = &mut held.owned {
+                // Number one was stored together with its stream, so nothing before it can have ended.
+                let starts_here = message.sequence == 1;
+                owned.streams.learn(message, starts_here);
+            }
+        }
+        drop(state);
+        for (pending, sequence) in std::mem::take(&mut flight.entries)
+            .into_iter()
+            .zip(sequences)
+        {
+            let outcome = outcome(&pending, sequence);
+            pending.settle(Ok(outcome));
+        }
+        self.news.notify_waiters();
+    }
+
+    /// Learns from a refusal. Returns the number of entries to go on with when they have to be fewer.
+    async fn mend(
+        &self,
+        flight: &mut Flight<'_>,
+        plan: &Plan,
+        heads: &mut Heads,
+        error: Error,
+    ) -> Result<Option<usize>, WorkError> {
+        let culprit = error.operation_index().and_then(|index| plan.origin(index));
+        match culprit {
+            Some(Origin::Fence) if is_news(&error) => {
+                self.lose(flight.partition);
+                Self::disown(flight);
+            }
+            Some(Origin::Next(_)) if is_news(&error) => {
+                self.learn_heads(flight, plan, heads).await?;
+            }
+            Some(Origin::Done(key)) if is_news(&error) => {
+                let key = key.clone();
+                self.check_done(flight, &key).await?;
+            }
+            Some(&Origin::Message(number)) if is_news(&error) => {
+                self.refused_message(flight, number);
+            }
+            Some(&Origin::Effect(number)) if is_final(&error) => {
+                let message_id = flight.entries[number].message_id().to_owned();
+                let source = Arc::new(error);
+                let reason = WorkError::EffectRefused { message_id, source };
+                self.refuse(flight, number, reason);
+            }
+            Some(&Origin::Message(number)) if is_final(&error) => {
+                self.refuse(flight, number, error.into());
+            }
+            _ if !is_final(&error) => return Err(error.into()),
+            _ if flight.entries.len() > 1 => return Ok(Some(flight.entries.len() / 2)),
+            _ => self.refuse(flight, 0, error.into()),
+        }
+        Ok(None)
+    }
+
+    /// Reads how far the streams of a plan are. Their documents are few, since a plan is one batch.
+    async fn learn_heads(
+        &self,
+        flight: &Flight<'_>,
+        plan: &Plan,
+        heads: &mut Heads,
+    ) -> Result<(), WorkError> {
+        let partition = self.config.partitions.name(flight.partition);
+        let keys: Vec<StreamKey> = plan.heads.keys().cloned().collect();
+        // One that is not found is new, or was forgotten.
+        heads.retain(|key, _| !plan.heads.contains_key(key));
+        for stored in self.read_streams(&[partition], &keys).await? {
+            let stream = stored.document;
+            let key = StreamKey::new(stream.lane, &stream.stream);
+            heads.insert(key, stream.next);
+        }
+        Ok(())
+    }
+
+    /// The store refused to end messages of a stream under a good fence. Either they have ended, by a batch of ours whose
+    /// answer was lost, or an operator has ended them; otherwise the order was about to be broken.
+    async fn check_done(&self, flight: &mut Flight<'_>, key: &StreamKey) -> Result<(), WorkError> {
+        let partition = self.config.partitions.name(flight.partition);
+        let id: WorkStreamKey = stream_key(key, &partition);
+        let read = self.container.latest_committed().read(&id).await?;
+        let done = read.map_or(0, |stored| stored.document.done);
+        let is_over = |pending: &Pending| {
+            pending
+                .report()
+                .is_some_and(|report| report.claim.key == *key && report.claim.sequence <= done)
+        };
+        let over = take_if(&mut flight.entries, is_over);
+        if over.is_empty() {
+            telemetry::order_violation();
+            tracing::error!(
+                stream = key.stream(),
+                done,
+                "a message was to end out of order"
+            );
+            let number = flight.entries.iter().position(|pending| {
+                pending
+                    .report()
+                    .is_some_and(|report| report.claim.key == *key)
+            });
+            if let Some(number) = number {
+                let reason = WorkError::OutOfOrder {
+                    stream: key.stream().to_owned(),
+                    message_id: flight.entries[number].message_id().to_owned(),
+                };
+                self.refuse(flight, number, reason);
+            }
+        }
+        if let Some(owned) = &mut self.state().partition(flight.partition).owned {
+            owned.streams.learn_done(key, done);
+        }
+        for pending in over {
+            let outcome = outcome(&pending, 0);
+            pending.settle(Ok(outcome));
+        }
+        Ok(())
+    }
+
+    /// A new message that is there is a duplicate; a claimed one that is gone was deleted by somebody else.
+    fn refused_message(&self, flight: &mut Flight<'_>, number: usize) {
+        if flight.entries[number].report().is_none() {
+            telemetry::duplicate();
+            flight
+                .entries
+                .remove(number)
+                .settle(Ok(Settlement::Duplicate));
+            return;
+        }
+        let reason = flight.entries[number]
+            .report()
+            .map(|report| report.claim.not_owner());
+        self.refuse(flight, number, reason.unwrap_or(WorkError::Unflushed));
+    }
+
+    /// An entry comes to nothing, and with a report all later ones of its stream.
+    fn refuse(&self, flight: &mut Flight<'_>, number: usize, reason: WorkError) {
+        let refused = flight.entries.remove(number);
+        let key = refused.report().map(|report| report.claim.key.clone());
+        refused.settle(Err(reason));
+        if let Some(key) = key {
+            self.roll_back(flight.partition, &key, &mut flight.entries);
+            self.news.notify_waiters();
+        }
+    }
+}
+
+/// Whether a refusal of one operation says that its document is in another state than was believed.
+fn is_news(error: &Error) -> bool {
+    error.is_conflict() || error.is_precondition_failed() || error.is_not_found()
+}
+
+/// Whether the same operation will be refused again. Everything else passes: the service, its container, or the right to
+/// use it is not there at the moment.
+fn is_final(error: &Error) -> bool {
+    let of_one = error.operation_index().is_some() && is_news(error);
+    of_one || matches!(error.kind(), ErrorKind::BadRequest | ErrorKind::TooLarge)
+}
+
+fn partition_of(plan: &Plan) -> Option<WorkPartitionKey> {
+    use cdb_model::PartitionKeyValue;
+    match plan.batch.partition_key().values() {
+        [PartitionKeyValue::String(name)] => Some(WorkPartitionKey::new(name.clone())),
+        _ => None,
+    }
+}
+
+fn take_if(entries: &mut Vec<Pending>, wanted: impl Fn(&Pending) -> bool) -> Vec<Pending> {
+    let (taken, kept) = std::mem::take(entries)
+        .into_iter()
+        .partition::<Vec<_>, _>(|pending| wanted(pending));
+    *entries = kept;
+    taken
+}
+
+fn outcome(pending: &Pending, sequence: u64) -> Settlement {
+    let Some(report) = pending.report() else {
+        return Settlement::Stored { sequence };
+    };
+    let (outcome, named) = match report.change {
+        Change::End => (Settlement::Done, Some("done")),
+        Change::Progress => (Settlement::Progressed, None),
+        Change::Retry => {
+            let due_at = report.message.due_at;
+            (Settlement::Retrying { due_at }, Some("failed"))
+        }
+        Change::SetAside => (Settlement::SetAside, Some("set_aside")),
+    };
+    if let Some(named) = named {
+        telemetry::ended(named);
+    }
+    outcome
+}

@@ -1,0 +1,358 @@
+//! The inside of a coordinator: entries go in, messages go out, and what comes to nothing is told to whoever waits for it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use cdb_client::ContainerClient;
+use futures::future::join_all;
+use tokio::sync::{Mutex as Gate, Notify, oneshot};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::config::WorkConfig;
+use super::documents::Work;
+use super::entry::{
+    Claim, ClaimedWork, HeldClaim, NewWork, Receipt, Reported, WorkEntry, WorkReport,
+};
+use super::error::WorkError;
+use super::plan::Heads;
+use super::poll::Poller;
+use super::queue::{NotedReport, Pending, PendingKind, extract};
+use super::state::State;
+use super::stream_order::StreamKey;
+use super::telemetry;
+use crate::slots::LeaseProvider;
+
+/// What all handles share.
+pub(super) struct Inner {
+    pub(super) container: ContainerClient<Work>,
+    pub(super) config: WorkConfig,
+    pub(super) slots: Arc<dyn LeaseProvider>,
+    /// Unique in the container: a coordinator that is started again is another one.
+    pub(super) id: Arc<str>,
+    state: Mutex<State>,
+    /// One per partition: whoever writes there holds it, with what is known about the streams' heads.
+    pub(super) gates: Vec<Gate<Heads>>,
+    pub(super) poller: Gate<Poller>,
+    /// Partitions were taken over, so everything has to be looked for.
+    pub(super) sweep_wanted: AtomicBool,
+    /// Something can be handed out that could not before.
+    pub(super) news: Notify,
+    pub(super) stop: CancellationToken,
+    /// For claims, which give themselves back.
+    this: Weak<Inner>,
+}
+
+/// An entry that was taken in.
+#[derive(Debug)]
+pub(super) struct Taken {
+    /// Where it is queued; nowhere when it has come to nothing at once.
+    pub(super) place: Option<(u16, u64)>,
+    pub(super) receipt: Receipt,
+}
+
+impl Inner {
+    pub(super) fn new(
+        container: ContainerClient<Work>,
+        slots: Arc<dyn LeaseProvider>,
+        config: WorkConfig,
+    ) -> Arc<Self> {
+        let count = config.partitions.count();
+        let id = format!("{}-{}", config.name, uuid::Uuid::new_v4());
+        Arc::new_cyclic(|this| Self {
+            container,
+            slots,
+            id: id.into(),
+            state: Mutex::new(State::new(count)),
+            gates: (0..count).map(|_| Gate::default()).collect(),
+            poller: Gate::default(),
+            sweep_wanted: AtomicBool::new(false),
+            news: Notify::new(),
+            stop: CancellationToken::new(),
+            this: this.clone(),
+            config,
+        })
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues an entry. A report whose claim is void comes to nothing at once.
+    pub(super) fn take_in(&self, entry: WorkEntry) -> Taken {
+        match entry {
+            WorkEntry::Store(new) => self.take_in_new(new),
+            WorkEntry::Report(report) => self.take_in_report(report),
+        }
+    }
+
+    fn take_in_new(&self, new: NewWork) -> Taken {
+        let partition = self.config.partitions.of_stream(&new.stream);
+        let (number, receipt) = self.state().push(partition, PendingKind::Store(new));
+        Taken {
+            place: Some((partition, number)),
+            receipt,
+        }
+    }
+
+    fn take_in_report(&self, report: WorkReport) -> Taken {
+        let claim = match report.held {
+            Some(held) => held.into_claim(),
+            None => report.claim,
+        };
+        let now = self.container.now();
+        let mut state = self.state();
+        let is_ours = claim.owner == self.id;
+        let owned = state.partition(claim.partition).owned.as_mut();
+        let good = owned.filter(|owned| is_ours && owned.fence == claim.fence);
+        let noted = good.and_then(|owned| {
+            let place = (&claim.key, claim.sequence, claim.epoch);
+            match report.reported {
+                Reported::Done => owned.streams.reached(place, None),
+                Reported::Reached(stages) => owned.streams.reached(place, Some(stages)),
+                Reported::Failed(reason) => owned.streams.failed(place, reason, |message| {
+                    self.config.retry.judge(message, now)
+                }),
+            }
+        });
+        let Some((change, message)) = noted else {
+            let (reply, receipt) = oneshot::channel();
+            // The receipt is right there.
+            let _received = reply.send(Err(claim.not_owner()));
+            return Taken {
+                place: None,
+                receipt: Receipt(receipt),
+            };
+        };
+        let partition = claim.partition;
+        let noted = NotedReport {
+            claim,
+            change,
+            message,
+            effects: report.effects,
+        };
+        let (number, receipt) = state.push(partition, PendingKind::Report(Box::new(noted)));
+        drop(state);
+        self.news.notify_waiters();
+        Taken {
+            place: Some((partition, number)),
+            receipt,
+        }
+    }
+
+    /// Writes the entries at these places. What cannot be written now is withdrawn with the reason, which is returned.
+    pub(super) async fn write_now(&self, places: Vec<(u16, u64)>) -> Option<WorkError> {
+        let partitions: BTreeSet<u16> = places.iter().map(|(partition, _)| *partition).collect();
+        let written = partitions.into_iter().map(|partition| {
+            let places = &places;
+            async move {
+                let error = self.flush_partition(partition).await.err()?;
+                let own = places.iter().filter(|(at, _)| *at == partition);
+                self.withdraw(partition, own.map(|(_, number)| *number).collect(), &error)
+                    .await;
+                Some(error)
+            }
+        });
+        join_all(written).await.into_iter().flatten().next()
+    }
+
+    /// Writes the entries at these places, and whatever is queued with them. What cannot be written now stays queued.
+    pub(super) async fn write_or_keep(&self, places: &[(u16, u64)]) -> Result<(), WorkError> {
+        let partitions: BTreeSet<u16> = places.iter().map(|(partition, _)| *partition).collect();
+        let written = partitions.into_iter().map(|at| self.flush_partition(at));
+        join_all(written).await.into_iter().collect()
+    }
+
+    /// Takes entries out of the queue for which nobody is left to write them, and says so.
+    pub(super) fn abandon(&self, places: &[(u16, u64)]) {
+        let mut lost = Vec::new();
+        for &(partition, number) in places {
+            let mut state = self.state();
+            let queue = &mut state.partition(partition).queue;
+            let found = extract(queue, |pending| pending.number == number);
+            lost.extend(found.into_iter().map(|pending| (partition, pending)));
+        }
+        let ids: Vec<String> = lost
+            .iter()
+            .map(|(_, pending)| pending.message_id().to_owned())
+            .collect();
+        report_lost(&ids);
+        self.settle_void(lost, &WorkError::Unflushed);
+    }
+
+    /// Takes entries out of the queue. Ends of their streams that were reported later go with them.
+    pub(super) async fn withdraw(
+        &self,
+        partition: u16,
+        numbers: BTreeSet<u64>,
+        reason: &WorkError,
+    ) {
+        let gate = self.gates.get(usize::from(partition));
+        let Some(gate) = gate else { return };
+        // Nothing is on its way while it is held.
+        let _held = gate.lock().await;
+        let taken = extract(&mut self.state().partition(partition).queue, |pending| {
+            numbers.contains(&pending.number)
+        });
+        self.settle_void(
+            taken.into_iter().map(|pending| (partition, pending)),
+            reason,
+        );
+    }
+
+    /// Entries come to nothing. Streams of reports among them go on from what is stored.
+    fn settle_void(&self, entries: impl IntoIterator<Item = (u16, Pending)>, reason: &WorkError) {
+        for (partition, pending) in entries {
+            let key = pending.report().map(|report| report.claim.key.clone());
+            pending.settle(Err(reason.clone()));
+            if let Some(key) = key {
+                self.roll_back(partition, &key, &mut Vec::new());
+            }
+        }
+    }
+
+    /// Reports of a stream come to nothing, those in the queue and those in flight: it goes on from what is stored.
+    pub(super) fn roll_back(&self, partition: u16, key: &StreamKey, flight: &mut Vec<Pending>) {
+        let of_stream = |pending: &Pending| {
+            pending
+                .report()
+                .is_some_and(|report| report.claim.key == *key)
+        };
+        let mut in_flight = std::mem::take(flight).into();
+        let mut void = extract(&mut in_flight, of_stream);
+        *flight = in_flight.into();
+        let mut state = self.state();
+        let held = state.partition(partition);
+        void.extend(extract(&mut held.queue, of_stream));
+        if let Some(owned) = &mut held.owned {
+            owned.streams.roll_back(key);
+        }
+        drop(state);
+        for pending in void {
+            let reason = WorkError::AfterFailure {
+                stream: key.stream().to_owned(),
+                message_id: pending.message_id().to_owned(),
+            };
+            pending.settle(Err(reason));
+        }
+        self.news.notify_waiters();
+    }
+
+    pub(super) fn give_back(&self, claim: &Claim) {
+        let mut state = self.state();
+        let owned = state.partition(claim.partition).owned.as_mut();
+        let good = owned.filter(|owned| owned.fence == claim.fence);
+        let given = good.is_some_and(|owned| {
+            owned
+                .streams
+                .give_back(&claim.key, claim.sequence, claim.epoch)
+        });
+        drop(state);
+        if given {
+            self.news.notify_waiters();
+        }
+    }
+
+    pub(super) fn hand_out(&self, most: usize) -> Vec<ClaimedWork> {
+        let now = self.container.now();
+        let mut claimed = Vec::new();
+        let mut state = self.state();
+        let count = state.partitions.len();
+        let first = state.turn;
+        for offset in 0..count {
+            let index = (first + offset) % count;
+            let Some(owned) = &mut state.partitions[index].owned else {
+                continue;
+            };
+            // After its end a lease may be somebody else's; the fence would refuse what is reported then.
+            if owned.draining || owned.until <= now {
+                continue;
+            }
+            while claimed.len() < most
+                && let Some((key, message, epoch)) = owned.streams.take(now)
+            {
+                telemetry::claimed(&message, now);
+                let claim = Claim {
+                    owner: self.id.clone(),
+                    partition: u16::try_from(index).unwrap_or(u16::MAX),
+                    fence: owned.fence,
+                    epoch,
+                    key,
+                    sequence: message.sequence,
+                    message_id: message.message_id.clone(),
+                };
+                let home = self.this.clone();
+                let held = HeldClaim { claim, home };
+                claimed.push(ClaimedWork { message, held });
+            }
+            if claimed.len() == most {
+                state.turn = index + 1;
+                break;
+            }
+        }
+        claimed
+    }
+
+    /// When a message that is known becomes due, by this process's clock.
+    pub(super) fn next_due_at(&self, now: Instant) -> Instant {
+        let service = self.container.now();
+        let mut state = self.state();
+        let due = state
+            .owned()
+            .filter(|(_, owned)| !owned.draining && owned.until > service)
+            .filter_map(|(_, owned)| owned.streams.next_at())
+            .min();
+        due.map_or(now + Duration::from_secs(3600), |due| {
+            now + due.since(service).max(Duration::from_millis(1))
+        })
+    }
+
+    /// Where something is queued.
+    pub(super) fn queued(&self) -> Vec<(u16, u64)> {
+        let state = self.state();
+        let indexed = (0..).zip(&state.partitions);
+        indexed
+            .flat_map(|(index, partition)| {
+                let numbers = partition.queue.iter().map(|pending| pending.number);
+                numbers.map(move |number| (index, number))
+            })
+            .collect()
+    }
+}
+
+impl Drop for Inner {
+    /// Receipts say by themselves that their entries are lost; this says it to whoever reads logs.
+    fn drop(&mut self) {
+        self.stop.cancel();
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let queued = state.partitions.iter().flat_map(|held| &held.queue);
+        let lost: Vec<String> = queued
+            .map(|pending| pending.message_id().to_owned())
+            .collect();
+        report_lost(&lost);
+    }
+}
+
+/// Says which messages were not written before whoever held them was gone.
+fn report_lost(message_ids: &[String]) {
+    if !message_ids.is_empty() {
+        telemetry::unflushed(message_ids.len());
+        tracing::error!(
+            count = message_ids.len(),
+            ?message_ids,
+            "work was lost before it was written"
+        );
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkCoordinator")
+            .field("id", &self.id)
+            .field("container", &self.container)
+            .finish_non_exhaustive()
+    }
+}

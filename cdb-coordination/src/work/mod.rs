@@ -1,0 +1,41 @@
+//! The work coordinator: messages in streams, worked on in order by several processes, written together.
+//!
+//! Every stream belongs to a virtual partition, and every partition to one coordinator at a time. The partition is also the
+//! logical partition in the store, so new messages, ends, failures and a lease's extension travel in one transactional
+//! batch, which the store carries out only if fence and order are what they should be (`plan.rs`).
+
+mod config;
+mod coordinator;
+mod documents;
+mod entry;
+mod error;
+mod event_store;
+mod flush;
+mod inner;
+mod interval;
+mod operate;
+mod ownership;
+mod partitions;
+mod plan;
+mod poll;
+mod queue;
+mod state;
+mod status;
+mod strategy;
+mod stream_order;
+mod telemetry;
+
+pub use config::{Exhausted, WorkConfig, WorkRetry};
+pub use coordinator::{Processed, WorkBatch, WorkCoordinator};
+pub use documents::{
+    EventHead, EventHeadKey, Lane, StreamEvent, StreamEventKey, Work, WorkMember, WorkMemberKey,
+    WorkMessage, WorkMessageKey, WorkPartition, WorkPartitionKey, WorkSettings, WorkSettingsKey,
+    WorkStream, WorkStreamKey,
+};
+pub use entry::{ClaimedWork, NewWork, Receipt, Settlement, WorkEntry, WorkReport};
+pub use error::WorkError;
+pub use event_store::{EventFeed, EventStore, NewEvent};
+pub use interval::{Interval, IntervalConfig};
+pub use partitions::Partitions;
+pub use status::WorkStatus;
+pub use strategy::{FlushStrategy, Immediate, Scoped};

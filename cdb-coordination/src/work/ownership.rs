@@ -1,0 +1,290 @@
+//! Which virtual partitions this coordinator works on.
+//!
+//! The slots say which ones it should hold; a conditional patch decides which ones it does. Every change of hands raises
+//! the fence, so the order and the number of ends never depend on a lease's time: time only says when to try.
+
+use std::collections::HashMap;
+use std::sync::Weak;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use cdb_client::Error;
+use cdb_model::{Patch, Query, Timestamp};
+use futures::future::join_all;
+use tokio_util::sync::CancellationToken;
+
+use super::documents::{WorkPartition, WorkPartitionKey, WorkSettings, WorkSettingsKey};
+use super::error::WorkError;
+use super::inner::Inner;
+use super::queue::extract;
+use super::state::Owned;
+use super::telemetry;
+
+/// The partition of what concerns all.
+const SETTINGS: &str = "work-settings";
+
+/// Runs until the coordinator is gone.
+pub(super) async fn run(inner: Weak<Inner>, every: Duration, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(every) => {}
+        }
+        let Some(inner) = inner.upgrade() else { return };
+        if let Err(error) = inner.upkeep().await {
+            tracing::warn!(%error, "leases could not be looked after");
+        }
+    }
+}
+
+/// A partition that can be taken.
+enum Free {
+    /// Nobody ever held it.
+    New(u16),
+    /// Its last holder's fence.
+    Former(u16, u64),
+}
+
+impl Inner {
+    /// Agrees with all other coordinators of the container on the number of partitions.
+    pub(super) async fn agree_on_settings(&self) -> Result<(), WorkError> {
+        let configured = self.config.partitions.count();
+        let latest = self.container.latest_committed();
+        let key = WorkSettingsKey::new(SETTINGS);
+        let mut read = latest.read(&key).await?;
+        if read.is_none() {
+            let settings = WorkSettings {
+                partition: SETTINGS.to_owned(),
+                partitions: configured,
+            };
+            match self.container.create(&settings).await {
+                Ok(_) => return Ok(()),
+                Err(error) if error.is_conflict() || error.is_ambiguous() => {}
+                Err(error) => return Err(error.into()),
+            }
+            read = latest.read(&key).await?;
+        }
+        match read {
+            Some(stored) if stored.document.partitions == configured => Ok(()),
+            Some(stored) => Err(WorkError::OtherPartitions {
+                stored: stored.document.partitions,
+                configured,
+            }),
+            // The creation came to nothing, and nobody else's did.
+            None => Box::pin(self.agree_on_settings()).await,
+        }
+    }
+
+    /// Gives up what falls to others, extends what is about to expire, takes what is free. Sends nothing when there is
+    /// nothing to do.
+    pub(super) async fn upkeep(&self) -> Result<(), WorkError> {
+        let slots = self.slots.slots().await;
+        let all = self.config.partitions.all();
+        let wanted: Vec<u16> = all
+            .filter(|&index| u8::try_from(index).is_ok_and(|slot| slots.contains(slot)))
+            .collect();
+        let mut unwanted = Vec::new();
+        let mut held = Vec::new();
+        for (index, owned) in self.state().owned() {
+            owned.draining = !wanted.contains(&index);
+            if owned.draining {
+                unwanted.push(index);
+            }
+            held.push(index);
+        }
+        telemetry::partitions(held.len(), wanted.len());
+        join_all(unwanted.into_iter().map(|index| self.release(index, false))).await;
+        self.renew_leases().await;
+        let missing: Vec<u16> = wanted
+            .into_iter()
+            .filter(|index| !held.contains(index))
+            .collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let free = self.find_free(&missing).await?;
+        join_all(free.into_iter().map(|free| self.take(free))).await;
+        Ok(())
+    }
+
+    async fn find_free(&self, missing: &[u16]) -> Result<Vec<Free>, WorkError> {
+        let names = missing.iter().map(|&at| self.config.partitions.name(at));
+        let query = Query::<WorkPartition>::across_partitions()
+            .filter(WorkPartition::PARTITION.is_in(names));
+        let rows = self.container.query(query).all().await?;
+        let stored: HashMap<String, WorkPartition> = rows
+            .into_iter()
+            .map(|row| (row.document.partition.clone(), row.document))
+            .collect();
+        let now = self.container.now();
+        let free = missing.iter().filter_map(|&index| {
+            let Some(lease) = stored.get(&self.config.partitions.name(index)) else {
+                return Some(Free::New(index));
+            };
+            let is_free = lease.owner.is_none()
+                || lease.until <= now
+                || lease.owner.as_deref() == Some(&*self.id);
+            is_free.then_some(Free::Former(index, lease.fence))
+        });
+        Ok(free.collect())
+    }
+
+    async fn take(&self, free: Free) {
+        let until = self.container.now() + self.config.lease;
+        let (index, fence) = match free {
+            Free::New(index) => (index, 1),
+            Free::Former(index, fence) => (index, fence + 1),
+        };
+        let won = match free {
+            Free::New(index) => {
+                let lease = WorkPartition {
+                    partition: self.config.partitions.name(index),
+                    owner: Some(self.id.to_string()),
+                    fence,
+                    until,
+                    token: String::new(),
+                };
+                self.container.create(&lease).await.map(drop)
+            }
+            Free::Former(index, former) => {
+                let patch = Patch::<WorkPartition>::new()
+                    .set(WorkPartition::OWNER, Some(self.id.to_string()))
+                    .set(WorkPartition::FENCE, fence)
+                    .set(WorkPartition::UNTIL, until)
+                    .set(WorkPartition::TOKEN, String::new())
+                    .when(WorkPartition::FENCE.eq(former));
+                self.container
+                    .patch(&self.lease_key(index), &patch)
+                    .await
+                    .map(drop)
+            }
+        };
+        let won = match won {
+            Err(error) if error.is_ambiguous() => self.is_held(index, fence).await,
+            other => other.map(|()| true),
+        };
+        match won {
+            Ok(true) => self.adopt(index, fence, until),
+            Ok(false) => {}
+            // Somebody was faster, or the next round tries again.
+            Err(error) => tracing::debug!(index, %error, "partition was not taken"),
+        }
+    }
+
+    async fn is_held(&self, index: u16, fence: u64) -> Result<bool, Error> {
+        let latest = self.container.latest_committed();
+        let read = latest.read(&self.lease_key(index)).await?;
+        Ok(read.is_some_and(|stored| {
+            stored.document.fence == fence && stored.document.owner.as_deref() == Some(&*self.id)
+        }))
+    }
+
+    fn adopt(&self, index: u16, fence: u64, until: Timestamp) {
+        telemetry::lease("claimed");
+        tracing::debug!(index, fence, "partition taken");
+        self.state().partition(index).owned = Some(Owned {
+            fence,
+            until,
+            ..Owned::default()
+        });
+        self.sweep_wanted.store(true, Ordering::Release);
+        self.news.notify_waiters();
+    }
+
+    /// Extends leases that are in their last third. Those of partitions that are written to were extended by that.
+    async fn renew_leases(&self) {
+        let now = self.container.now();
+        let mut due = Vec::new();
+        for (index, owned) in self.state().owned() {
+            let left = owned.until.since(now);
+            if left < self.config.lease / 3 {
+                due.push((index, owned.fence, left));
+            }
+        }
+        let renewed = due.into_iter().map(|(index, fence, left)| async move {
+            telemetry::lease_left(left);
+            let until = now + self.config.lease;
+            let patch = Patch::<WorkPartition>::new()
+                .set(WorkPartition::UNTIL, until)
+                .when(WorkPartition::FENCE.eq(fence));
+            match self.container.patch(&self.lease_key(index), &patch).await {
+                Ok(_) => {
+                    telemetry::lease("renewed");
+                    let mut state = self.state();
+                    let owned = state.partition(index).owned.as_mut();
+                    if let Some(owned) = owned.filter(|owned| owned.fence == fence) {
+                        owned.until = owned.until.max(until);
+                    }
+                }
+                Err(error) if error.is_precondition_failed() || error.is_not_found() => {
+                    self.lose(index);
+                }
+                Err(error) => tracing::warn!(index, %error, "a lease could not be renewed"),
+            }
+        });
+        join_all(renewed).await;
+    }
+
+    /// Somebody else has the partition. Whatever was handed out and reported comes to nothing here.
+    pub(super) fn lose(&self, index: u16) {
+        let mut state = self.state();
+        let held = state.partition(index);
+        if held.owned.take().is_none() {
+            return;
+        }
+        let void = extract(&mut held.queue, |pending| pending.report().is_some());
+        drop(state);
+        telemetry::lease("lost");
+        tracing::warn!(index, "another coordinator has taken a partition");
+        for pending in void {
+            let reason = pending.report().map(|report| report.claim.not_owner());
+            pending.settle(Err(reason.unwrap_or(WorkError::Unflushed)));
+        }
+        self.news.notify_waiters();
+    }
+
+    /// Gives every partition back, whatever is still being worked on: its reports will be refused.
+    pub(super) async fn release_all(&self) {
+        let held: Vec<u16> = self.state().owned().map(|(index, _)| index).collect();
+        join_all(held.into_iter().map(|index| self.release(index, true))).await;
+    }
+
+    /// Gives a partition back when nothing of it is being worked on, or at any rate.
+    async fn release(&self, index: u16, at_any_rate: bool) {
+        let gate = self.gates.get(usize::from(index));
+        let Some(gate) = gate else { return };
+        // Nothing is on its way while it is held.
+        let _held = gate.lock().await;
+        let fence = {
+            let mut state = self.state();
+            let held = state.partition(index);
+            let Some(owned) = &mut held.owned else { return };
+            owned.draining = true;
+            let at_rest = owned.streams.is_at_rest()
+                && held.queue.iter().all(|pending| pending.report().is_none());
+            if !at_rest && !at_any_rate {
+                return;
+            }
+            owned.fence
+        };
+        let patch = Patch::<WorkPartition>::new()
+            .set(WorkPartition::OWNER, None)
+            .set(WorkPartition::UNTIL, Timestamp::default())
+            .when(WorkPartition::FENCE.eq(fence));
+        match self.container.patch(&self.lease_key(index), &patch).await {
+            Ok(_) => {
+                telemetry::lease("released");
+                self.state().partition(index).owned = None;
+            }
+            Err(error) if error.is_precondition_failed() || error.is_not_found() => {
+                self.lose(index);
+            }
+            // It stays, and expires if need be.
+            Err(error) => tracing::debug!(index, %error, "a partition was not given back"),
+        }
+    }
+
+    fn lease_key(&self, index: u16) -> WorkPartitionKey {
+        WorkPartitionKey::new(self.config.partitions.name(index))
+    }
+}

@@ -1,0 +1,256 @@
+//! Searching for messages that others have stored. Only on demand, and what is found is a hint.
+//!
+//! A search goes on from the newest message that is known, a second before it, because clocks differ and requests overtake
+//! each other. What comes later than that is found by a sweep over everything that waits. A sweep and what is read about
+//! streams see the latest committed state: after a partition was taken, only its owner ends messages, so what they show as
+//! waiting is waiting.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use cdb_model::{Query, Stored, Timestamp};
+use tokio::time::Instant;
+
+use super::documents::{WorkMessage, WorkStream};
+use super::error::WorkError;
+use super::inner::Inner;
+use super::stream_order::StreamKey;
+
+/// Messages per search.
+const PAGE: u32 = 250;
+
+/// The most per search, for when more than a page has the same time.
+const LARGEST_PAGE: u32 = 16_000;
+
+/// Streams per question.
+const STREAMS_ASKED: usize = 100;
+
+/// The first wait after a search that found nothing.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+
+/// How far a search goes back behind what is known.
+const OVERLAP: Duration = Duration::from_secs(1);
+
+/// What a search came to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Searched {
+    /// Whether something new can perhaps be handed out.
+    pub(super) found_some: bool,
+    /// When searching makes sense again.
+    pub(super) again_at: Instant,
+}
+
+/// How far the search has come.
+#[derive(Debug)]
+pub(super) struct Poller {
+    /// The newest message that was seen.
+    newest: Timestamp,
+    /// How far the sweep has come, while there is one.
+    sweeping: Option<Timestamp>,
+    next_sweep: Option<Instant>,
+    next_search: Option<Instant>,
+    pause: Duration,
+    page: u32,
+}
+
+impl Default for Poller {
+    fn default() -> Self {
+        Self {
+            newest: Timestamp::default(),
+            sweeping: None,
+            next_sweep: None,
+            next_search: None,
+            pause: FIRST_PAUSE,
+            page: PAGE,
+        }
+    }
+}
+
+impl Poller {
+    /// A page was read from `from` on; whether it was the last one.
+    fn advance(&mut self, from: Timestamp, rows: &[Stored<WorkMessage>]) -> bool {
+        let full = u32::try_from(rows.len()).unwrap_or(u32::MAX) >= self.page;
+        let last = rows.last().and_then(|row| row.document.waiting_since);
+        let last = last.unwrap_or(from);
+        self.newest = self.newest.max(last);
+        if !full {
+            self.sweeping = None;
+            self.page = PAGE;
+            return true;
+        }
+        if last == from {
+            self.page = self.page.saturating_mul(2).min(LARGEST_PAGE);
+        }
+        // From here on it is a sweep, even if it was none: everything behind this has to be looked at.
+        self.sweeping = Some(last);
+        false
+    }
+}
+
+impl Inner {
+    /// Searches, unless somebody else does or it is too early.
+    pub(super) async fn search(&self) -> Searched {
+        let now = Instant::now();
+        let Ok(mut poller) = self.poller.try_lock() else {
+            return Searched {
+                found_some: false,
+                again_at: now + self.config.longest_pause,
+            };
+        };
+        if self.sweep_wanted.swap(false, Ordering::AcqRel) {
+            poller.sweeping = Some(Timestamp::default());
+            poller.next_search = None;
+        }
+        if let Some(again_at) = poller.next_search.filter(|next| *next > now) {
+            return Searched {
+                found_some: false,
+                again_at,
+            };
+        }
+        let found_some = match self.search_once(&mut poller).await {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(%error, "messages could not be searched for");
+                false
+            }
+        };
+        let again_at = if found_some {
+            poller.pause = FIRST_PAUSE;
+            Instant::now()
+        } else {
+            let pause = poller.pause.min(self.config.longest_pause);
+            poller.pause = poller
+                .pause
+                .saturating_mul(2)
+                .min(self.config.longest_pause);
+            Instant::now() + pause
+        };
+        poller.next_search = Some(again_at);
+        if found_some {
+            self.news.notify_waiters();
+        }
+        Searched {
+            found_some,
+            again_at,
+        }
+    }
+
+    async fn search_once(&self, poller: &mut Poller) -> Result<bool, WorkError> {
+        let held: Vec<String> = {
+            let mut state = self.state();
+            if state.held() >= self.config.most_held {
+                return Ok(false);
+            }
+            let names = state.owned().filter(|(_, owned)| !owned.draining);
+            names
+                .map(|(at, _)| self.config.partitions.name(at))
+                .collect()
+        };
+        if held.is_empty() {
+            return Ok(false);
+        }
+        let now = Instant::now();
+        if poller.sweeping.is_none() && poller.next_sweep.is_none_or(|at| at <= now) {
+            poller.sweeping = Some(Timestamp::default());
+        }
+        let from = poller.sweeping.unwrap_or(poller.newest - OVERLAP);
+        let rows = self.read_waiting(&held, from, poller).await?;
+        let was_sweep = poller.sweeping.is_some();
+        let is_last = poller.advance(from, &rows);
+        if was_sweep && is_last {
+            poller.next_sweep = Some(now + self.config.sweep);
+        }
+        let before = self.state().held();
+        self.learn(rows, was_sweep);
+        let resolved = if was_sweep || self.has_unknown_streams() {
+            self.resolve_stuck(&held).await?
+        } else {
+            false
+        };
+        Ok(!is_last || resolved || self.state().held() > before)
+    }
+
+    async fn read_waiting(
+        &self,
+        partitions: &[String],
+        from: Timestamp,
+        poller: &Poller,
+    ) -> Result<Vec<Stored<WorkMessage>>, WorkError> {
+        let query = Query::<WorkMessage>::across_partitions()
+            .filter(WorkMessage::WAITING_SINCE.ge(from))
+            .filter(WorkMessage::PARTITION.is_in(partitions))
+            .order_by(WorkMessage::BY_WAITING.asc())
+            .top(poller.page);
+        let rows = if poller.sweeping.is_some() {
+            self.container.latest_committed().query(query).all().await
+        } else {
+            self.container.query(query).all().await
+        };
+        Ok(rows?)
+    }
+
+    /// Keeps messages of partitions that are still held.
+    fn learn(&self, rows: Vec<Stored<WorkMessage>>, is_latest: bool) {
+        let mut state = self.state();
+        for row in rows {
+            let message = row.document;
+            let index = self.config.partitions.index_of(&message.partition);
+            let owned = index.and_then(|index| state.partition(index).owned.as_mut());
+            if let Some(owned) = owned {
+                // Number one of a stream waits, so nothing of the stream has ended.
+                let starts_here = is_latest && message.sequence == 1;
+                owned.streams.learn(message, starts_here);
+            }
+        }
+    }
+
+    fn has_unknown_streams(&self) -> bool {
+        let mut state = self.state();
+        state.owned().any(|(_, owned)| owned.streams.has_unknown())
+    }
+
+    /// Reads how far streams are whose messages cannot go on otherwise. Whether any of them can now.
+    async fn resolve_stuck(&self, partitions: &[String]) -> Result<bool, WorkError> {
+        let mut stuck = Vec::new();
+        for (_, owned) in self.state().owned() {
+            stuck.extend(owned.streams.stuck());
+        }
+        if stuck.is_empty() {
+            return Ok(false);
+        }
+        let rows = self.read_streams(partitions, &stuck).await?;
+        let mut state = self.state();
+        let mut moved = false;
+        for row in rows {
+            let stream = row.document;
+            let index = self.config.partitions.index_of(&stream.partition);
+            let owned = index.and_then(|index| state.partition(index).owned.as_mut());
+            if let Some(owned) = owned {
+                let key = StreamKey::new(stream.lane, &stream.stream);
+                moved |= owned.streams.learn_done(&key, stream.done);
+            }
+        }
+        Ok(moved)
+    }
+
+    /// The documents of these streams, as they are committed.
+    pub(super) async fn read_streams(
+        &self,
+        partitions: &[String],
+        keys: &[StreamKey],
+    ) -> Result<Vec<Stored<WorkStream>>, WorkError> {
+        let latest = self.container.latest_committed();
+        let mut found = Vec::new();
+        for keys in keys.chunks(STREAMS_ASKED) {
+            let asked = match partitions {
+                [one] => Query::<WorkStream>::in_partition(one.as_str()),
+                many => Query::<WorkStream>::across_partitions()
+                    .filter(WorkStream::PARTITION.is_in(many)),
+            };
+            let names = keys.iter().map(StreamKey::stream);
+            let query = asked.filter(WorkStream::STREAM.is_in(names));
+            found.extend(latest.query(query).all().await?);
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,195 @@
+//! What is to be written, per virtual partition, in the order in which it came.
+//!
+//! One queue for all strategies: a flush of whichever takes along what others left, so reports of a stream are written in
+//! order and never without those before them. An entry leaves the queue when its receipt is settled, and in no other way.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+use cdb_model::Batch;
+use cdb_model::limits::MAX_BATCH_OPERATIONS;
+use tokio::sync::oneshot;
+
+use super::documents::{Work, WorkMessage};
+use super::entry::{Claim, NewWork, Settlement};
+use super::error::WorkError;
+use super::stream_order::{Change, StreamKey};
+
+/// Bytes of bodies in one batch, well below the service's 2 MB, because text grows when it is escaped.
+const MOST_BYTES: usize = 1024 * 1024;
+
+/// An entry on its way.
+#[derive(Debug)]
+pub(super) struct Pending {
+    /// Grows in the order of arrival.
+    pub(super) number: u64,
+    pub(super) kind: PendingKind,
+    reply: oneshot::Sender<Result<Settlement, WorkError>>,
+}
+
+#[derive(Debug)]
+pub(super) enum PendingKind {
+    Store(NewWork),
+    Report(Box<NotedReport>),
+}
+
+/// A report whose claim was good when it came.
+#[derive(Debug)]
+pub(super) struct NotedReport {
+    pub(super) claim: Claim,
+    pub(super) change: Change,
+    /// The message as it is to be stored.
+    pub(super) message: Arc<WorkMessage>,
+    pub(super) effects: Option<Batch<Work>>,
+}
+
+impl Pending {
+    pub(super) fn new(
+        number: u64,
+        kind: PendingKind,
+        reply: oneshot::Sender<Result<Settlement, WorkError>>,
+    ) -> Self {
+        Self {
+            number,
+            kind,
+            reply,
+        }
+    }
+
+    pub(super) fn settle(self, outcome: Result<Settlement, WorkError>) {
+        // Whoever does not wait for the receipt does not want to know.
+        let _unheard = self.reply.send(outcome);
+    }
+
+    pub(super) fn report(&self) -> Option<&NotedReport> {
+        match &self.kind {
+            PendingKind::Report(report) => Some(report),
+            PendingKind::Store(_) => None,
+        }
+    }
+
+    pub(super) fn key(&self) -> StreamKey {
+        match &self.kind {
+            PendingKind::Store(new) => new.key(),
+            PendingKind::Report(report) => report.claim.key.clone(),
+        }
+    }
+
+    pub(super) fn message_id(&self) -> &str {
+        match &self.kind {
+            PendingKind::Store(new) => &new.message_id,
+            PendingKind::Report(report) => &report.claim.message_id,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match &self.kind {
+            PendingKind::Store(new) => new.body.len() + new.stream.len() + 500,
+            PendingKind::Report(report) => {
+                500 + report.effects.as_ref().map_or(0, Batch::size_bytes)
+            }
+        }
+    }
+
+    fn operations(&self) -> usize {
+        let effects = self.report().and_then(|report| report.effects.as_ref());
+        1 + effects.map_or(0, Batch::len)
+    }
+}
+
+/// Takes as many entries from the front as one batch carries, up to the entry `last`; at least one.
+pub(super) fn take_batch(
+    queue: &mut VecDeque<Pending>,
+    last: u64,
+    most_entries: usize,
+) -> Vec<Pending> {
+    // One operation checks the fence.
+    let (mut operations, mut bytes) = (1, 0);
+    let mut streams = HashSet::new();
+    let mut count = 0;
+    for pending in queue.iter().take(most_entries) {
+        let is_report = pending.report().is_some();
+        let newcomer = streams.insert((is_report, pending.key()));
+        operations += pending.operations() + usize::from(newcomer);
+        bytes += pending.bytes();
+        let fits = operations <= MAX_BATCH_OPERATIONS && bytes <= MOST_BYTES;
+        if pending.number > last || (count > 0 && !fits) {
+            break;
+        }
+        count += 1;
+    }
+    queue.drain(..count).collect()
+}
+
+/// Puts entries back to where they came from.
+pub(super) fn put_back(queue: &mut VecDeque<Pending>, entries: Vec<Pending>) {
+    for pending in entries.into_iter().rev() {
+        queue.push_front(pending);
+    }
+}
+
+/// Takes out the entries that meet a condition.
+pub(super) fn extract(
+    queue: &mut VecDeque<Pending>,
+    mut wanted: impl FnMut(&Pending) -> bool,
+) -> Vec<Pending> {
+    let (taken, kept) = std::mem::take(queue)
+        .into_iter()
+        .partition::<Vec<_>, _>(|pending| wanted(pending));
+    queue.extend(kept);
+    taken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(streams: &[&str]) -> VecDeque<Pending> {
+        let entry = |(number, stream): (usize, &&str)| {
+            let new = NewWork::inbox(*stream, number.to_string());
+            let (reply, _) = oneshot::channel();
+            Pending::new(number as u64, PendingKind::Store(new), reply)
+        };
+        streams.iter().enumerate().map(entry).collect()
+    }
+
+    #[test]
+    fn a_batch_counts_a_stream_once_and_its_messages_each() {
+        let mut of_one = queue(&["s"; 150]);
+        assert_eq!(take_batch(&mut of_one, u64::MAX, 1000).len(), 98);
+        assert_eq!(of_one.front().map(|pending| pending.number), Some(98));
+        let names: Vec<String> = (0..150).map(|n| n.to_string()).collect();
+        let mut of_many = queue(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(take_batch(&mut of_many, u64::MAX, 1000).len(), 49);
+    }
+
+    #[test]
+    fn what_came_after_the_flush_began_stays_for_the_next_one() {
+        let mut entries = queue(&["s"; 5]);
+        assert_eq!(take_batch(&mut entries, 2, 1000).len(), 3);
+        assert_eq!(take_batch(&mut entries, 2, 1000).len(), 0);
+    }
+
+    #[test]
+    fn one_entry_goes_however_large_it_is() {
+        let mut entries = queue(&["s"; 2]);
+        if let Some(PendingKind::Store(new)) = entries.front_mut().map(|pending| &mut pending.kind)
+        {
+            new.body = "x".repeat(MOST_BYTES);
+        }
+        assert_eq!(take_batch(&mut entries, u64::MAX, 1000).len(), 1);
+    }
+
+    #[test]
+    fn what_is_put_back_keeps_its_place() {
+        let mut entries = queue(&["a", "b", "a"]);
+        let taken = take_batch(&mut entries, 1, 1000);
+        put_back(&mut entries, taken);
+        let of_a = extract(&mut entries, |pending| pending.key().stream() == "a");
+        let numbers = |entries: &mut dyn Iterator<Item = &Pending>| {
+            entries.map(|pending| pending.number).collect::<Vec<_>>()
+        };
+        assert_eq!(numbers(&mut of_a.iter()), [0, 2]);
+        assert_eq!(numbers(&mut entries.iter()), [1]);
+    }
+}

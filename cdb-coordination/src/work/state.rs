@@ -1,0 +1,88 @@
+//! What a coordinator knows and what it has queued, per virtual partition. Changes without waiting for anything.
+
+use std::collections::VecDeque;
+
+use cdb_model::Timestamp;
+use tokio::sync::oneshot;
+
+use super::entry::Receipt;
+use super::queue::{Pending, PendingKind};
+use super::stream_order::Streams;
+
+/// What changes without waiting.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) partitions: Vec<PartitionState>,
+    newest_entry: u64,
+    /// Where the next search for a message begins, so that no partition comes last for ever.
+    pub(super) turn: usize,
+}
+
+/// One virtual partition, as this coordinator sees it.
+#[derive(Debug, Default)]
+pub(super) struct PartitionState {
+    pub(super) queue: VecDeque<Pending>,
+    pub(super) owned: Option<Owned>,
+}
+
+/// A partition that is held.
+#[derive(Debug, Default)]
+pub(super) struct Owned {
+    pub(super) fence: u64,
+    pub(super) until: Timestamp,
+    /// It falls to another coordinator: nothing more is handed out, and it is released when everything has ended.
+    pub(super) draining: bool,
+    pub(super) streams: Streams,
+}
+
+impl State {
+    pub(super) fn new(partitions: u16) -> Self {
+        Self {
+            partitions: (0..partitions).map(|_| PartitionState::default()).collect(),
+            newest_entry: 0,
+            turn: 0,
+        }
+    }
+
+    /// A partition of this coordinator. Claims of others are refused before they come here.
+    pub(super) fn partition(&mut self, index: u16) -> &mut PartitionState {
+        let last = self.partitions.len() - 1;
+        &mut self.partitions[usize::from(index).min(last)]
+    }
+
+    pub(super) fn fence_of(&mut self, index: u16) -> Option<u64> {
+        let owned = self.partition(index).owned.as_ref();
+        owned.map(|owned| owned.fence)
+    }
+
+    pub(super) fn newest_entry(&self) -> u64 {
+        self.newest_entry
+    }
+
+    /// The partitions that are held.
+    pub(super) fn owned(&mut self) -> impl Iterator<Item = (u16, &mut Owned)> {
+        let indexed = self.partitions.iter_mut().enumerate();
+        indexed.filter_map(|(index, partition)| {
+            let index = u16::try_from(index).unwrap_or(u16::MAX);
+            partition.owned.as_mut().map(|owned| (index, owned))
+        })
+    }
+
+    /// Messages in memory.
+    pub(super) fn held(&self) -> usize {
+        let owned = self
+            .partitions
+            .iter()
+            .flat_map(|partition| &partition.owned);
+        owned.map(|owned| owned.streams.held()).sum()
+    }
+
+    pub(super) fn push(&mut self, partition: u16, kind: PendingKind) -> (u64, Receipt) {
+        self.newest_entry += 1;
+        let number = self.newest_entry;
+        let (reply, receipt) = oneshot::channel();
+        let pending = Pending::new(number, kind, reply);
+        self.partition(partition).queue.push_back(pending);
+        (number, Receipt(receipt))
+    }
+}

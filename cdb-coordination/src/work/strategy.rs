@@ -1,0 +1,190 @@
+//! When entries are written: at once, at the end of a scope, or from time to time.
+//!
+//! A strategy is a trigger and nothing else. Entries wait in the queues of the coordinator, where a flush of any
+//! strategy takes along what came before, so strategies can be mixed freely and order does not depend on them.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+
+use super::entry::{NewWork, Receipt, Settlement, WorkEntry, WorkReport};
+use super::error::WorkError;
+use super::inner::{Inner, Taken};
+
+/// Takes entries and has them written. See [`Immediate`], [`Scoped`] and [`Interval`](super::Interval).
+#[async_trait]
+pub trait FlushStrategy: Send + Sync {
+    /// Takes an entry. Its receipt says when it is written.
+    async fn submit(&self, entry: WorkEntry) -> Receipt;
+
+    /// Writes everything that was submitted before.
+    ///
+    /// # Errors
+    /// When the service cannot be reached. What an entry came to, its receipt says.
+    async fn flush(&self) -> Result<(), WorkError>;
+
+    /// Takes a new message. With a strategy that does not write at once, the receipt's answer comes with the next flush.
+    async fn store(&self, new: NewWork) -> Receipt {
+        self.submit(new.into()).await
+    }
+
+    /// Takes a report.
+    async fn report(&self, report: WorkReport) -> Receipt {
+        self.submit(report.into()).await
+    }
+}
+
+/// Writes every entry by itself, at once: the least delay, the most requests.
+#[derive(Clone, Debug)]
+pub struct Immediate {
+    inner: Arc<Inner>,
+}
+
+impl Immediate {
+    pub(super) fn new(inner: Arc<Inner>) -> Self {
+        Self { inner }
+    }
+
+    /// Stores a message.
+    ///
+    /// # Errors
+    /// When it was not stored, or may not have been.
+    pub async fn store(&self, new: NewWork) -> Result<Settlement, WorkError> {
+        self.submit(new.into()).await.settled().await
+    }
+
+    /// Writes a report.
+    ///
+    /// # Errors
+    /// When it was not written, or may not have been.
+    pub async fn report(&self, report: WorkReport) -> Result<Settlement, WorkError> {
+        self.submit(report.into()).await.settled().await
+    }
+}
+
+#[async_trait]
+impl FlushStrategy for Immediate {
+    async fn submit(&self, entry: WorkEntry) -> Receipt {
+        let taken = self.inner.take_in(entry);
+        self.inner
+            .write_now(taken.place.into_iter().collect())
+            .await;
+        taken.receipt
+    }
+
+    async fn flush(&self) -> Result<(), WorkError> {
+        Ok(())
+    }
+}
+
+/// Writes when it is committed: one request per virtual partition for everything that was submitted.
+///
+/// Dropped without a commit, it writes in the background; without a runtime to do so, it says what it lost, in the log and
+/// in the receipts.
+#[derive(Debug)]
+pub struct Scoped {
+    open: OpenEntries,
+}
+
+impl Scoped {
+    pub(super) fn new(inner: Arc<Inner>) -> Self {
+        Self {
+            open: OpenEntries::new(inner),
+        }
+    }
+
+    /// Writes everything that was submitted.
+    ///
+    /// # Errors
+    /// When the service cannot be reached. What was not written then is withdrawn, as its receipts say, and claims of
+    /// reports among it are void.
+    pub async fn commit(self) -> Result<(), WorkError> {
+        self.flush().await
+    }
+}
+
+#[async_trait]
+impl FlushStrategy for Scoped {
+    async fn submit(&self, entry: WorkEntry) -> Receipt {
+        self.open.submit(entry).0
+    }
+
+    async fn flush(&self) -> Result<(), WorkError> {
+        let mut opened = self.open.take();
+        let error = self.open.inner.write_now(opened.places.clone()).await;
+        // Written or withdrawn.
+        opened.places.clear();
+        error.map_or(Ok(()), Err)
+    }
+}
+
+impl Drop for Scoped {
+    fn drop(&mut self) {
+        let places = std::mem::take(&mut self.open.take().places);
+        if places.is_empty() {
+            return;
+        }
+        let inner = self.open.inner.clone();
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => {
+                runtime.spawn(async move {
+                    if let Some(error) = inner.write_now(places).await {
+                        tracing::error!(%error, "a scope that was not committed could not be written");
+                    }
+                });
+            }
+            Err(_) => inner.abandon(&places),
+        }
+    }
+}
+
+/// The entries that a strategy has submitted and not yet had written.
+#[derive(Debug)]
+pub(super) struct OpenEntries {
+    pub(super) inner: Arc<Inner>,
+    places: Mutex<BTreeSet<(u16, u64)>>,
+}
+
+/// Entries that are being written. What is left here is open again when this goes, also when the flush is cancelled.
+#[derive(Debug)]
+pub(super) struct Opened<'a> {
+    entries: &'a OpenEntries,
+    pub(super) places: Vec<(u16, u64)>,
+}
+
+impl OpenEntries {
+    pub(super) fn new(inner: Arc<Inner>) -> Self {
+        Self {
+            inner,
+            places: Mutex::default(),
+        }
+    }
+
+    /// Queues an entry. Returns how many are open.
+    pub(super) fn submit(&self, entry: WorkEntry) -> (Receipt, usize) {
+        let Taken { place, receipt } = self.inner.take_in(entry);
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        places.extend(place);
+        (receipt, places.len())
+    }
+
+    pub(super) fn take(&self) -> Opened<'_> {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        Opened {
+            entries: self,
+            places: std::mem::take(&mut *places).into_iter().collect(),
+        }
+    }
+}
+
+impl Drop for Opened<'_> {
+    fn drop(&mut self) {
+        let mut places = self
+            .entries
+            .places
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        places.extend(self.places.drain(..));
+    }
+}

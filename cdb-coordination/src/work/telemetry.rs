@@ -1,0 +1,74 @@
+//! What the coordinator tells `metrics`.
+//!
+//! Streams and message ids are left out: they are data, and there are any number of them.
+
+use std::time::Duration;
+
+use cdb_model::Timestamp;
+use metrics::{counter, gauge, histogram};
+
+use super::documents::{Lane, WorkMessage};
+
+/// How the partitions are divided at the moment: those that are held, and those that should be.
+pub(super) fn partitions(held: usize, wanted: usize) {
+    gauge!("cdb.work.partitions.held").set(small(held));
+    gauge!("cdb.work.partitions.wanted").set(small(wanted));
+}
+
+/// A lease on a partition changed: `claimed`, `renewed`, `released` or `lost`.
+pub(super) fn lease(event: &'static str) {
+    counter!("cdb.work.leases", "event" => event).increment(1);
+}
+
+/// How much of a lease was left when it was renewed; near zero means that leases are about to be lost.
+pub(super) fn lease_left(left: Duration) {
+    histogram!("cdb.work.lease.left").record(left.as_secs_f64());
+}
+
+/// A batch was written.
+pub(super) fn flushed(entries: usize, elapsed: Duration) {
+    histogram!("cdb.work.flush.size").record(small(entries));
+    histogram!("cdb.work.flush.duration").record(elapsed.as_secs_f64());
+}
+
+/// A message was handed out.
+pub(super) fn claimed(message: &WorkMessage, now: Timestamp) {
+    let lane = lane(message.lane);
+    counter!("cdb.work.claimed", "lane" => lane).increment(1);
+    let due = message.waiting_since.unwrap_or(now).max(message.due_at);
+    histogram!("cdb.work.queue.age", "lane" => lane).record(now.since(due).as_secs_f64());
+}
+
+/// Messages were stored.
+pub(super) fn stored(count: usize) {
+    counter!("cdb.work.stored").increment(count as u64);
+}
+
+/// A message came that had been stored before.
+pub(super) fn duplicate() {
+    counter!("cdb.work.duplicates").increment(1);
+}
+
+/// Messages ended, failed or were set aside.
+pub(super) fn ended(outcome: &'static str) {
+    counter!("cdb.work.ended", "outcome" => outcome).increment(1);
+}
+
+/// The store refused to end a message before its turn. Stays at zero; anything else is a mistake in this crate or a
+/// document that somebody else has changed.
+pub(super) fn order_violation() {
+    counter!("cdb.work.order.violations").increment(1);
+}
+
+/// Entries could not be written before whoever held them was gone.
+pub(super) fn unflushed(count: usize) {
+    counter!("cdb.work.unflushed").increment(count as u64);
+}
+
+fn lane(lane: Lane) -> &'static str {
+    lane.as_str()
+}
+
+fn small(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}

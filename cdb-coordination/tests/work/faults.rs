@@ -1,0 +1,176 @@
+//! Lost answers, refused requests, coordinators that go: nothing lost, nothing twice, nothing out of order.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use cdb_coordination::{
+    FlushStrategy, IntervalConfig, Partitions, Settlement, WorkCoordinator, WorkError,
+};
+use cdb_emulator::{Effect, Fault, OperationKind};
+use cdb_model::Query;
+
+use crate::world::{Tally, World, applied, applied_in_order, config, message, next};
+
+#[tokio::test]
+async fn a_lost_answer_stores_once_and_ends_once() {
+    let world = World::start().await;
+    let work = world.open(config()).await;
+    let now = work.immediate();
+    let lost = || Fault::once(Effect::DropAnswer).on(OperationKind::Batch);
+    world.emulator.inject(lost());
+    let stored = now.store(message("a", 1)).await.unwrap();
+    assert_eq!(
+        stored,
+        Settlement::Stored { sequence: 1 },
+        "ours, and no duplicate"
+    );
+    let claimed = next(&work).await;
+    world.emulator.inject(lost());
+    assert_eq!(
+        now.report(applied(claimed)).await.unwrap(),
+        Settlement::Done
+    );
+    assert_eq!(world.applied().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_request_that_never_arrived_is_sent_again() {
+    let world = World::start().await;
+    let work = world.open(config()).await;
+    let after = Fault::once(Effect::StatusAfterEffect { status: 408 }).on(OperationKind::Batch);
+    let before = Fault::once(Effect::Status {
+        status: 408,
+        substatus: 0,
+        retry_after_ms: None,
+    });
+    for fault in [after, before.on(OperationKind::Batch)] {
+        world.emulator.inject(fault);
+    }
+    let now = work.immediate();
+    for n in 1..=2 {
+        let stored = now.store(message("a", n)).await.unwrap();
+        assert_eq!(stored, Settlement::Stored { sequence: n as u64 });
+    }
+}
+
+fn five_in_a_hundred() -> [Fault; 5] {
+    let status = |status, retry_after_ms| Effect::Status {
+        status,
+        substatus: 0,
+        retry_after_ms,
+    };
+    [
+        status(503, None),
+        status(429, Some(5)),
+        Effect::DropRequest,
+        Effect::DropAnswer,
+        Effect::StatusAfterEffect { status: 408 },
+    ]
+    .map(|effect| Fault::with_probability(effect, 0.01))
+}
+
+const STREAMS: usize = 20;
+const MESSAGES: u64 = 10;
+
+/// Works until it is stopped. Returns how often the store refused to apply a message out of order or twice.
+async fn work_on(work: WorkCoordinator, stop: Arc<AtomicBool>) -> usize {
+    let interval = work.interval(IntervalConfig::every(Duration::from_millis(15)));
+    let mut receipts = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        for claimed in work.claim(50, Duration::from_millis(50)).await {
+            receipts.push(interval.report(applied_in_order(claimed)).await);
+        }
+    }
+    drop(interval);
+    let mut refused = 0;
+    for receipt in receipts {
+        let settled = receipt.settled().await;
+        refused += usize::from(matches!(settled, Err(WorkError::EffectRefused { .. })));
+    }
+    refused
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn order_holds_with_faults_and_coordinators_that_go() {
+    let world = World::start().await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut settings = config();
+    settings.lease = Duration::from_millis(700);
+    create_tallies(&world, settings.partitions).await;
+    let mut workers = Vec::new();
+    for index in 0..2 {
+        let work = world.open_share(settings.clone(), index, 2).await;
+        workers.push(tokio::spawn(work_on(work, stop.clone())));
+    }
+    for fault in five_in_a_hundred() {
+        world.emulator.inject(fault);
+    }
+    let sender = world.open_share(settings.clone(), 255, 256).await;
+    for n in 1..=MESSAGES {
+        let scope = sender.scoped();
+        for stream in streams() {
+            scope
+                .store(message(&stream, usize::try_from(n).unwrap()))
+                .await;
+        }
+        scope.commit().await.unwrap();
+        if n == MESSAGES / 2 {
+            // In the middle of whatever it does; its successor waits for its lease.
+            workers.remove(0).abort();
+            let work = world.open_share(settings.clone(), 0, 2).await;
+            workers.push(tokio::spawn(work_on(work, stop.clone())));
+        }
+    }
+    let mut applied = BTreeMap::new();
+    for _ in 0..300 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        applied = count_by_stream(&world).await;
+        if applied.values().sum::<u64>() >= STREAMS as u64 * MESSAGES {
+            break;
+        }
+    }
+    world.emulator.clear_faults();
+    stop.store(true, Ordering::Relaxed);
+    for worker in workers {
+        assert_eq!(worker.await.unwrap(), 0, "applied out of order or twice");
+    }
+    let all: BTreeMap<String, u64> = streams().map(|stream| (stream, MESSAGES)).collect();
+    assert_eq!(applied, all);
+    let tallies = Query::<Tally>::across_partitions();
+    for tally in world.shop.query(tallies).all().await.unwrap() {
+        let tally = tally.document;
+        assert_eq!(
+            (tally.last, tally.count),
+            (MESSAGES, MESSAGES),
+            "{}",
+            tally.stream
+        );
+    }
+}
+
+fn streams() -> impl Iterator<Item = String> {
+    (0..STREAMS).map(|n| format!("s{n}"))
+}
+
+async fn count_by_stream(world: &World) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for one in world.applied().await {
+        *counts.entry(one.stream).or_default() += 1;
+    }
+    counts
+}
+
+async fn create_tallies(world: &World, partitions: Partitions) {
+    for stream in streams() {
+        let partition = partitions.name(partitions.of_stream(&stream));
+        let tally = Tally {
+            partition,
+            stream,
+            last: 0,
+            count: 0,
+        };
+        world.shop.create(&tally).await.unwrap();
+    }
+}

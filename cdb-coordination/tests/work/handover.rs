@@ -1,0 +1,114 @@
+//! Partitions change hands: by leaving, by silence, by another division.
+
+use std::time::Duration;
+
+use cdb_coordination::{Partitions, WorkCoordinator, WorkError};
+
+use crate::world::{World, applied, config, message, next, nothing};
+
+/// A coordinator that looks after nothing, like a process that is stopped.
+fn asleep() -> cdb_coordination::WorkConfig {
+    let mut settings = config();
+    settings.lease = Duration::from_millis(400);
+    settings.upkeep = Duration::from_secs(3600);
+    settings
+}
+
+#[tokio::test]
+async fn a_paused_owner_cannot_end_what_another_has_taken_over() {
+    let world = World::start().await;
+    let paused = world.open(asleep()).await;
+    for n in 1..=2 {
+        paused.immediate().store(message("a", n)).await.unwrap();
+    }
+    let old = next(&paused).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let other = world.open(config()).await;
+    let taken = next(&other).await;
+    assert_eq!(taken.message().message_id, "1");
+    assert!(taken.fencing_token() > old.fencing_token());
+    let refused = paused.immediate().report(applied(old)).await.unwrap_err();
+    assert!(matches!(refused, WorkError::NotOwner { .. }), "{refused}");
+    nothing(&paused).await;
+    other.immediate().report(applied(taken)).await.unwrap();
+    assert_eq!(next(&other).await.message().message_id, "2");
+    assert_eq!(world.applied().await.len(), 1);
+}
+
+#[tokio::test]
+async fn who_shuts_down_gives_its_partitions_back_at_once() {
+    let world = World::start().await;
+    let mut settings = config();
+    settings.lease = Duration::from_secs(600);
+    let first = world.open(settings.clone()).await;
+    first.immediate().store(message("a", 1)).await.unwrap();
+    assert_eq!(first.partitions().len(), 4);
+    first.shutdown().await.unwrap();
+    assert!(first.partitions().is_empty());
+    let second = world.open(settings).await;
+    next(&second).await;
+}
+
+#[tokio::test]
+async fn partitions_are_divided_and_every_stream_is_served_once() {
+    let world = World::start().await;
+    let first = world.open_share(config(), 0, 2).await;
+    let second = world.open_share(config(), 1, 2).await;
+    assert_eq!(first.partitions(), [0, 2]);
+    assert_eq!(second.partitions(), [1, 3]);
+    for stream in 0..20 {
+        first
+            .immediate()
+            .store(message(&stream.to_string(), 1))
+            .await
+            .unwrap();
+    }
+    let mut streams = Vec::new();
+    for work in [&first, &second] {
+        let mut kept = Vec::new();
+        loop {
+            let claimed = work.claim(5, Duration::from_millis(300)).await;
+            if claimed.is_empty() {
+                break;
+            }
+            streams.extend(
+                claimed
+                    .iter()
+                    .map(|claimed| claimed.message().stream.clone()),
+            );
+            kept.extend(claimed);
+        }
+        assert!(!kept.is_empty());
+    }
+    streams.sort_by_key(|stream| stream.parse::<u32>().unwrap());
+    assert_eq!(streams, (0..20).map(|n| n.to_string()).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn coordinators_must_agree_on_the_number_of_partitions() {
+    let world = World::start().await;
+    let _first = world.open(config()).await;
+    let mut settings = config();
+    settings.partitions = Partitions::new(8).unwrap();
+    let slots = std::sync::Arc::new(cdb_coordination::InMemoryLeaseProvider::all());
+    let refused = WorkCoordinator::open(world.shop.view(), slots, settings).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("configure 4"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_claim_of_another_coordinator_is_refused() {
+    let world = World::start().await;
+    let first = world.open_share(config(), 0, 2).await;
+    let second = world.open_share(config(), 1, 2).await;
+    for stream in 0..10 {
+        first
+            .immediate()
+            .store(message(&stream.to_string(), 1))
+            .await
+            .unwrap();
+    }
+    let foreign = next(&first).await;
+    let refused = second.immediate().report(foreign.done()).await.unwrap_err();
+    assert!(matches!(refused, WorkError::NotOwner { .. }), "{refused}");
+}

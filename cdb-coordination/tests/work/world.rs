@@ -1,0 +1,166 @@
+//! An emulator, coordinators on it, and documents of a user that are written with the ends of messages.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cdb_client::{Bootstrap, ContainerClient, CosmosClient, FeedStart, MasterKey, RetryConfig};
+use cdb_coordination::{
+    ClaimedWork, InMemoryLeaseProvider, NewWork, Partitions, Work, WorkConfig, WorkCoordinator,
+    WorkReport,
+};
+use cdb_emulator::Emulator;
+use cdb_model::{Container, Document, Patch};
+use serde::{Deserialize, Serialize};
+
+/// What a message did; written with its end, under an id that nobody else has, so twice shows as two.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[document(type = "applied", id = "{partition}:applied:{unique}")]
+pub(crate) struct Applied {
+    #[document(partition_key)]
+    pub(crate) partition: String,
+    pub(crate) unique: String,
+    pub(crate) stream: String,
+    pub(crate) message_id: String,
+}
+
+/// How far a stream has been applied, kept by the store.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[document(type = "tally", id = "{partition}:tally:{stream}")]
+pub(crate) struct Tally {
+    #[document(partition_key)]
+    pub(crate) partition: String,
+    pub(crate) stream: String,
+    #[document(index)]
+    pub(crate) last: u64,
+    pub(crate) count: u64,
+}
+
+#[derive(Container, Clone, Debug)]
+pub(crate) enum Shop {
+    #[container(extends)]
+    Work(Work),
+    Applied(Applied),
+    Tally(Tally),
+}
+
+pub(crate) struct World {
+    pub(crate) emulator: Emulator,
+    pub(crate) shop: ContainerClient<Shop>,
+}
+
+pub(crate) fn config() -> WorkConfig {
+    let mut config = WorkConfig::default();
+    config.partitions = Partitions::new(4).unwrap();
+    config.lease = Duration::from_secs(2);
+    config.upkeep = Duration::from_millis(100);
+    config.longest_pause = Duration::from_millis(50);
+    config.sweep = Duration::from_millis(300);
+    config.retry.first = Duration::from_millis(20);
+    config
+}
+
+impl World {
+    pub(crate) async fn start() -> Self {
+        let emulator = Emulator::start().await.unwrap();
+        let shop = Self::client(&emulator)
+            .database("db")
+            .bootstrap::<Shop>("work", Bootstrap::CreateIfMissing)
+            .await
+            .unwrap();
+        Self { emulator, shop }
+    }
+
+    fn client(emulator: &Emulator) -> CosmosClient {
+        let retry = RetryConfig::default()
+            .with_deadline(Duration::from_secs(2))
+            .with_delays(Duration::from_millis(2), Duration::from_millis(50));
+        CosmosClient::builder(emulator.endpoint())
+            .credential(MasterKey::new(emulator.key()).unwrap())
+            .retry(retry)
+            .build()
+            .unwrap()
+    }
+
+    pub(crate) async fn open(&self, config: WorkConfig) -> WorkCoordinator {
+        self.open_share(config, 0, 1).await
+    }
+
+    /// A coordinator with a client of its own, as in another process.
+    pub(crate) async fn open_share(
+        &self,
+        config: WorkConfig,
+        index: u32,
+        of: u32,
+    ) -> WorkCoordinator {
+        let container = Self::client(&self.emulator)
+            .database("db")
+            .container("work");
+        let slots = Arc::new(InMemoryLeaseProvider::share(index, of));
+        WorkCoordinator::open(container, slots, config)
+            .await
+            .unwrap()
+    }
+
+    /// Everything that was applied, in the order of the commits.
+    pub(crate) async fn applied(&self) -> Vec<Applied> {
+        let mut feed = self.shop.change_feed(FeedStart::Beginning);
+        let mut all = Vec::new();
+        loop {
+            let changes = feed.next_changes().await.unwrap();
+            if changes.is_empty() {
+                return all;
+            }
+            all.extend(
+                changes
+                    .into_iter()
+                    .filter_map(|change| match change.document {
+                        Shop::Applied(applied) => Some(applied),
+                        Shop::Work(_) | Shop::Tally(_) => None,
+                    }),
+            );
+        }
+    }
+}
+
+pub(crate) fn message(stream: &str, number: usize) -> NewWork {
+    NewWork::inbox(stream, number.to_string()).with_body("count", format!("{{\"n\":{number}}}"))
+}
+
+/// The end of a message, and its trace.
+pub(crate) fn applied(claimed: ClaimedWork) -> WorkReport {
+    let message = claimed.message().clone();
+    let mut effects = claimed.effects::<Shop>();
+    effects
+        .create(&Applied {
+            partition: message.partition,
+            unique: uuid::Uuid::new_v4().to_string(),
+            stream: message.stream,
+            message_id: message.message_id,
+        })
+        .unwrap();
+    claimed.done().with_effects(&effects).unwrap()
+}
+
+/// The same, refused by the store unless the message comes right after the one before it.
+pub(crate) fn applied_in_order(claimed: ClaimedWork) -> WorkReport {
+    let number: u64 = claimed.message().message_id.parse().unwrap();
+    let key = TallyKey::new(&*claimed.message().partition, &*claimed.message().stream);
+    let patch = Patch::<Tally>::new()
+        .set(Tally::LAST, number)
+        .incr(Tally::COUNT, 1)
+        .when(Tally::LAST.eq(number - 1));
+    let mut effects = claimed.effects::<Shop>();
+    effects.patch(&key, &patch).unwrap();
+    applied(claimed).with_effects(&effects).unwrap()
+}
+
+/// The one message that can be worked on.
+pub(crate) async fn next(work: &WorkCoordinator) -> ClaimedWork {
+    let mut claimed = work.claim(1, Duration::from_secs(5)).await;
+    claimed.pop().expect("a message comes")
+}
+
+pub(crate) async fn nothing(work: &WorkCoordinator) {
+    let claimed = work.claim(1, Duration::from_millis(150)).await;
+    assert!(claimed.is_empty(), "{claimed:?}");
+}
