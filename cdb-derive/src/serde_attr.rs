@@ -13,6 +13,8 @@ use crate::rename::RenameRule;
 #[derive(Debug, Default)]
 pub(crate) struct SerdeStruct {
     pub(crate) rename_all: RenameRule,
+    /// Whether a document may lack any of its fields.
+    pub(crate) default: bool,
 }
 
 /// What `#[serde(…)]` says about a field.
@@ -22,6 +24,8 @@ pub(crate) struct SerdeField {
     /// The word that keeps the field from being stored, or from being read back.
     pub(crate) skip: Option<(String, Span)>,
     pub(crate) skip_serializing_if: Option<Span>,
+    /// Whether a document may lack the field.
+    pub(crate) default: bool,
 }
 
 impl SerdeStruct {
@@ -38,6 +42,7 @@ impl SerdeStruct {
                     }
                     return Ok(true);
                 }
+                "default" => found.default = true,
                 "deny_unknown_fields" => errors.push(mistake(
                     span,
                     "`deny_unknown_fields` would refuse what the service adds to every document; remove it",
@@ -68,6 +73,7 @@ impl SerdeField {
                 "skip" | "skip_serializing" | "skip_deserializing" => {
                     found.skip = Some((name.to_owned(), span));
                 }
+                "default" => found.default = true,
                 "skip_serializing_if" => found.skip_serializing_if = Some(span),
                 "flatten" => errors.push(mistake(
                     span,

@@ -118,6 +118,7 @@ pub struct LeasePaths<D> {
     until: &'static str,
     token: &'static str,
     mark: &'static str,
+    or_absent: bool,
     marker: PhantomData<fn() -> D>,
 }
 
@@ -130,7 +131,17 @@ impl<D> LeasePaths<D> {
             until,
             token,
             mark,
+            or_absent: false,
             marker: PhantomData,
+        }
+    }
+
+    /// For generated code: there may be documents without a lease.
+    #[doc(hidden)]
+    pub const fn or_absent(self) -> Self {
+        Self {
+            or_absent: true,
+            ..self
         }
     }
 }
@@ -141,9 +152,15 @@ impl<D: Document> LeasePaths<D> {
         Path::new(self.until)
     }
 
-    /// Documents that nobody holds at this time: given back, expired, or without a lease.
+    /// Documents that nobody holds at this time: given back or expired; without a lease too, if the field has
+    /// `#[serde(default)]`. No index finds what is not there, so leave that out once every document has its lease.
     pub fn free(self, now: Timestamp) -> Filter<D> {
-        self.until().le(now) | !self.until().is_defined()
+        let free = self.until().le(now);
+        if self.or_absent {
+            free | !self.until().is_defined()
+        } else {
+            free
+        }
     }
 
     /// The condition of every write of the holder: the lease is as it was at his last write. For patches; a query has no

@@ -1,4 +1,4 @@
-//! How leases fare, for `metrics`: counters under `cdb.coordination.lease`, by document type.
+//! How leases fare, for `metrics`: counters under `cdb.lease`, by document type.
 
 use cdb_model::Document;
 use metrics::counter;
@@ -25,13 +25,13 @@ pub(super) enum Event {
 impl Event {
     pub(super) fn count<D: Document>(self) {
         let name = match self {
-            Self::Acquired => "cdb.coordination.lease.acquired",
-            Self::TakenOver => "cdb.coordination.lease.taken_over",
-            Self::Renewed => "cdb.coordination.lease.renewed",
-            Self::Released => "cdb.coordination.lease.released",
-            Self::Lost => "cdb.coordination.lease.lost",
-            Self::Broken => "cdb.coordination.lease.broken",
-            Self::Collision => "cdb.coordination.lease.collisions",
+            Self::Acquired => "cdb.lease.acquired",
+            Self::TakenOver => "cdb.lease.taken_over",
+            Self::Renewed => "cdb.lease.renewed",
+            Self::Released => "cdb.lease.released",
+            Self::Lost => "cdb.lease.lost",
+            Self::Broken => "cdb.lease.broken",
+            Self::Collision => "cdb.lease.collisions",
         };
         counter!(name, "document" => D::SHAPE.discriminator).increment(1);
     }

@@ -1,14 +1,16 @@
 //! Lease and return: the next free documents that match a query, each taken by one conditional write.
 //!
 //! The query is a hint; each write is conditional on the version that the query saw, so a document that is returned still
-//! matches, and no two competitors get the same. What competitors cost each other is refused writes: whoever meets one
-//! asks for more candidates than it needs and picks at random among them, twice as many each time, and comes back to the
-//! oldest ones when it is alone again.
+//! matches, and no two competitors get the same. What competitors cost each other is refused writes: whoever meets them
+//! asks one physical partition at a time, for more candidates than it needs, and picks among them, all at random; and comes
+//! back to the oldest ones of all when it is alone again.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cdb_client::OperationResult;
-use cdb_model::{BulkBatch, Container, Leasable, MemberOf, QueriedIn, Query, Stored};
+use cdb_model::{
+    BulkBatch, Container, Fetch, Leasable, MemberOf, QueriedIn, Query, Queryable, Scope, Stored,
+};
 use futures::future::try_join_all;
 use uuid::Uuid;
 
@@ -38,20 +40,39 @@ impl Default for Crowd {
 }
 
 impl Crowd {
-    fn window(&self, wanted: usize) -> usize {
-        let wide = wanted.saturating_mul(self.0.load(Ordering::Relaxed));
-        wide.min(WINDOW.max(wanted))
+    fn width(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
     }
 
-    fn met(&self, somebody: bool) {
-        let wide = self.0.load(Ordering::Relaxed);
-        let wide = if somebody {
-            (wide * 2).min(WIDEST)
-        } else {
-            (wide - 1).max(1)
+    /// Takes note of how many of the wanted documents somebody else was faster with.
+    fn met(&self, collided: usize, wanted: usize) {
+        let width = self.width();
+        let width = match collided {
+            0 => (width - 1).max(1),
+            few if few * 4 < wanted => width,
+            _ => (width * 2).min(WIDEST),
         };
         // A value lost between two takes of one process makes the next one a little worse.
-        self.0.store(wide, Ordering::Relaxed);
+        self.0.store(width, Ordering::Relaxed);
+    }
+}
+
+/// What a query found.
+struct Found<D> {
+    rows: Vec<Stored<D>>,
+    /// Whether there are no more.
+    are_all: bool,
+    /// Whether there may be others elsewhere.
+    are_of_one_range: bool,
+}
+
+impl<D> Found<D> {
+    fn in_one_range(rows: Vec<Stored<D>>) -> Self {
+        Self {
+            rows,
+            are_all: false,
+            are_of_one_range: true,
+        }
     }
 }
 
@@ -67,8 +88,8 @@ where
     /// longest come first where it names none. The query may ask one partition or all of them; its own `top` is of no
     /// matter. Several competitors share the oldest documents between them, in no order among each other.
     ///
-    /// Returns fewer, or none, when there are no more free ones at the moment. A document that waits beside them for more
-    /// than a lease's duration is one whose holder keeps renewing.
+    /// Returns fewer when there are no more free ones at the moment or others were faster, and none when there are none left
+    /// at all.
     ///
     /// # Errors
     /// When the documents cannot be asked for. Leases that were taken until then are given back.
@@ -79,22 +100,17 @@ where
     ) -> Result<Vec<LeaseGuard<C, D>>, LeaseError> {
         let mut taken: Vec<(usize, LeaseGuard<C, D>)> = Vec::new();
         for ask in 0..ASKS {
-            let wanted = count - taken.len();
-            if wanted == 0 {
+            // Who holds some already does not let them grow old while he looks for more.
+            if count == 0 || !taken.is_empty() {
                 break;
             }
-            let window = self.crowd.window(wanted);
-            let found = self.candidates(query.clone(), window).await?;
-            let is_all = found.len() < window;
-            let before = taken.len();
-            let first = ask as usize * window;
-            let candidates = found.into_iter().enumerate();
-            let candidates = candidates.map(|(at, seen)| (first + at, seen)).collect();
+            let found = self.candidates(&query, count, ask == 0).await?;
+            let candidates = found.rows.into_iter().enumerate().collect();
             let collided = self
-                .take(picked(candidates, wanted), wanted, &mut taken)
+                .take(picked(candidates, count), count, &mut taken)
                 .await?;
-            self.crowd.met(collided > 0);
-            if is_all || (collided == 0 && taken.len() == before) {
+            self.crowd.met(collided, count);
+            if found.are_all || (collided == 0 && !found.are_of_one_range) {
                 break;
             }
         }
@@ -102,29 +118,51 @@ where
         Ok(taken.into_iter().map(|(_, guard)| guard).collect())
     }
 
+    /// Free documents that match, more than wanted where others want them too.
     async fn candidates(
         &self,
-        query: Query<D>,
-        window: usize,
-    ) -> Result<Vec<Stored<D>>, LeaseError> {
-        let paths = D::LEASE_PATHS;
+        query: &Query<D>,
+        wanted: usize,
+        may_choose: bool,
+    ) -> Result<Found<D>, LeaseError> {
+        let (paths, width) = (D::LEASE_PATHS, self.crowd.width());
         let query = query
+            .clone()
             .filter(paths.free(self.container.now()))
-            .or_order_by(paths.until().asc())
-            .top(u32::try_from(window).unwrap_or(u32::MAX));
-        Ok(self.container.query(query).all().await?)
+            .or_order_by(paths.until().asc());
+        let everywhere = Fetch::<C>::statement(&query).scope == Scope::AllPartitions;
+        if may_choose && everywhere && width > 1 {
+            let ranges = self.container.ranges().await?;
+            if let Some(range) = anyone(&ranges).filter(|_| ranges.len() > 1) {
+                let window = window(wanted, width.div_ceil(ranges.len()));
+                let run = self.container.query(top(query, window)).in_range(range);
+                return match run.all().await {
+                    Ok(rows) => Ok(Found::in_one_range(rows)),
+                    // The range is gone; its children are asked with all the others.
+                    Err(error) if error.is_partition_split() => Ok(Found::in_one_range(Vec::new())),
+                    Err(error) => Err(error.into()),
+                };
+            }
+        }
+        let window = window(wanted, width);
+        let rows = self.container.query(top(query, window)).all().await?;
+        Ok(Found {
+            are_all: rows.len() < window,
+            are_of_one_range: false,
+            rows,
+        })
     }
 
-    /// Tries candidates until enough are taken or none are left. How many somebody else had taken.
+    /// Tries candidates until half of the wanted ones are taken or none are left. How many somebody else was faster with.
     async fn take(
         &self,
         mut candidates: Vec<Candidate<D>>,
         wanted: usize,
         taken: &mut Vec<(usize, LeaseGuard<C, D>)>,
     ) -> Result<usize, LeaseError> {
-        let (goal, mut collided) = (taken.len() + wanted, 0);
-        while taken.len() < goal && !candidates.is_empty() {
-            let rest = candidates.split_off(candidates.len().min(goal - taken.len()));
+        let mut collided = 0;
+        while taken.len() * 2 < wanted && !candidates.is_empty() {
+            let rest = candidates.split_off(candidates.len().min(wanted - taken.len()));
             let tried = std::mem::replace(&mut candidates, rest);
             let sent = tried.len();
             let won = self.send(tried).await?;
@@ -182,6 +220,19 @@ where
     }
 }
 
+fn window(wanted: usize, width: usize) -> usize {
+    wanted.saturating_mul(width).min(WINDOW.max(wanted))
+}
+
+fn top<D: Queryable>(query: Query<D>, rows: usize) -> Query<D> {
+    query.top(u32::try_from(rows).unwrap_or(u32::MAX))
+}
+
+/// One of them, at random.
+fn anyone<T>(all: &[T]) -> Option<&T> {
+    all.iter().min_by_key(|_| Uuid::new_v4())
+}
+
 /// The candidates in the order in which they are tried: as they came where no more were asked for than are wanted, at
 /// random where competitors want the same ones.
 fn picked<D>(mut candidates: Vec<Candidate<D>>, wanted: usize) -> Vec<Candidate<D>> {
@@ -196,14 +247,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crowd_widens_the_window_and_solitude_narrows_it() {
+    fn a_crowd_widens_the_search_and_solitude_narrows_it() {
         let crowd = Crowd::default();
-        assert_eq!(crowd.window(10), 10);
-        (0..3).for_each(|_| crowd.met(true));
-        assert_eq!((crowd.window(10), crowd.window(1000)), (80, 1000));
-        (0..20).for_each(|_| crowd.met(true));
-        assert_eq!(crowd.window(10), WINDOW);
-        (0..40).for_each(|_| crowd.met(false));
-        assert_eq!(crowd.window(10), 10);
+        let width = |collided| {
+            crowd.met(collided, 20);
+            crowd.width()
+        };
+        assert_eq!(
+            [width(0), width(4), width(5), width(20), width(2)],
+            [1, 1, 2, 4, 4]
+        );
+        (0..20).for_each(|_| crowd.met(20, 20));
+        assert_eq!(crowd.width(), WIDEST);
+        (0..40).for_each(|_| crowd.met(0, 20));
+        assert_eq!(crowd.width(), 1);
+        assert_eq!([window(10, 8), window(1000, 8)], [80, 1000]);
     }
 }

@@ -102,7 +102,7 @@ async fn a_lease_taken_too_early_by_a_wrong_clock_ends_its_holder_s_writes() {
     let [ahead, behind] = apart(&account).await;
     let order = order("ann", 1);
     ahead.create(&order).await.unwrap();
-    let short = leases(&behind, "behind").with_duration(Duration::from_secs(5));
+    let short = leases(&behind, "behind").with_duration(Duration::from_secs(9));
     let mut victim = short.acquire(&order.key()).await.unwrap();
     assert!(victim.remaining() > Duration::from_secs(4));
 

@@ -115,10 +115,10 @@ async fn a_lease_is_renewed_only_when_half_of_it_is_gone() {
     let shop = account.shop().await;
     let order = order("ann", 1);
     shop.create(&order).await.unwrap();
-    let short = leases(&shop, "holder").with_duration(Duration::from_millis(600));
+    let short = leases(&shop, "holder").with_duration(Duration::from_secs(4));
     let mut guard = short.acquire(&order.key()).await.unwrap();
     assert!(!guard.renew_if_due().await.unwrap());
-    tokio::time::sleep(Duration::from_millis(350)).await;
+    tokio::time::sleep(Duration::from_millis(2200)).await;
     assert!(guard.renew_if_due().await.unwrap());
     assert!(!guard.renew_if_due().await.unwrap());
     account.end().await;

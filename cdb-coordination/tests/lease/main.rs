@@ -7,6 +7,7 @@ mod bad_input;
 mod clocks;
 mod explicit;
 mod guard;
+mod health;
 mod lost_answers;
 mod store;
 mod take_next;

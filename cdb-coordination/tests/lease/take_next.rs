@@ -89,13 +89,13 @@ async fn a_query_of_one_partition_takes_there_only_and_no_more_than_there_is() {
 async fn expired_leases_are_taken_over() {
     let account = account_with(5).await;
     let shop = account.shop().await;
-    let short = leases(&shop, "crashed").with_duration(Duration::from_millis(200));
+    let short = leases(&shop, "crashed").with_duration(Duration::from_secs(2));
     let query = || Query::across_partitions().filter(open());
     let lost = short.take_next(query(), 5).await.unwrap();
     assert_eq!(lost.len(), 5);
     let next = leases(&shop, "next");
     assert!(next.take_next(query(), 5).await.unwrap().is_empty());
-    tokio::time::sleep(Duration::from_millis(250)).await;
+    tokio::time::sleep(Duration::from_millis(2100)).await;
     let taken = next.take_next(query(), 5).await.unwrap();
     assert!(taken.iter().all(|guard| guard.token() == 2));
     assert_eq!(taken.len(), 5);

@@ -53,6 +53,8 @@ pub(super) struct FieldModel {
     /// Whether the field holds many values, so that its path ends in `/[]`.
     pub(super) is_array: bool,
     pub(super) is_option: bool,
+    /// Whether documents without the field are read.
+    pub(super) may_be_absent: bool,
 }
 
 /// Which level of the partition key a field is.
@@ -142,6 +144,7 @@ impl DocumentModel {
 /// Builds the model. `pattern` is the parsed id pattern, empty when there is none that can be read.
 pub(super) fn build(raw: RawDocument, pattern: Vec<Segment>) -> DocumentModel {
     let rule = raw.serde.rename_all;
+    let may_lack_any = raw.serde.default;
     let stored = |field: &RawField| match &field.serde.rename {
         Some(name) => name.clone(),
         None => rule.apply_to_field(&field.ident.unraw().to_string()),
@@ -162,7 +165,9 @@ pub(super) fn build(raw: RawDocument, pattern: Vec<Segment>) -> DocumentModel {
             .into_iter()
             .map(|field| {
                 let stored = stored(&field);
-                field_model(field, stored)
+                let mut model = field_model(field, stored);
+                model.may_be_absent |= may_lack_any;
+                model
             })
             .collect(),
         composites: raw.settings.composite,
@@ -203,6 +208,7 @@ fn field_model(raw: RawField, stored: String) -> FieldModel {
     FieldModel {
         is_array: is_array(bare.as_ref().unwrap_or(&raw.ty)),
         is_option: bare.is_some(),
+        may_be_absent: raw.serde.default,
         constant: format_ident!("{}", name.to_uppercase(), span = raw.ident.span()),
         name,
         stored,

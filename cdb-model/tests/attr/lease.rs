@@ -19,10 +19,21 @@ struct Order {
     work_lease: Lease,
 }
 
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "parcel", id = "{customer}:parcel:{number}")]
+struct Parcel {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+    #[document(lease)]
+    lease: Lease,
+}
+
 #[derive(Container)]
 #[container(partition_key = "/customer")]
 enum Shop {
     Order(Order),
+    Parcel(Parcel),
 }
 
 fn at(millis: u64) -> Timestamp {
@@ -37,7 +48,10 @@ fn the_expiry_is_indexed_and_nothing_else_of_the_lease() {
         .iter()
         .map(|entry| &*entry.path)
         .collect();
-    assert_eq!(included, ["/workLease/until/?"]);
+    assert_eq!(
+        included,
+        ["/lease/until/?", "/type/?", "/workLease/until/?"]
+    );
     assert_eq!(Order::WORK_LEASE.pointer(), "/workLease");
     assert_eq!(Order::WORK_LEASE_UNTIL.pointer(), "/workLease/until");
 }
@@ -54,6 +68,14 @@ fn free_documents_are_found_by_their_expiry() {
             .explain(&Shop::definition().indexing_policy, "type")
             .is_served()
     );
+}
+
+#[test]
+fn where_every_document_has_a_lease_one_index_serves_both_question_and_order() {
+    let query = Query::<Parcel>::across_partitions()
+        .filter(Parcel::LEASE_PATHS.free(at(50)))
+        .order_by(Parcel::LEASE_UNTIL.asc());
+    expect![[r#"SELECT * FROM c WHERE (c["type"] = @p0 AND c["lease"]["until"] <= @p1) ORDER BY c["lease"]["until"] ASC"#]].assert_eq(&Fetch::<Shop>::statement(&query).sql);
 }
 
 #[test]

@@ -17,6 +17,7 @@ impl ToTokens for LeaseImpl<'_> {
         let Some(field) = model.lease() else { return };
         let private = private();
         let (name, ident) = (&model.ident, &field.ident);
+        let or_absent = field.may_be_absent.then(|| quote!(.or_absent()));
         let paths =
             ["", "/until", "/token", "/mark"].map(|inner| format!("/{}{inner}", field.stored));
         // A type that cannot be a lease is reported where it stands.
@@ -27,7 +28,7 @@ impl ToTokens for LeaseImpl<'_> {
             #[automatically_derived]
             impl #private::Leasable for #name {
                 const LEASE_PATHS: #private::LeasePaths<Self> =
-                    #private::LeasePaths::new([#(#paths),*]);
+                    #private::LeasePaths::new([#(#paths),*]) #or_absent;
 
                 fn lease(&self) -> &#private::Lease {
                     #get

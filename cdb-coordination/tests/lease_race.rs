@@ -1,0 +1,48 @@
+//! The race of the example `lease_race` in short: processes compete for the same documents, half of them are killed.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../examples/lease_race/race.rs"]
+mod race;
+#[path = "../examples/lease_race/worker.rs"]
+mod worker;
+
+use std::process::Command;
+use std::time::Duration;
+
+use race::{Outcome, Race};
+use worker::Task;
+
+/// This program as one of the processes.
+fn process() -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([
+        "one_of_the_processes",
+        "--exact",
+        "--ignored",
+        "--nocapture",
+    ]);
+    command
+}
+
+#[tokio::test]
+#[ignore = "what the other test starts as processes"]
+async fn one_of_the_processes() {
+    let task = Task::from_env().unwrap().expect("a task");
+    worker::work(&task).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_document_is_leased_once_and_none_is_lost_with_its_holder() {
+    let race = Race::start(300, Duration::from_secs(5)).await.unwrap();
+    let undisturbed = race.run(1, 4, 0, process).await.unwrap();
+    undisturbed.judge(300).unwrap();
+    assert_eq!(
+        undisturbed.leases,
+        300,
+        "{}\n{undisturbed}",
+        Outcome::HEADER
+    );
+    let disturbed = race.run(2, 4, 2, process).await.unwrap();
+    disturbed.judge(300).unwrap();
+}
