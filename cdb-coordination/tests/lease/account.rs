@@ -103,6 +103,11 @@ impl Account {
             .unwrap()
     }
 
+    /// Name of the database.
+    pub(crate) fn database(&self) -> &str {
+        &self.database
+    }
+
     /// The emulator behind it, unless the test runs on an account, which fails when it likes.
     pub(crate) fn emulator(&self) -> Option<&Emulator> {
         self.emulator.as_ref()

@@ -20,7 +20,7 @@ impl Recorder for Counted {
     fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
     fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
-        let labels = key.labels().map(|label| label.value());
+        let labels = key.labels().map(metrics::Label::value);
         let name = format!("{} {}", key.name(), labels.collect::<Vec<_>>().join(","));
         let mut known = self.0.lock().unwrap();
         Counter::from_arc(known.entry(name).or_default().clone())

@@ -130,3 +130,34 @@ async fn competitors_share_the_documents_and_none_gets_what_another_has() {
     assert_eq!(all, (0..200).collect::<Vec<_>>());
     account.end().await;
 }
+
+#[tokio::test]
+async fn a_partition_that_splits_hides_no_document() {
+    let account = account_with(120).await;
+    let Some(emulator) = account.emulator() else {
+        return account.end().await;
+    };
+    let mut takers = Vec::new();
+    for taker in 0..6 {
+        let shop = account.shop().await;
+        takers.push((leases(&shop, &format!("taker {taker}")), shop));
+    }
+    let mut taken: Vec<Guard> = Vec::new();
+    for round in 0..40 {
+        let query = || Query::across_partitions().filter(open());
+        let found = takers.iter().map(|(taker, _)| taker.take_next(query(), 4));
+        for guards in join_all(found).await {
+            taken.extend(guards.unwrap());
+        }
+        // By then they have met, and ask one physical partition at a time, some of which are gone.
+        if round < 3 {
+            let range = takers[0].1.ranges().await.unwrap()[0].to_string();
+            let split = emulator.split((account.database(), "shop"), &range);
+            split.unwrap();
+        }
+    }
+    let mut all = numbers(&taken);
+    all.sort_unstable();
+    assert_eq!(all, (0..120).collect::<Vec<_>>());
+    account.end().await;
+}
