@@ -125,13 +125,25 @@ pub enum BatchOperation {
 }
 
 /// Operations on one partition of container `C` that take place together or not at all.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Batch<C> {
     partition_key: PartitionKey,
     operations: Vec<BatchOperation>,
     ids: Vec<ItemId>,
     bytes: usize,
     marker: PhantomData<fn() -> C>,
+}
+
+impl<C> Clone for Batch<C> {
+    fn clone(&self) -> Self {
+        Self {
+            partition_key: self.partition_key.clone(),
+            operations: self.operations.clone(),
+            ids: self.ids.clone(),
+            bytes: self.bytes,
+            marker: PhantomData,
+        }
+    }
 }
 
 impl<C: Container> Batch<C> {

@@ -5,10 +5,13 @@
 
 use std::fmt::{self, Write as _};
 
+use serde::{Deserialize, Serialize};
+
 use crate::limits::{MAX_EXACT_INTEGER, MAX_PARTITION_KEY_LEVELS};
 
-/// The value of one level.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// The value of one level. Inside a document it is written as the JSON scalar that it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
 #[non_exhaustive]
 pub enum PartitionKeyValue {
     /// A string of at most 2048 bytes.
@@ -66,8 +69,9 @@ macro_rules! integer_parts {
 
 integer_parts!(u8, u16, u32, i8, i16, i32);
 
-/// A full partition key value: one value per level of the container's key.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A full partition key value: one value per level of the container's key. Inside a document it is written as an array.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct PartitionKey(Vec<PartitionKeyValue>);
 
 impl PartitionKey {

@@ -1,0 +1,157 @@
+//! Handlers: what is done with a message, by the name of its type.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use cdb_model::{Container, Timestamp};
+use futures::FutureExt as _;
+
+use crate::mail::{Address, Letter, Message, MessageId};
+use crate::outbox::Draft;
+
+/// A message as its handler gets it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Received<M> {
+    /// The message.
+    pub message: M,
+    /// Its id: the same at every attempt.
+    pub id: MessageId,
+    /// The partition that sent it.
+    pub from: Address,
+    /// When it was sent, by the service's clock.
+    pub sent_at: Timestamp,
+    /// Which attempt this is, from 1.
+    pub attempt: u32,
+}
+
+/// What a handler returns: the draft with its effect, or why there is none.
+pub type Handled<C> = Result<Draft<C>, Failed>;
+
+/// Why a handler has no effect to commit. Any error converts into it with `?`, and is tried again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failed {
+    pub(crate) reason: String,
+    pub(crate) is_final: bool,
+}
+
+impl Failed {
+    /// The message is tried again, as often as the policy says.
+    pub fn temporarily(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            is_final: false,
+        }
+    }
+
+    /// The message becomes a dead letter at once: no attempt can succeed.
+    pub fn permanently(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            is_final: true,
+        }
+    }
+}
+
+impl<E: std::error::Error> From<E> for Failed {
+    fn from(error: E) -> Self {
+        Self::temporarily(error.to_string())
+    }
+}
+
+#[async_trait]
+trait Handle<C>: Send + Sync {
+    async fn handle(&self, letter: &Letter, attempt: u32, draft: Draft<C>) -> Handled<C>;
+}
+
+/// A handler with the type that it takes.
+struct Typed<M, F> {
+    handler: F,
+    marker: std::marker::PhantomData<fn(M)>,
+}
+
+#[async_trait]
+impl<C, M, F, Fut> Handle<C> for Typed<M, F>
+where
+    C: Container,
+    M: Message,
+    F: Fn(Received<M>, Draft<C>) -> Fut + Send + Sync,
+    Fut: Future<Output = Handled<C>> + Send,
+{
+    async fn handle(&self, letter: &Letter, attempt: u32, draft: Draft<C>) -> Handled<C> {
+        let payload = letter.payload.as_deref().unwrap_or_default();
+        let message = serde_json::from_str(payload).map_err(|error| {
+            Failed::permanently(format!("`{}` cannot be read: {error}", M::TYPE))
+        })?;
+        let received = Received {
+            message,
+            id: letter.id(),
+            from: letter.from.clone(),
+            sent_at: letter.sent_at,
+            attempt,
+        };
+        (self.handler)(received, draft).await
+    }
+}
+
+/// All handlers of a mailbox.
+pub(crate) struct Handlers<C>(HashMap<&'static str, Arc<dyn Handle<C>>>);
+
+impl<C> Default for Handlers<C> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<C> fmt::Debug for Handlers<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+impl<C: Container> Handlers<C> {
+    /// Adds a handler; the last one for a type counts.
+    pub(crate) fn add<M, F, Fut>(&mut self, handler: F)
+    where
+        M: Message,
+        F: Fn(Received<M>, Draft<C>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Handled<C>> + Send + 'static,
+    {
+        let typed = Typed {
+            handler,
+            marker: std::marker::PhantomData,
+        };
+        self.0.insert(M::TYPE, Arc::new(typed));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What a message's handler makes of it. A panic is a failure like another: it must not end who receives.
+    pub(crate) async fn handle(
+        &self,
+        letter: &Letter,
+        attempt: u32,
+        draft: Draft<C>,
+    ) -> Handled<C> {
+        let Some(handler) = self.0.get(&*letter.message_type) else {
+            return Err(Failed::permanently(format!(
+                "nobody here knows messages of type `{}`; register a handler and redrive it",
+                letter.message_type
+            )));
+        };
+        AssertUnwindSafe(handler.handle(letter, attempt, draft))
+            .catch_unwind()
+            .await
+            .unwrap_or_else(|panic| {
+                let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+                let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+                let text = text.unwrap_or_else(|| "without a message".to_owned());
+                Err(Failed::temporarily(format!("the handler panicked: {text}")))
+            })
+    }
+}

@@ -1,0 +1,340 @@
+//! The one document type behind outbox, inbox and dead letters, for containers of any partition key.
+//!
+//! It is generic over its container, which the derive does not take (a document type is one type), so what the derive
+//! would write stands here.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use cdb_model::__private::{IdReader, IdWriter};
+use cdb_model::{
+    Composite, CompositePath, CompositeShape, CompositeTarget, Container, DecodeError, Direction,
+    Document, DocumentKey, DocumentShape, FieldIndexing, FieldShape, IdError, IdSegment, Indexed,
+    ItemId, MemberOf, PartitionKey, Patchable, Path, QueriedIn, Queryable, Stored, Timestamp,
+    Unindexed, decode,
+};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::content::{Content, Dead, Incoming, Outgoing, Seen, Stream};
+use super::letter::Address;
+use super::place::Place;
+
+/// A document of the outbox or the inbox of container `C`. Give your container a variant for it, and its partitions can
+/// send and receive messages:
+///
+/// ```
+/// use cdb_coordination::Mail;
+/// # use cdb_model::{Container, Document};
+/// # use serde::{Deserialize, Serialize};
+/// # #[derive(Document, Serialize, Deserialize)]
+/// # #[document(type = "order", id = "order:{number}")]
+/// # struct Order { #[document(partition_key)] #[serde(rename = "customerId")] customer_id: String, number: u64 }
+/// #[derive(Container)]
+/// #[container(partition_key = "/customerId")]
+/// enum Shop {
+///     Order(Order),
+///     Mail(Mail<Shop>),
+/// }
+/// # assert!(Shop::definition().indexing_policy().composite_indexes.len() >= 3);
+/// ```
+///
+/// What is in it is for [`Mailbox`](crate::Mailbox) and [`DeadLetters`](crate::DeadLetters) to read and write.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", bound = "C: Container")]
+pub struct Mail<C> {
+    #[serde(flatten)]
+    place: Place<C>,
+    pub(crate) slot: String,
+    /// When a dispatcher should look after it; on messages to be delivered.
+    #[serde(rename = "mailOut", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) send_due: Option<Timestamp>,
+    /// When a receiver should look after it; on messages that have arrived.
+    #[serde(rename = "mailIn", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) receive_due: Option<Timestamp>,
+    /// Since when it is a dead letter.
+    #[serde(rename = "mailDead", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) buried_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ttl: Option<u32>,
+    /// Boxed, so that the container's enum is not as large as its mail.
+    #[serde(rename = "mail")]
+    content: Box<Content>,
+}
+
+impl<C> Mail<C> {
+    pub(crate) fn content(&self) -> &Content {
+        &self.content
+    }
+
+    /// The partition it is in.
+    pub(crate) fn partition(&self) -> &PartitionKey {
+        self.place.key()
+    }
+}
+
+/// A typed path of a mail document that filters and sorts may use.
+type DuePath<C> = Path<Mail<C>, Timestamp, Indexed, Patchable>;
+
+impl<C: Container> Mail<C> {
+    pub(crate) const SEND_DUE: DuePath<C> = Path::new("/mailOut");
+    pub(crate) const RECEIVE_DUE: DuePath<C> = Path::new("/mailIn");
+    pub(crate) const BURIED_AT: DuePath<C> = Path::new("/mailDead");
+    /// Of a message that has arrived: the process it is left to.
+    pub(crate) const CLAIMED_BY: Path<Self, Option<String>, Unindexed, Patchable> =
+        Path::new("/mail/claimedBy");
+    /// Of a message that has arrived: how often it was taken up.
+    pub(crate) const STARTED: Path<Self, u32, Unindexed, Patchable> = Path::new("/mail/started");
+    pub(crate) const BY_SEND_DUE: Composite<Self> =
+        Composite::new(&<Self as Document>::SHAPE.composites[0]);
+    pub(crate) const BY_RECEIVE_DUE: Composite<Self> =
+        Composite::new(&<Self as Document>::SHAPE.composites[1]);
+    pub(crate) const BY_BURIED_AT: Composite<Self> =
+        Composite::new(&<Self as Document>::SHAPE.composites[2]);
+
+    fn new(partition: PartitionKey, slot: String, content: Content) -> Self {
+        Self {
+            place: Place::new(partition),
+            slot,
+            send_due: None,
+            receive_due: None,
+            buried_at: None,
+            ttl: None,
+            content: Box::new(content),
+        }
+    }
+
+    pub(crate) fn outgoing(content: Outgoing, due: Timestamp) -> Self {
+        let letter = &content.letter;
+        let (partition, slot) = (letter.from.partition.clone(), letter.id().to_string());
+        let mut mail = Self::new(partition, slot, Content::Outgoing(content));
+        mail.send_due = Some(due);
+        mail
+    }
+
+    pub(crate) fn stream(partition: PartitionKey, content: Stream, ttl: u32) -> Self {
+        let slot = stream_slot(&content.to);
+        let mut mail = Self::new(partition, slot, Content::Stream(content));
+        mail.ttl = Some(ttl);
+        mail
+    }
+
+    pub(crate) fn incoming(content: Incoming, due: Timestamp) -> Self {
+        let letter = &content.letter;
+        let (partition, slot) = (letter.to.partition.clone(), letter.id().to_string());
+        let mut mail = Self::new(partition, slot, Content::Incoming(content));
+        mail.receive_due = Some(due);
+        mail
+    }
+
+    pub(crate) fn seen(partition: PartitionKey, content: Seen, ttl: u32) -> Self {
+        let slot = content.stream.clone();
+        let mut mail = Self::new(partition, slot, Content::Seen(content));
+        mail.ttl = Some(ttl);
+        mail
+    }
+
+    pub(crate) fn dead(partition: PartitionKey, content: Dead, buried_at: Timestamp) -> Self {
+        let slot = content.buried_at_slot();
+        let mut mail = Self::new(partition, slot, Content::Dead(content));
+        mail.buried_at = Some(buried_at);
+        mail
+    }
+
+    /// As it is stored once `etag` is its version.
+    pub(crate) fn stored(self, etag: cdb_model::ETag, now: Timestamp) -> Option<Stored<Self>> {
+        let id = self.key().to_id().ok()?;
+        Some(Stored {
+            id,
+            document: self,
+            etag,
+            timestamp: now,
+        })
+    }
+}
+
+/// Where the record of the stream to an address is kept: its hash, since an address can be longer than an id.
+fn stream_slot(to: &Address) -> String {
+    let mut hash = Sha256::new();
+    hash.update(to.container.as_bytes());
+    hash.update([0]);
+    hash.update(to.partition.to_header().as_bytes());
+    let digits = hash.finalize();
+    digits.iter().fold(String::new(), |mut text, byte| {
+        text.push(hex(byte >> 4));
+        text.push(hex(byte & 15));
+        text
+    })
+}
+
+fn hex(digit: u8) -> char {
+    char::from(if digit < 10 { b'0' } else { b'a' - 10 } + digit)
+}
+
+impl<C> Clone for Mail<C> {
+    fn clone(&self) -> Self {
+        Self {
+            place: self.place.clone(),
+            slot: self.slot.clone(),
+            send_due: self.send_due,
+            receive_due: self.receive_due,
+            buried_at: self.buried_at,
+            ttl: self.ttl,
+            content: self.content.clone(),
+        }
+    }
+}
+
+impl<C> fmt::Debug for Mail<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mail")
+            .field("place", &self.place)
+            .field("content", &self.content)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The key of a [`Mail`] within its partition.
+pub struct MailKey<C> {
+    kind: String,
+    slot: String,
+    marker: PhantomData<fn() -> C>,
+}
+
+impl<C> MailKey<C> {
+    fn new(kind: &str, slot: String) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            slot,
+            marker: PhantomData,
+        }
+    }
+
+    pub(crate) fn stream(to: &Address) -> Self {
+        Self::new("stream", stream_slot(to))
+    }
+
+    pub(crate) fn seen(stream: &str) -> Self {
+        Self::new("seen", stream.to_owned())
+    }
+
+    pub(crate) fn incoming(stream: &str, number: u64) -> Self {
+        Self::new("in", format!("{stream}-{number}"))
+    }
+
+    pub(crate) fn dead(slot: &str) -> Self {
+        Self::new("dead", slot.to_owned())
+    }
+}
+
+impl<C> Clone for MailKey<C> {
+    fn clone(&self) -> Self {
+        Self::new(&self.kind, self.slot.clone())
+    }
+}
+
+impl<C> fmt::Debug for MailKey<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MailKey({}, {})", self.kind, self.slot)
+    }
+}
+
+impl<C: Container> DocumentKey for MailKey<C> {
+    type Document = Mail<C>;
+
+    fn to_id(&self) -> Result<ItemId, IdError> {
+        IdWriter::new("Mail")
+            .field("kind", &self.kind)
+            .literal(":mail:")
+            .field("slot", &self.slot)
+            .finish()
+    }
+
+    fn parse(id: &str) -> Result<Self, IdError> {
+        let mut reader = IdReader::new("Mail", id);
+        let kind: String = reader.field("kind")?;
+        reader.literal(":mail:")?;
+        let slot: String = reader.field("slot")?;
+        reader.finish()?;
+        Ok(Self::new(&kind, slot))
+    }
+}
+
+const fn field(name: &'static str, path: &'static str, indexing: FieldIndexing) -> FieldShape {
+    FieldShape {
+        name,
+        path,
+        indexing,
+    }
+}
+
+/// The discriminator, then a due time: serves the search for what is due, and its order.
+macro_rules! composite {
+    ($name:literal, $path:literal) => {
+        CompositeShape {
+            name: $name,
+            paths: &[
+                CompositePath {
+                    path: CompositeTarget::Discriminator,
+                    direction: Direction::Ascending,
+                },
+                CompositePath {
+                    path: CompositeTarget::Path($path),
+                    direction: Direction::Ascending,
+                },
+            ],
+        }
+    };
+}
+
+impl<C: Container> Document for Mail<C> {
+    type Key = MailKey<C>;
+
+    const SHAPE: &'static DocumentShape = &DocumentShape {
+        name: "Mail",
+        discriminator: "mail",
+        id: &[
+            IdSegment::Field("kind"),
+            IdSegment::Literal(":mail:"),
+            IdSegment::Field("slot"),
+        ],
+        partition_key: C::PARTITION_KEY,
+        fields: &[
+            field("send_due", "/mailOut", FieldIndexing::Indexed),
+            field("receive_due", "/mailIn", FieldIndexing::Indexed),
+            field("buried_at", "/mailDead", FieldIndexing::Indexed),
+            field("slot", "/slot", FieldIndexing::NotIndexed),
+            field("ttl", "/ttl", FieldIndexing::NotIndexed),
+            field("content", "/mail", FieldIndexing::Excluded),
+        ],
+        composites: &[
+            composite!("BY_SEND_DUE", "/mailOut"),
+            composite!("BY_RECEIVE_DUE", "/mailIn"),
+            composite!("BY_BURIED_AT", "/mailDead"),
+        ],
+        unique_keys: &[],
+        ttl: true,
+    };
+
+    fn key(&self) -> MailKey<C> {
+        MailKey::new(self.content.kind(), self.slot.clone())
+    }
+
+    fn partition_key(&self) -> PartitionKey {
+        self.place.key().clone()
+    }
+}
+
+impl<C: Container> Queryable for Mail<C> {
+    const SHAPES: &'static [&'static DocumentShape] = &[<Self as Document>::SHAPE];
+    const SINGLE_TYPE: bool = true;
+}
+
+impl<C: Container> QueriedIn<C> for Mail<C>
+where
+    Mail<C>: MemberOf<C>,
+{
+    fn read_stored(json: &str) -> Result<Stored<Self>, DecodeError> {
+        decode::<C, Self>(json)
+    }
+}

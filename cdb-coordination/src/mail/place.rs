@@ -1,0 +1,86 @@
+//! The partition key of a document that fits into every container, stored where its container keeps the key.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use cdb_model::{Container, PartitionKey, PartitionKeyValue};
+use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::ser::{SerializeMap, Serializer};
+use serde::{Deserialize, Serialize};
+
+/// A partition of container `C`. Written as the properties that make the key, among those of the document around it.
+pub(crate) struct Place<C> {
+    key: PartitionKey,
+    marker: PhantomData<fn() -> C>,
+}
+
+impl<C> Place<C> {
+    pub(crate) fn new(key: PartitionKey) -> Self {
+        Self {
+            key,
+            marker: PhantomData,
+        }
+    }
+
+    pub(crate) fn key(&self) -> &PartitionKey {
+        &self.key
+    }
+}
+
+impl<C> Clone for Place<C> {
+    fn clone(&self) -> Self {
+        Self::new(self.key.clone())
+    }
+}
+
+impl<C> fmt::Debug for Place<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.key, f)
+    }
+}
+
+/// The properties of the key. The derives put a key at the top of a document, so its paths have one segment.
+fn properties<C: Container>() -> impl Iterator<Item = &'static str> {
+    C::PARTITION_KEY
+        .iter()
+        .map(|path| path.trim_start_matches('/'))
+}
+
+impl<C: Container> Serialize for Place<C> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(C::PARTITION_KEY.len()))?;
+        for (property, value) in properties::<C>().zip(self.key.values()) {
+            map.serialize_entry(property, value)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de, C: Container> Deserialize<'de> for Place<C> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(PlaceVisitor(PhantomData))
+    }
+}
+
+struct PlaceVisitor<C>(PhantomData<fn() -> C>);
+
+impl<'de, C: Container> Visitor<'de> for PlaceVisitor<C> {
+    type Value = Place<C>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a document with its partition key")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Place<C>, A::Error> {
+        let mut found: Vec<Option<PartitionKeyValue>> = vec![None; C::PARTITION_KEY.len()];
+        while let Some(name) = map.next_key::<String>()? {
+            match properties::<C>().position(|property| property == name) {
+                Some(level) => found[level] = Some(map.next_value()?),
+                None => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        let values: Option<Vec<PartitionKeyValue>> = found.into_iter().collect();
+        let values = values.ok_or_else(|| A::Error::custom("the partition key is incomplete"))?;
+        Ok(Place::new(PartitionKey::from_values(values)))
+    }
+}

@@ -1,0 +1,74 @@
+//! What the parts of a mailbox share.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use cdb_client::ContainerClient;
+use cdb_model::{Container, MemberOf, Stored};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::config::MailboxConfig;
+use crate::inbox::{Handlers, Hints};
+use crate::mail::{Lifetimes, Mail};
+use crate::outbox::{Dispatcher, Jitter, Route};
+
+pub(crate) struct Inner<C> {
+    pub(crate) container: ContainerClient<C>,
+    pub(crate) config: MailboxConfig,
+    pub(crate) routes: HashMap<String, Box<dyn Route>>,
+    pub(crate) handlers: Handlers<C>,
+    pub(crate) dispatcher: Dispatcher<Stored<Mail<C>>>,
+    pub(crate) hints: Hints,
+    pub(crate) jitter: Jitter,
+    /// This mailbox among all that run on the container.
+    pub(crate) me: String,
+    pub(crate) stop: CancellationToken,
+    pub(crate) tasks: TaskTracker,
+    pub(super) myself: Weak<Inner<C>>,
+}
+
+impl<C> fmt::Debug for Inner<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mailbox")
+            .field("container", &self.container)
+            .field("handlers", &self.handlers)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<C: Container> Inner<C>
+where
+    Mail<C>: MemberOf<C>,
+{
+    pub(crate) fn lifetimes(&self) -> Lifetimes {
+        self.config.lifetimes()
+    }
+
+    /// Whether this mailbox has handlers. One without only sends.
+    pub(crate) fn receives(&self) -> bool {
+        !self.handlers.is_empty() && !self.stop.is_cancelled()
+    }
+
+    /// Runs something that nobody waits for, unless the mailbox is gone.
+    pub(crate) fn spawn<F, W>(&self, work: W)
+    where
+        F: Future<Output = ()> + Send + 'static,
+        W: FnOnce(Arc<Self>) -> F,
+    {
+        if let Some(inner) = self.myself.upgrade()
+            && !self.stop.is_cancelled()
+        {
+            self.tasks.spawn(work(inner));
+        }
+    }
+
+    /// Delivers messages that were just committed, in the background.
+    pub(crate) fn hand_over(&self, messages: Vec<Stored<Mail<C>>>) {
+        // A mailbox that stops leaves them to others.
+        if !self.stop.is_cancelled() && self.dispatcher.hand_over(messages).must_work {
+            self.spawn(|inner| async move { inner.dispatcher.work(&*inner).await });
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What a mailbox does by itself: looks for messages that somebody has left.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cdb_model::{Container, MemberOf, Query};
+
+use super::inner::Inner;
+use crate::mail::Mail;
+use crate::outbox::reconcile;
+
+/// Most messages that one search for something to receive returns.
+const FOUND: u32 = 256;
+
+impl<C: Container> Inner<C>
+where
+    Mail<C>: MemberOf<C>,
+{
+    pub(super) fn start(self: &Arc<Self>) {
+        self.spawn(|inner| async move {
+            while inner.pause(inner.config.poll_interval).await {
+                while reconcile(&*inner, &inner.config.retry, &inner.jitter).await {}
+            }
+        });
+        if self.receives() {
+            self.spawn(|inner| async move {
+                while inner.pause(inner.config.poll_interval).await {
+                    inner.look_for_arrivals().await;
+                }
+            });
+        }
+    }
+
+    /// Waits. Returns whether to go on.
+    async fn pause(&self, duration: Duration) -> bool {
+        tokio::select! {
+            () = self.stop.cancelled() => false,
+            () = tokio::time::sleep(duration) => true,
+        }
+    }
+
+    /// Finds partitions with messages that somebody has delivered and nobody has received.
+    async fn look_for_arrivals(&self) {
+        let query = Query::<Mail<C>>::across_partitions()
+            .filter(Mail::<C>::RECEIVE_DUE.le(self.container.now()))
+            .order_by(Mail::<C>::BY_RECEIVE_DUE.asc())
+            .top(FOUND);
+        match self.container.query(query).all().await {
+            Ok(found) => {
+                for stored in found {
+                    self.hint(stored.document.partition().clone());
+                }
+            }
+            Err(error) => tracing::warn!(%error, "arrived messages cannot be searched for"),
+        }
+    }
+}

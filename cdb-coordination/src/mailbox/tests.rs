@@ -1,0 +1,264 @@
+//! What cannot be brought about from outside: deliveries that come again, messages that never come, time that passes.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cdb_client::{Bootstrap, CosmosClient, MasterKey};
+use cdb_emulator::Emulator;
+use cdb_model::{Container, Document, Query, Stored};
+use serde::{Deserialize, Serialize};
+
+use crate::mail::Content;
+use crate::outbox::{Carrier as _, commit, reconcile};
+use crate::{Mail, Mailbox, MailboxConfig, Message, Received, RetryPolicy, Side, Undelivered};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "shelf", id = "shelf:{number}")]
+struct Shelf {
+    #[document(partition_key)]
+    place: String,
+    number: u32,
+}
+
+#[derive(Container)]
+#[container(partition_key = "/place")]
+enum House {
+    Shelf(Shelf),
+    Mail(Mail<House>),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Note(u32);
+
+impl Message for Note {
+    const TYPE: &'static str = "note";
+}
+
+struct World {
+    _emulator: Emulator,
+    mailbox: Mailbox<House>,
+    received: Arc<Mutex<Vec<u32>>>,
+}
+
+impl World {
+    /// A mailbox that delivers nothing by itself; what is delivered, it receives.
+    async fn new(retention: Duration) -> Self {
+        let emulator = Emulator::start().await.unwrap();
+        let client = CosmosClient::builder(emulator.endpoint())
+            .credential(MasterKey::new(emulator.key()).unwrap())
+            .build()
+            .unwrap();
+        let database = client.database("house");
+        let house = database.bootstrap("house", Bootstrap::CreateIfMissing);
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let notes = received.clone();
+        let mailbox = Mailbox::builder(house.await.unwrap())
+            .config(
+                MailboxConfig::default()
+                    .with_retention(retention)
+                    .with_poll_interval(Duration::from_secs(3_600))
+                    .with_claims(Duration::from_millis(50), Duration::from_millis(50))
+                    .with_retry(
+                        RetryPolicy::default()
+                            .with_delays(Duration::ZERO, Duration::from_millis(10)),
+                    ),
+            )
+            .on(move |note: Received<Note>, mut draft| {
+                let number = note.message.0;
+                notes.lock().unwrap().push(number);
+                async move {
+                    let place = "bob".to_owned();
+                    draft.batch().create(&Shelf { place, number })?;
+                    Ok(draft)
+                }
+            })
+            .start();
+        Self {
+            _emulator: emulator,
+            mailbox,
+            received,
+        }
+    }
+
+    /// Commits notes from Ann to Bob and delivers none of them.
+    async fn commit(&self, numbers: impl IntoIterator<Item = u32>) -> Vec<Stored<Mail<House>>> {
+        let inner = &self.mailbox.inner;
+        let mut draft = self.mailbox.draft("ann");
+        for number in numbers {
+            draft.send("bob", &Note(number)).unwrap();
+        }
+        let reserved = Duration::ZERO;
+        let sent = commit(&inner.container, &draft, reserved, inner.lifetimes()).await;
+        sent.unwrap()
+    }
+
+    async fn deliver(&self, messages: &[Stored<Mail<House>>]) {
+        for result in self.mailbox.inner.deliver(messages, &[]).await {
+            result.unwrap();
+        }
+    }
+
+    async fn reconcile(&self) {
+        let inner = &self.mailbox.inner;
+        reconcile(&**inner, &inner.config.retry, &inner.jitter).await;
+    }
+
+    /// Looks after Bob's partition, and returns what was received so far.
+    async fn received(&self) -> Vec<u32> {
+        let inner = &self.mailbox.inner;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        inner.receive_in(&"bob".into()).await.unwrap();
+        self.received.lock().unwrap().clone()
+    }
+
+    /// Looks after Bob's partition until nothing is left to receive there. Fails unless that was `expected`.
+    async fn until_received(&self, expected: &[u32]) {
+        for _ in 0..300 {
+            let received = self.received().await;
+            let is_incoming = |content: &Content| matches!(content, Content::Incoming(_));
+            if self.count(is_incoming).await == 0 {
+                assert_eq!(received, expected);
+                return;
+            }
+        }
+        panic!("something is never received");
+    }
+
+    /// How many messages there are of a kind.
+    async fn count(&self, is_kind: fn(&Content) -> bool) -> usize {
+        let query = Query::<Mail<House>>::across_partitions();
+        let found = self.mailbox.container().query(query).all().await.unwrap();
+        let kinds = found
+            .iter()
+            .filter(|stored| is_kind(stored.document.content()));
+        kinds.count()
+    }
+}
+
+const WEEK: Duration = Duration::from_secs(7 * 24 * 3_600);
+
+#[tokio::test]
+async fn a_message_that_is_delivered_again_after_it_was_consumed_changes_nothing() {
+    let world = World::new(WEEK).await;
+    let sent = world.commit([1, 2]).await;
+    world.deliver(&sent).await;
+    assert_eq!(world.received().await, [1, 2]);
+    let is_incoming = |content: &Content| matches!(content, Content::Incoming(_));
+    assert_eq!(world.count(is_incoming).await, 0);
+
+    world.deliver(&sent).await;
+    world.deliver(&sent).await;
+    assert_eq!(world.received().await, [1, 2]);
+    assert_eq!(
+        world.count(is_incoming).await,
+        0,
+        "the second copies are gone"
+    );
+}
+
+#[tokio::test]
+async fn what_is_early_waits_for_what_was_sent_before_it() {
+    let world = World::new(WEEK).await;
+    let sent = world.commit([1, 2, 3]).await;
+    world.deliver(&sent[2..]).await;
+    world.deliver(&sent[1..2]).await;
+    assert!(world.received().await.is_empty());
+    world.deliver(&sent[..1]).await;
+    world.until_received(&[1, 2, 3]).await;
+}
+
+#[tokio::test]
+async fn what_was_given_up_on_its_way_holds_nobody_back_and_comes_later_when_redriven() {
+    let world = World::new(WEEK).await;
+    let sent = world.commit([1, 2]).await;
+    let inner = &world.mailbox.inner;
+    inner.bury(&sent[0], &Undelivered::hopeless("a test")).await;
+    world.deliver(&sent[1..]).await;
+    assert!(world.received().await.is_empty());
+    world.reconcile().await;
+    world.until_received(&[2]).await;
+
+    let letters = world.mailbox.dead_letters();
+    let dead = letters.list(cdb_model::Timestamp::default(), 10).await;
+    let dead = dead.unwrap();
+    assert_eq!(dead.len(), 1);
+    assert_eq!((dead[0].side, &*dead[0].payload), (Side::Outbox, "1"));
+    assert_eq!(dead[0].history.len(), 1);
+    letters.redrive(&dead[0]).await.unwrap();
+    world.reconcile().await;
+    world.until_received(&[2, 1]).await;
+    assert_eq!(letters.count().await.unwrap(), 0);
+    // Nothing is left over but the records of the stream on both sides.
+    let is_message = |content: &Content| !matches!(content, Content::Stream(_) | Content::Seen(_));
+    assert_eq!(world.count(is_message).await, 0);
+}
+
+#[tokio::test]
+async fn a_gap_is_waited_for_until_nothing_can_come_any_more() {
+    let world = World::new(Duration::from_secs(4)).await;
+    let sent = world.commit([1, 2]).await;
+    world.deliver(&sent[1..]).await;
+    world.mailbox.inner.deliver(&[], &sent[1..]).await;
+    assert!(world.received().await.is_empty());
+    tokio::time::sleep(Duration::from_millis(5_100)).await;
+    world.until_received(&[2]).await;
+    // The one that is missing may not come any more, and does not.
+    world.reconcile().await;
+    assert_eq!(world.received().await, [2]);
+    let dead = world.mailbox.dead_letters();
+    let dead = dead
+        .list(cdb_model::Timestamp::default(), 10)
+        .await
+        .unwrap();
+    assert_eq!(dead.len(), 1);
+    assert!(dead[0].reason.contains("retention"), "{}", dead[0].reason);
+}
+
+#[tokio::test]
+async fn what_nobody_received_for_too_long_is_kept_and_not_received() {
+    let world = World::new(Duration::from_millis(100)).await;
+    let sent = world.commit([1]).await;
+    let mailbox = world.mailbox.clone();
+    // Delivered by somebody who does not receive: nothing is hinted.
+    let arrived = match sent[0].document.content() {
+        Content::Outgoing(outgoing) => crate::outbox::arriving(outgoing.letter.clone()),
+        other => panic!("{other:?}"),
+    };
+    let due = mailbox.container().now();
+    let arrived = Mail::<House>::incoming(arrived, due);
+    mailbox.container().create(&arrived).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(world.received().await.is_empty());
+    let dead = mailbox.dead_letters();
+    let dead = dead
+        .list(cdb_model::Timestamp::default(), 10)
+        .await
+        .unwrap();
+    assert_eq!((dead.len(), dead[0].side), (1, Side::Inbox));
+}
+
+#[tokio::test]
+async fn a_message_that_never_ends_is_begun_so_often_and_no_more() {
+    let world = World::new(WEEK).await;
+    let sent = world.commit([1]).await;
+    let Content::Outgoing(outgoing) = sent[0].document.content() else {
+        panic!("a message was sent");
+    };
+    let mut arrived = crate::outbox::arriving(outgoing.letter.clone());
+    // As after ten processes that died over it.
+    arrived.started = 10;
+    let container = world.mailbox.container();
+    let arrived = Mail::<House>::incoming(arrived, container.now());
+    container.create(&arrived).await.unwrap();
+    assert!(world.received().await.is_empty());
+    let dead = world.mailbox.dead_letters();
+    let dead = dead
+        .list(cdb_model::Timestamp::default(), 10)
+        .await
+        .unwrap();
+    assert!(
+        dead[0].reason.contains("begun 10 times"),
+        "{}",
+        dead[0].reason
+    );
+}

@@ -1,0 +1,80 @@
+//! Committing a draft: change and messages in one batch, exactly once, whatever answers are lost.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use cdb_client::{ContainerClient, Error};
+use cdb_model::{Container, MemberOf, Stored};
+
+use super::draft::Draft;
+use super::error::OutboxError;
+use super::streams::{Streams, Terms};
+use crate::mail::{Address, Lifetimes, Mail};
+
+/// How often a commit tries while others send on the same streams, or answers are lost.
+const TRIES: u32 = 8;
+
+/// The first try of a commit that may have taken place.
+struct Open {
+    error: Error,
+    firsts: BTreeMap<Address, u64>,
+}
+
+/// Commits a draft, and returns its messages as they are stored. After a lost answer they are not known, and none is
+/// returned: they are delivered by whoever finds them.
+pub(crate) async fn commit<C: Container>(
+    container: &ContainerClient<C>,
+    draft: &Draft<C>,
+    reserved: Duration,
+    lifetimes: Lifetimes,
+) -> Result<Vec<Stored<Mail<C>>>, OutboxError>
+where
+    Mail<C>: MemberOf<C>,
+{
+    let token = uuid::Uuid::new_v4().simple().to_string();
+    let mut reader = container.clone();
+    let mut open: Option<Open> = None;
+    let mut last = None;
+    for _ in 0..TRIES {
+        let streams = match Streams::read(&reader, draft).await {
+            Ok(streams) => streams,
+            // Of two failures the caller hears of the one that may have changed something.
+            Err(error) => return Err(open.map_or(error, |open| open.error).into()),
+        };
+        if let Some(tried) = open.take() {
+            match streams.has_committed(&token, &tried.firsts) {
+                Some(true) => return Ok(Vec::new()),
+                Some(false) => open = Some(tried),
+                None => return Err(tried.error.into()),
+            }
+        }
+        let firsts = streams.next_numbers();
+        let terms = Terms {
+            token: &token,
+            now: container.now(),
+            reserved,
+            lifetimes,
+        };
+        let sealed = streams.seal(draft, &terms)?;
+        let error = match container.execute(&sealed.batch).await {
+            Ok(outcome) => return Ok(sealed.sent(&outcome, terms.now)),
+            Err(error) => error,
+        };
+        let asked = error.is_ambiguous() && !firsts.is_empty();
+        // Whatever fails after a lost answer may fail because the first copy of the batch was carried out after all.
+        if !asked && open.is_none() && !sealed.lost_race(&error) {
+            return Err(error.into());
+        }
+        if asked && open.is_none() {
+            open = Some(Open { error, firsts });
+        } else if !sealed.lost_race(&error) {
+            last = Some(error);
+        }
+        // What others wrote a moment ago decides now.
+        reader = container.latest_committed();
+    }
+    Err(match last.or(open.map(|open| open.error)) {
+        Some(error) => error.into(),
+        None => OutboxError::Contended,
+    })
+}

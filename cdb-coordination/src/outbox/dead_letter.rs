@@ -1,0 +1,220 @@
+//! Dead letters: messages that were given up, kept until somebody decides.
+
+use std::time::Duration;
+
+use cdb_client::{ContainerClient, Error};
+use cdb_model::{Batch, Container, MemberOf, PartitionKey, Query, Stored, Timestamp};
+
+use super::commit::commit;
+use super::draft::Draft;
+use super::error::OutboxError;
+use super::retry::Attempt;
+use super::route::arriving;
+use crate::mail::{Address, Content, Dead, Letter, Mail, MailKey, MessageId, Side};
+use crate::mailbox::MailboxConfig;
+
+/// A message that was given up.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct DeadLetter {
+    /// The partition that keeps it: the sender's, or the receiver's.
+    pub partition: PartitionKey,
+    /// Names it within the partition.
+    pub name: String,
+    /// Which half gave it up.
+    pub side: Side,
+    /// The message's id.
+    pub id: MessageId,
+    /// Who sent it.
+    pub from: Address,
+    /// Who should have received it.
+    pub to: Address,
+    /// The name of its type.
+    pub message_type: String,
+    /// Its contents, as JSON text.
+    pub payload: String,
+    /// When it was sent.
+    pub sent_at: Timestamp,
+    /// When it was given up.
+    pub buried_at: Timestamp,
+    /// Why.
+    pub reason: String,
+    /// The newest attempts that failed, oldest first.
+    pub history: Vec<Attempt>,
+}
+
+impl DeadLetter {
+    fn new<C: Container>(stored: &Stored<Mail<C>>) -> Option<Self> {
+        let Content::Dead(dead) = stored.document.content() else {
+            return None;
+        };
+        let letter = &dead.letter;
+        Some(Self {
+            partition: stored.document.partition().clone(),
+            name: stored.document.slot.clone(),
+            side: dead.side,
+            id: letter.id(),
+            from: letter.from.clone(),
+            to: letter.to.clone(),
+            message_type: letter.message_type.clone(),
+            payload: letter.payload.clone().unwrap_or_default(),
+            sent_at: letter.sent_at,
+            buried_at: stored.document.buried_at.unwrap_or(stored.timestamp),
+            reason: dead.reason.clone(),
+            history: dead.tries.history.clone(),
+        })
+    }
+}
+
+/// The dead letters of a container: to list, to look at, to send once more, to throw away.
+#[derive(Clone, Debug)]
+pub struct DeadLetters<C> {
+    container: ContainerClient<C>,
+    config: MailboxConfig,
+}
+
+impl<C: Container> DeadLetters<C>
+where
+    Mail<C>: MemberOf<C>,
+{
+    /// The dead letters of `container`. `config` as the mailboxes on it have it.
+    pub fn new(container: ContainerClient<C>, config: MailboxConfig) -> Self {
+        Self { container, config }
+    }
+
+    /// The oldest dead letters of the container that were given up later than `after`, at most `most`.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub async fn list(&self, after: Timestamp, most: u32) -> Result<Vec<DeadLetter>, Error> {
+        let query = Query::<Mail<C>>::across_partitions()
+            .filter(Mail::<C>::BURIED_AT.gt(after))
+            .order_by(Mail::<C>::BY_BURIED_AT.asc())
+            .top(most);
+        let found = self.container.query(query).all().await?;
+        Ok(found.iter().filter_map(DeadLetter::new).collect())
+    }
+
+    /// How many there are.
+    ///
+    /// # Errors
+    /// When they cannot be counted.
+    pub async fn count(&self) -> Result<u64, Error> {
+        let query = Query::<Mail<C>>::across_partitions()
+            .filter(Mail::<C>::BURIED_AT.gt(Timestamp::default()))
+            .count();
+        Ok(self.container.query(query).first().await?.unwrap_or(0))
+    }
+
+    /// A dead letter by its partition and name; `None` when it is gone.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub async fn get(
+        &self,
+        partition: &PartitionKey,
+        name: &str,
+    ) -> Result<Option<DeadLetter>, Error> {
+        let stored = self.read(partition, name).await?;
+        Ok(stored.as_ref().and_then(DeadLetter::new))
+    }
+
+    /// Sends a dead letter once more. One that was never delivered takes a new place at the end of its stream; one that
+    /// could not be received is put before its receiver again, out of order: what came after it has been received.
+    ///
+    /// It is a new message in the same step as the dead letter goes, so of several who redrive it one succeeds.
+    ///
+    /// # Errors
+    /// [`OutboxError::Gone`] when somebody was faster.
+    pub async fn redrive(&self, letter: &DeadLetter) -> Result<(), OutboxError> {
+        let (stored, dead) = self.find(letter).await?;
+        match dead.side {
+            Side::Outbox => self.send_again(&stored, &dead.letter).await,
+            Side::Inbox => self.receive_again(&stored, dead.letter).await,
+        }
+    }
+
+    /// Throws a dead letter away.
+    ///
+    /// # Errors
+    /// [`OutboxError::Gone`] when somebody was faster.
+    pub async fn discard(&self, letter: &DeadLetter) -> Result<(), OutboxError> {
+        let (stored, _) = self.find(letter).await?;
+        match self.container.delete_stored(&stored).await {
+            Err(error) if error.is_not_found() || error.is_precondition_failed() => {
+                Err(OutboxError::Gone)
+            }
+            deleted => Ok(deleted?),
+        }
+    }
+
+    async fn send_again(
+        &self,
+        stored: &Stored<Mail<C>>,
+        letter: &Letter,
+    ) -> Result<(), OutboxError> {
+        let mut draft = Draft::new(letter.from.clone());
+        draft.batch().delete_stored(stored)?;
+        draft.send_again(letter);
+        let lifetimes = self.config.lifetimes();
+        // Nothing is reserved: whoever dispatches delivers it.
+        match commit(&self.container, &draft, Duration::ZERO, lifetimes).await {
+            Err(OutboxError::Failed(error)) if error.is_not_found() => Err(OutboxError::Gone),
+            committed => committed.map(drop),
+        }
+    }
+
+    async fn receive_again(
+        &self,
+        stored: &Stored<Mail<C>>,
+        letter: Letter,
+    ) -> Result<(), OutboxError> {
+        let now = self.container.now();
+        let again = Letter {
+            stream: uuid::Uuid::new_v4().simple().to_string(),
+            number: 0,
+            sent_at: now,
+            ..letter
+        };
+        let mut batch = Batch::<C>::new(stored.document.partition());
+        batch.delete_stored(stored)?;
+        batch.create(&Mail::<C>::incoming(arriving(again), now))?;
+        match self.container.execute(&batch).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.is_ambiguous() => {
+                // Only this batch or another redrive takes it away and leaves a message.
+                let gone = self.read_latest(stored).await?.is_none();
+                if gone { Ok(()) } else { Err(error.into()) }
+            }
+            Err(error) if error.is_not_found() || error.is_conflict() => Err(OutboxError::Gone),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn find(&self, letter: &DeadLetter) -> Result<(Stored<Mail<C>>, Dead), OutboxError> {
+        let stored = self.read(&letter.partition, &letter.name).await?;
+        let stored = stored.ok_or(OutboxError::Gone)?;
+        match stored.document.content().clone() {
+            Content::Dead(dead) => Ok((stored, dead)),
+            _ => Err(OutboxError::Gone),
+        }
+    }
+
+    async fn read(
+        &self,
+        partition: &PartitionKey,
+        name: &str,
+    ) -> Result<Option<Stored<Mail<C>>>, Error> {
+        let key = MailKey::dead(name);
+        self.container.read_in(partition, &key).await
+    }
+
+    async fn read_latest(
+        &self,
+        stored: &Stored<Mail<C>>,
+    ) -> Result<Option<Stored<Mail<C>>>, Error> {
+        let key = MailKey::dead(&stored.document.slot);
+        let container = self.container.latest_committed();
+        container.read_in(stored.document.partition(), &key).await
+    }
+}

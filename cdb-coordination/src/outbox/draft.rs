@@ -1,0 +1,111 @@
+//! A change to one partition, and the messages that tell of it: what is committed together.
+
+use cdb_model::{Batch, Container, PartitionKey};
+use serde::ser::Error as _;
+
+use crate::mail::{Address, Letter, MAX_MESSAGE_BYTES, Message};
+
+/// A change that is not committed yet, with its messages. Made by [`Mailbox::draft`](crate::Mailbox::draft), or given
+/// to a handler that receives a message.
+#[derive(Debug)]
+pub struct Draft<C> {
+    batch: Batch<C>,
+    home: Address,
+    unsent: Vec<Unsent>,
+}
+
+/// A message without a number.
+#[derive(Clone, Debug)]
+pub(crate) struct Unsent {
+    pub(crate) to: Address,
+    pub(crate) message_type: String,
+    pub(crate) payload: String,
+}
+
+impl<C: Container> Draft<C> {
+    pub(crate) fn new(home: Address) -> Self {
+        Self {
+            batch: Batch::new(&home.partition),
+            home,
+            unsent: Vec::new(),
+        }
+    }
+
+    /// The change. It shares the limits of a batch with the messages: an operation for each message, and one for each
+    /// partition that any of them goes to.
+    pub fn batch(&mut self) -> &mut Batch<C> {
+        &mut self.batch
+    }
+
+    /// The partition that is changed, which the messages come from.
+    pub fn partition(&self) -> &PartitionKey {
+        &self.home.partition
+    }
+
+    /// Adds a message to a partition of the same container; its own partition is one like any other.
+    ///
+    /// Messages from one partition to another are received in the order in which they were committed, and within a
+    /// draft in the order in which they were added.
+    ///
+    /// # Errors
+    /// When the message cannot be written as JSON, or takes more than 900 KB.
+    pub fn send<M: Message>(
+        &mut self,
+        partition: impl Into<PartitionKey>,
+        message: &M,
+    ) -> Result<(), serde_json::Error> {
+        let container = self.home.container.clone();
+        self.send_to(container, partition, message)
+    }
+
+    /// Adds a message to a partition of another container, which the mailbox must have a
+    /// [`route`](crate::MailboxBuilder::route) to.
+    ///
+    /// # Errors
+    /// When the message cannot be written as JSON, or takes more than 900 KB.
+    pub fn send_to<M: Message>(
+        &mut self,
+        container: impl Into<String>,
+        partition: impl Into<PartitionKey>,
+        message: &M,
+    ) -> Result<(), serde_json::Error> {
+        let payload = serde_json::to_string(message)?;
+        if payload.len() > MAX_MESSAGE_BYTES {
+            return Err(serde_json::Error::custom(format!(
+                "a `{}` of {} bytes; a message takes {MAX_MESSAGE_BYTES}, so send where its contents are stored",
+                M::TYPE,
+                payload.len()
+            )));
+        }
+        self.unsent.push(Unsent {
+            to: Address {
+                container: container.into(),
+                partition: partition.into(),
+            },
+            message_type: M::TYPE.to_owned(),
+            payload,
+        });
+        Ok(())
+    }
+
+    /// Adds a message that was given up, to be sent once more.
+    pub(crate) fn send_again(&mut self, letter: &Letter) {
+        self.unsent.push(Unsent {
+            to: letter.to.clone(),
+            message_type: letter.message_type.clone(),
+            payload: letter.payload.clone().unwrap_or_default(),
+        });
+    }
+
+    pub(crate) fn contents(&self) -> &Batch<C> {
+        &self.batch
+    }
+
+    pub(crate) fn home(&self) -> &Address {
+        &self.home
+    }
+
+    pub(crate) fn unsent(&self) -> &[Unsent] {
+        &self.unsent
+    }
+}

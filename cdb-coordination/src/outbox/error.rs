@@ -1,0 +1,24 @@
+//! Why a change was not committed with its messages.
+
+use cdb_client::Error;
+use cdb_model::BatchError;
+
+/// Why a draft was not committed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OutboxError {
+    /// Change and messages together do not fit into one batch. Nothing was written.
+    #[error("the change and its messages do not fit into one batch: {0}")]
+    Unfit(#[from] BatchError),
+    /// The service refused an operation of the change, or could not be reached.
+    /// [`is_ambiguous`](Error::is_ambiguous) when it may have been committed; with a message in it, that was looked
+    /// up already.
+    #[error(transparent)]
+    Failed(#[from] Error),
+    /// Others kept sending to the same partitions at the same time. Nothing was written; try again.
+    #[error("others kept sending to the same partitions; commit the draft again")]
+    Contended,
+    /// The dead letter is no longer there: somebody has redriven or discarded it.
+    #[error("the dead letter is gone; somebody has redriven or discarded it")]
+    Gone,
+}
