@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cdb_client::{ContainerClient, Error};
-use cdb_provider::documents::{Durable, HistorySegment, Instance, NEVER, OrchestratorItem};
+use cdb_provider::documents::{
+    Durable, HistorySegment, Instance, NEVER, OrchestratorItem, SCHEMA_PARTITION,
+};
 use cdb_provider::model::{Query, Stored};
 use duroxide::{Event, EventKind};
 
@@ -27,7 +29,8 @@ pub async fn audit(container: &ContainerClient<Durable>) -> Result<Vec<String>, 
     let mut partitions: BTreeMap<String, Partition> = BTreeMap::new();
     for row in rows {
         // What belongs to no instance lives on.
-        if let Some(instance_id) = instance_id(&row.document).map(str::to_owned) {
+        let instance_id = instance_id(&row.document).filter(|id| *id != SCHEMA_PARTITION);
+        if let Some(instance_id) = instance_id.map(str::to_owned) {
             partitions.entry(instance_id).or_default().push(row);
         }
     }
@@ -53,7 +56,7 @@ fn instance_id(document: &Durable) -> Option<&str> {
         Durable::Session(document) => &document.instance_id,
         Durable::KeyValue(document) => &document.instance_id,
         Durable::KeyValueDelta(document) => &document.instance_id,
-        Durable::Member(_) => return None,
+        Durable::Member(_) | Durable::Schema(_) => return None,
     })
 }
 

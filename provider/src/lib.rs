@@ -33,6 +33,7 @@ mod history;
 mod kv;
 mod outbox;
 mod provider;
+mod schema;
 mod session;
 mod stats;
 mod turn;

@@ -21,6 +21,7 @@ use crate::config::CosmosDBProviderConfig;
 use crate::documents::{Durable, Member, OrchestratorItem, WorkerItem};
 use crate::error::provider_error;
 use crate::outbox::{self, Outbox};
+use crate::schema;
 use crate::session::Sessions;
 use crate::turn::{InstanceCandidate, Mail, Memory, Message, Turn, TurnTable, Wish};
 use crate::wait::{Lobby, Share, Watch, is_near};
@@ -143,11 +144,13 @@ impl CosmosDBProvider {
             )
             .await
             .map_err(|error| provider_error(OPEN, &error))?;
+        schema::admit(&container).await?;
         Ok(Self::on(container, &config))
     }
 
     /// Works on a container that is open already: with another credential, or as the view of a container that holds
-    /// documents of your own too. Of `config`, connection and bootstrap are not used.
+    /// documents of your own too. Of `config`, connection and bootstrap are not used. The form of its documents is not
+    /// checked.
     pub fn on(container: ContainerClient<Durable>, config: &CosmosDBProviderConfig) -> Self {
         let Some(membership) = config.membership.clone() else {
             return Self::with_leases(container, config, Arc::new(InMemoryLeaseProvider::all()));

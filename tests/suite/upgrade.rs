@@ -11,11 +11,12 @@ mod workload;
 
 use std::sync::Arc;
 
-use cdb_emulator::Emulator;
+use cdb_emulator::{Emulator, OperationKind};
 use cdb_provider::client::{Bootstrap, CosmosClient, MasterKey};
+use cdb_provider::documents::{SCHEMA_PARTITION, SCHEMA_VERSION, Schema};
 use cdb_provider::model::{Container, ContainerDefinition, DecodeError, DefaultTtl, DocumentShape};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
-use duroxide::providers::{ProviderAdmin, TagFilter};
+use duroxide::providers::{Provider, ProviderAdmin, TagFilter};
 use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{Client, EventKind, OrchestrationStatus};
 use raw_container::{CONTAINER, DATABASE, RawContainer};
@@ -117,13 +118,7 @@ fn shifted(mut document: Value, by: i128) -> Value {
 }
 
 async fn open(emulator: &Emulator) -> CosmosDBProvider {
-    let config = CosmosDBProviderConfig {
-        endpoint: emulator.endpoint(),
-        key: emulator.key().to_owned(),
-        ..CosmosDBProviderConfig::default()
-    };
-    let opened = CosmosDBProvider::new_with_config(config).await;
-    opened.expect("the container opens")
+    try_open(emulator).await.expect("the container opens")
 }
 
 /// Finishes all work, and checks how each instance ends.
@@ -194,7 +189,7 @@ async fn undelivered(emulator: &Emulator) -> Vec<String> {
                 Some("orch_queue" | "worker_queue" | "outbox_intent")
             );
             // A trace of a message that was consumed has nothing in it.
-            queued && document["workItem"] != ""
+            queued && document["workItem"] != "" && document["instanceId"] != SCHEMA_PARTITION
         })
         .map(str::to_owned)
         .collect()
@@ -272,4 +267,86 @@ async fn what_the_old_provider_wrote_is_read_and_deleted_as_our_own() {
             .collect();
         assert!(left.is_empty(), "{left:#?}");
     }
+}
+
+/// Opens the provider, or says why not.
+async fn try_open(emulator: &Emulator) -> Result<CosmosDBProvider, String> {
+    let config = CosmosDBProviderConfig {
+        endpoint: emulator.endpoint(),
+        key: emulator.key().to_owned(),
+        ..CosmosDBProviderConfig::default()
+    };
+    let opened = CosmosDBProvider::new_with_config(config).await;
+    opened.map_err(|error| {
+        assert!(!error.is_retryable(), "{error}");
+        error.to_string()
+    })
+}
+
+async fn started() -> Emulator {
+    let emulator = raw_container::emulator().start().await;
+    emulator.expect("the emulator starts")
+}
+
+#[tokio::test]
+async fn the_form_of_a_container_is_noted_once_and_read_at_every_opening() {
+    let emulator = started().await;
+    let opened = futures::future::join_all((0..4).map(|_| try_open(&emulator))).await;
+    assert!(opened.iter().all(Result::is_ok), "{opened:?}");
+    let dump = RawContainer::of(&emulator).dump().await;
+    let schemas = dump.lines().filter(|line| parse(line)["type"] == "schema");
+    assert_eq!(schemas.count(), 1);
+    emulator.reset_requests();
+    open(&emulator).await;
+    let counted = emulator.requests();
+    assert_eq!(
+        counted.counts.get(&OperationKind::Read),
+        Some(&1),
+        "{counted:?}"
+    );
+    assert_eq!(
+        counted.counts.get(&OperationKind::Batch),
+        None,
+        "{counted:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_container_of_a_newer_form_is_refused() {
+    let emulator = started().await;
+    let provider = open(&emulator).await;
+    let newer = Schema {
+        version: SCHEMA_VERSION + 1,
+        written_by: "cdb-provider 9.0.0".to_owned(),
+        ..Schema::current(provider.container().now())
+    };
+    provider
+        .container()
+        .upsert(&newer)
+        .await
+        .expect("it is written");
+    let refused = try_open(&emulator).await.expect_err("it is newer");
+    assert!(
+        refused.contains("written by cdb-provider 9.0.0"),
+        "{refused}"
+    );
+    assert!(refused.contains("knows forms up to 1"), "{refused}");
+}
+
+#[tokio::test]
+async fn the_gate_for_older_runtimes_is_no_work_and_no_instance_to_us() {
+    let emulator = started().await;
+    let provider = open(&emulator).await;
+    let depths = provider.get_queue_depths().await.expect("depths");
+    assert_eq!((depths.orchestrator_queue, depths.worker_queue), (0, 0));
+    assert_eq!(provider.list_instances().await, Ok(vec![]));
+    let brief = std::time::Duration::from_millis(50);
+    assert!(matches!(
+        provider.fetch_orchestration_item(brief, brief, None).await,
+        Ok(None)
+    ));
+    let work = provider
+        .fetch_work_item(brief, brief, None, &TagFilter::Any)
+        .await;
+    assert!(matches!(work, Ok(None)), "{work:?}");
 }

@@ -245,6 +245,18 @@ const FIRST: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
+/// Works on whatever is there, until the process is killed.
+pub(crate) async fn join(store: Arc<dyn Provider>) {
+    let _runtime = Runtime::start_with_options(
+        store,
+        activities(false),
+        orchestrations(),
+        RuntimeOptions::default(),
+    )
+    .await;
+    pending::<()>().await;
+}
+
 /// Waits until an instance's history shows what it is to show.
 async fn until(store: &Arc<dyn Provider>, instance: &str, shows: &str) {
     let started = std::time::Instant::now();

@@ -250,6 +250,7 @@ pub(super) fn add_delete(
         Durable::KeyValue(document) => stored!(document),
         Durable::KeyValueDelta(document) => stored!(document),
         Durable::Member(document) => stored!(document),
+        Durable::Schema(document) => stored!(document),
     }
     .map(|_| ())
 }

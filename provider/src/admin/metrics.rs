@@ -5,7 +5,8 @@ use cdb_model::{Filter, Query};
 use duroxide::providers::{ProviderError, QueueDepths, SystemMetrics};
 
 use crate::documents::{
-    Durable, Execution, HistorySegment, Instance, NEVER, OrchestratorItem, Status, WorkerItem,
+    Durable, Execution, FIRST_DUE, HistorySegment, Instance, NEVER, OrchestratorItem, Status,
+    WorkerItem,
 };
 use crate::error::provider_error;
 
@@ -57,13 +58,13 @@ pub(crate) async fn queue_depths(
     const DEPTHS: &str = "get_queue_depths";
     let now = container.now();
     let messages = Query::<OrchestratorItem>::across_partitions()
-        .filter(OrchestratorItem::VISIBLE_AT.le(now))
+        .filter(OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, now))
         .count();
     let timers = Query::<OrchestratorItem>::across_partitions()
         .filter(OrchestratorItem::VISIBLE_AT.gt(now) & OrchestratorItem::VISIBLE_AT.lt(NEVER))
         .count();
     let activities = Query::<WorkerItem>::across_partitions()
-        .filter(WorkerItem::VISIBLE_AT.le(now))
+        .filter(WorkerItem::VISIBLE_AT.between(FIRST_DUE, now))
         .count();
     let (messages, timers, activities) = futures::try_join!(
         container.query(messages).all(),

@@ -10,6 +10,7 @@ mod kv;
 mod member;
 mod outbox_intent;
 mod queue_item;
+mod schema;
 mod session;
 
 use cdb_model::Container;
@@ -24,6 +25,7 @@ pub use queue_item::{
     NEVER, OrchestratorItem, OrchestratorItemKey, RESERVED, WorkerItem, WorkerItemKey,
     dispatch_slot, target_instance,
 };
+pub use schema::{FIRST_DUE, GATE, SCHEMA_PARTITION, SCHEMA_VERSION, Schema, SchemaKey, gate};
 pub use session::{Session, SessionKey};
 
 /// The document types of a duroxide container. Extend it with types of your own:
@@ -68,4 +70,6 @@ pub enum Durable {
     KeyValueDelta(KeyValueDelta),
     /// Which runtimes share the container.
     Member(Member),
+    /// Which form the documents have.
+    Schema(Schema),
 }

@@ -262,7 +262,8 @@ fn sort_out(
             | Durable::OutboxIntent(_)
             | Durable::Inbox(_)
             | Durable::Session(_)
-            | Durable::Member(_) => {}
+            | Durable::Member(_)
+            | Durable::Schema(_) => {}
         }
     }
     // Reserved ones are due too: whoever reserved them is not as fast as this runtime.

@@ -12,6 +12,8 @@ use cdb_coordination::{LeaseProvider, SlotSet};
 use cdb_model::{Document, Filter, Indexed, Patchable, Path, Timestamp};
 use tokio::time::Instant;
 
+use crate::documents::FIRST_DUE;
+
 /// How long an item is due before others than the runtime of its slot take it.
 const LEFT_LYING: Duration = Duration::from_secs(5);
 
@@ -100,11 +102,11 @@ impl Reach {
         now: Timestamp,
     ) -> Filter<D> {
         if self.slots.is_all() {
-            return visible_at.le(now);
+            return visible_at.between(FIRST_DUE, now);
         }
-        let own = visible_at.le(now) & slot.is_in(self.slots.iter());
+        let own = visible_at.between(FIRST_DUE, now) & slot.is_in(self.slots.iter());
         if self.left_lying {
-            own | visible_at.le(now - LEFT_LYING)
+            own | visible_at.between(FIRST_DUE, now - LEFT_LYING)
         } else {
             own
         }
