@@ -52,12 +52,18 @@ impl Merge {
         }
     }
 
-    /// Goes on where a query was left. `None` when the query has another scope.
+    /// Goes on where a query was left. `None` when the query has another scope, or more places are named
+    /// than the `most` that it can have.
     pub(super) fn resumed(
         statement: Statement,
         question: Question,
         progress: Progress,
+        most: usize,
     ) -> Option<Self> {
+        // It comes from outside: whoever wrote it shall not choose how many requests go out.
+        if progress.places.len() > most {
+            return None;
+        }
         let scope = statement.scope.clone();
         let places = progress.places.into_iter();
         let sources: Option<Vec<_>> = places
@@ -66,7 +72,10 @@ impl Merge {
         let mut merge = Self::new(statement, question, Vec::new());
         merge.sources = sources?;
         merge.reader.merging = merge.sources.len() > 1;
-        merge.left = progress.left;
+        merge.left = match (merge.left, progress.left) {
+            (Some(top), Some(left)) => Some(top.min(left)),
+            (top, _) => top,
+        };
         Some(merge)
     }
 

@@ -167,7 +167,8 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
             Scope::AllPartitions => Some(self.container.context.ranges().await?),
         };
         let question = Question::new(&statement, self.page_size, self.container.latest_committed)?;
-        let merge = Merge::resumed(statement, question, continuation.progress()?);
+        let places = map.as_ref().map_or(1, |map| map.iter().count());
+        let merge = Merge::resumed(statement, question, continuation.progress()?, places);
         let merge = merge.ok_or_else(|| {
             Error::configuration("the page to go on from is of another query; begin anew")
         })?;

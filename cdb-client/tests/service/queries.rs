@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cdb_client::{ContainerClient, Continuation};
 use cdb_model::{BulkBatch, Query};
 
@@ -100,6 +102,27 @@ async fn a_page_of_another_query_is_refused() {
         refused.to_string().contains("of another query"),
         "{refused}"
     );
+    account.end().await;
+}
+
+#[tokio::test]
+async fn a_page_that_somebody_made_up_is_refused_before_many_requests_go_out() {
+    let account = Account::new().await;
+    let shop = stocked(&account).await;
+    let place = r#"{"range":"0","page":null,"given":18446744073709551615}"#;
+    let pages = |places: usize| {
+        let places = vec![place; places].join(",");
+        let json = format!(r#"{{"left":null,"places":[{places}]}}"#);
+        URL_SAFE_NO_PAD
+            .encode(json)
+            .parse::<Continuation>()
+            .unwrap()
+    };
+    let sorted = || Query::<Order>::across_partitions().order_by(Order::PLACED_AT.asc());
+    let refused = shop.query(sorted()).page(5, Some(&pages(10_000))).await;
+    assert!(refused.unwrap_err().to_string().contains("begin anew"));
+    let skipped = shop.query(sorted()).page(5, Some(&pages(1))).await.unwrap();
+    assert!(skipped.rows.is_empty() && skipped.next.is_none());
     account.end().await;
 }
 
