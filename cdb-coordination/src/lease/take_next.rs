@@ -88,8 +88,8 @@ where
     /// longest come first where it names none. The query may ask one partition or all of them; its own `top` is of no
     /// matter. Several competitors share the oldest documents between them, in no order among each other.
     ///
-    /// Returns fewer when there are no more free ones at the moment or others were faster, and none when there are none left
-    /// at all.
+    /// Returns fewer, or none, when there are no more free ones at the moment or others were faster: ask again after a
+    /// while.
     ///
     /// # Errors
     /// When the documents cannot be asked for. Leases that were taken until then are given back.
