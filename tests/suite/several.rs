@@ -10,7 +10,7 @@ use duroxide::{Event, EventKind};
 const LOCK: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn start(instance: &str) -> WorkItem {
+pub(crate) fn start(instance: &str) -> WorkItem {
     WorkItem::StartOrchestration {
         instance: instance.to_owned(),
         orchestration: "Wait".to_owned(),
@@ -23,7 +23,7 @@ fn start(instance: &str) -> WorkItem {
     }
 }
 
-fn event(instance: &str) -> WorkItem {
+pub(crate) fn event(instance: &str) -> WorkItem {
     WorkItem::ExternalRaised {
         instance: instance.to_owned(),
         name: "Event".to_owned(),
@@ -31,7 +31,7 @@ fn event(instance: &str) -> WorkItem {
     }
 }
 
-async fn enqueue(provider: &CosmosDBProvider, item: WorkItem) {
+pub(crate) async fn enqueue(provider: &CosmosDBProvider, item: WorkItem) {
     let enqueued = provider.enqueue_for_orchestrator(item, None).await;
     enqueued.expect("the message is stored");
 }
@@ -43,7 +43,7 @@ async fn fetch(provider: &CosmosDBProvider) -> (OrchestrationItem, String) {
 }
 
 /// Commits a turn that adds one event.
-async fn ack(provider: &CosmosDBProvider, item: &OrchestrationItem, token: &str) {
+pub(crate) async fn ack(provider: &CosmosDBProvider, item: &OrchestrationItem, token: &str) {
     let id = item.history.len() as u64 + 1;
     let kind = if id == 1 {
         EventKind::OrchestrationStarted {

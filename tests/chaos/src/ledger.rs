@@ -1,0 +1,81 @@
+//! The business documents: what activities have done in the world outside of their orchestration.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use cdb_client::{Bootstrap, ContainerClient, CosmosClient, Error, MasterKey};
+use cdb_model::{Container, Document, Query, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::runtime::DATABASE;
+
+/// One booking. Its id is its step's, so that an activity that runs twice books once.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "entry", id = "{instance_id}:entry:{step}")]
+pub(crate) struct Entry {
+    /// The orchestration that booked.
+    #[document(partition_key)]
+    pub(crate) instance_id: String,
+    /// Which of its steps.
+    pub(crate) step: String,
+    /// How much.
+    pub(crate) amount: i64,
+    /// When, by the service's clock.
+    pub(crate) at: Timestamp,
+}
+
+/// The container of the bookings.
+#[derive(Container, Clone, Debug)]
+#[container(partition_key = "/instanceId", discriminator = "type")]
+pub(crate) enum Books {
+    /// A booking.
+    Entry(Entry),
+}
+
+/// The bookings of one store.
+#[derive(Clone, Debug)]
+pub(crate) struct Ledger(ContainerClient<Books>);
+
+/// What was booked, by instance and step.
+pub(crate) type Booked = BTreeMap<String, BTreeMap<String, Entry>>;
+
+impl Ledger {
+    /// Opens the ledger, and makes it where there is none.
+    pub(crate) async fn open(endpoint: &str, key: &str) -> Result<Self, Error> {
+        let client = CosmosClient::builder(endpoint)
+            .credential(MasterKey::new(key)?)
+            .build()?;
+        let database = client.database(DATABASE);
+        let container = database.bootstrap("ledger", Bootstrap::CreateIfMissing);
+        container.await.map(Self)
+    }
+
+    /// Books a step, however long that takes.
+    pub(crate) async fn book(&self, instance_id: &str, step: &str, amount: i64) {
+        loop {
+            let entry = Entry {
+                instance_id: instance_id.to_owned(),
+                step: step.to_owned(),
+                amount,
+                at: self.0.now(),
+            };
+            if self.0.ensure(&entry).await.is_ok() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Everything that was booked.
+    pub(crate) async fn read(&self) -> Result<Booked, Error> {
+        let entries = self.0.query(Query::<Entry>::across_partitions()).all();
+        let mut booked = Booked::new();
+        for entry in entries.await? {
+            let entry = entry.document;
+            let steps = booked.entry(entry.instance_id.clone()).or_default();
+            steps.insert(entry.step.clone(), entry);
+        }
+        Ok(booked)
+    }
+}

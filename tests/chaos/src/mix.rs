@@ -1,0 +1,86 @@
+//! What happens to a run, as data.
+
+/// What can be broken besides single requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Breakage {
+    /// Runtimes are killed (SIGKILL) and started anew.
+    Kills,
+    /// Runtimes are paused (SIGSTOP) for up to twice the lock time.
+    Pauses,
+    /// The store is killed and started anew on its data.
+    Restarts,
+    /// Physical partitions are split.
+    Splits,
+}
+
+/// A mix of faults.
+#[derive(Clone, Copy, Debug)]
+pub struct Mix {
+    /// Its name on the command line and in the table.
+    pub name: &'static str,
+    /// How many of a hundred requests fail, in five ways.
+    pub faults: u32,
+    /// What else is broken.
+    pub(crate) breaks: &'static [Breakage],
+    /// Whether the store allows a tenth of the request units that the calm run used.
+    pub throttled: bool,
+}
+
+/// A mix that is not throttled.
+const fn mix(name: &'static str, faults: u32, breaks: &'static [Breakage]) -> Mix {
+    Mix {
+        name,
+        faults,
+        breaks,
+        throttled: false,
+    }
+}
+
+use Breakage::{Kills, Pauses, Restarts, Splits};
+
+/// All mixes, in the order of the table.
+pub const MIXES: [Mix; 9] = [
+    mix("calm", 0, &[]),
+    mix("faults-5", 5, &[]),
+    mix("faults-20", 20, &[]),
+    mix("kills", 0, &[Kills]),
+    mix("pauses", 0, &[Pauses]),
+    mix("restarts", 0, &[Restarts]),
+    mix("splits", 0, &[Splits]),
+    Mix {
+        throttled: true,
+        ..mix("throttled", 0, &[])
+    },
+    mix("everything", 5, &[Kills, Pauses, Restarts, Splits]),
+];
+
+impl Mix {
+    /// The mix of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        MIXES.into_iter().find(|mix| mix.name == name)
+    }
+
+    /// The faults of the store: refused, throttled, lost before they were carried out, lost after, timed out after.
+    pub(crate) fn fault_plan(&self, seed: u64) -> cdb_emulator::FaultPlan {
+        use cdb_emulator::{Effect, Fault, FaultPlan};
+        let status = |status, retry_after_ms| Effect::Status {
+            status,
+            substatus: 0,
+            retry_after_ms,
+        };
+        let effects = [
+            status(503, None),
+            status(429, Some(5)),
+            Effect::DropRequest,
+            Effect::DropAnswer,
+            Effect::StatusAfterEffect { status: 408 },
+        ];
+        let each = f64::from(self.faults) / 100.0 / 5.0;
+        let faults = effects.map(|effect| Fault::with_probability(effect, each));
+        FaultPlan {
+            seed: Some(seed),
+            latency: None,
+            faults: faults.into_iter().filter(|_| self.faults > 0).collect(),
+        }
+    }
+}

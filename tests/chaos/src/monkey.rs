@@ -1,0 +1,110 @@
+//! Who breaks things, in an order that the seed decides.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::sync::watch;
+
+use crate::mix::{Breakage, Mix};
+use crate::process::{Store, Worker};
+use crate::random::Random;
+use crate::runtime::{CONTAINER, DATABASE, LOCK};
+
+/// How many physical partitions a container may become.
+const MOST_RANGES: usize = 8;
+
+/// What is done next.
+#[derive(Clone, Copy, Debug)]
+enum Action {
+    Kill(usize),
+    Pause(usize, Duration),
+    Restart,
+    Split(u64),
+}
+
+/// The store and the runtimes of a run, and who breaks them.
+#[derive(Debug)]
+pub(crate) struct Monkey {
+    pub(crate) store: Store,
+    pub(crate) workers: Vec<Worker>,
+    random: Random,
+    may: &'static [Breakage],
+    ranges: Vec<String>,
+    /// What it has done.
+    pub(crate) done: usize,
+}
+
+impl Monkey {
+    pub(crate) fn new(mix: &Mix, seed: u64, store: Store, workers: Vec<Worker>) -> Self {
+        Self {
+            store,
+            workers,
+            random: Random::new(seed),
+            may: mix.breaks,
+            ranges: vec!["0".to_owned()],
+            done: 0,
+        }
+    }
+
+    /// Breaks one thing after the other until it is told to stop.
+    pub(crate) async fn rage(mut self, mut stop: watch::Receiver<bool>) -> Result<Self, String> {
+        while !self.may.is_empty() {
+            let wait = Duration::from_millis(self.random.between(200, 1500));
+            let action = self.next();
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                // Told to stop, or nobody is there to tell.
+                _ = stop.wait_for(|stop| *stop) => return Ok(self),
+            }
+            self.carry_out(action).await?;
+        }
+        Ok(self)
+    }
+
+    fn next(&mut self) -> Action {
+        let random = &mut self.random;
+        match self.may[one_of(random, self.may.len())] {
+            Breakage::Kills => Action::Kill(one_of(random, self.workers.len())),
+            Breakage::Pauses => {
+                let longest = u64::try_from(LOCK.as_millis()).unwrap_or(u64::MAX) * 2;
+                let millis = random.between(500, longest);
+                let worker = one_of(random, self.workers.len());
+                Action::Pause(worker, Duration::from_millis(millis))
+            }
+            Breakage::Restarts => Action::Restart,
+            Breakage::Splits => Action::Split(random.next()),
+        }
+    }
+
+    async fn carry_out(&mut self, action: Action) -> Result<(), String> {
+        self.done += 1;
+        match action {
+            Action::Kill(worker) => self.workers[worker].replace().await,
+            Action::Pause(worker, duration) => self.workers[worker].pause(duration).await,
+            Action::Restart => self.store.restart().await,
+            Action::Split(which) => self.split(which).await,
+        }
+    }
+
+    async fn split(&mut self, which: u64) -> Result<(), String> {
+        #[derive(Deserialize)]
+        struct Halves {
+            children: [String; 2],
+        }
+        if self.ranges.len() >= MOST_RANGES {
+            return Ok(());
+        }
+        let at = usize::try_from(which).unwrap_or_default() % self.ranges.len();
+        let range = self.ranges.swap_remove(at);
+        let body =
+            format!(r#"{{"database":"{DATABASE}","container":"{CONTAINER}","range":"{range}"}}"#);
+        let answer = self.store.ask("POST", "/_admin/split", &body).await?;
+        let halves: Halves = serde_json::from_str(&answer).map_err(|error| error.to_string())?;
+        self.ranges.extend(halves.children);
+        Ok(())
+    }
+}
+
+fn one_of(random: &mut Random, count: usize) -> usize {
+    usize::try_from(random.next() % count.max(1) as u64).unwrap_or_default()
+}

@@ -1,0 +1,197 @@
+//! The processes of a run, as the driver holds them.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use cdb_emulator::{FaultPlan, WELL_KNOWN_KEY};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, ChildStdout, Command};
+
+use crate::wire::admin;
+
+/// How long a process may take until it is ready.
+const READY: Duration = Duration::from_secs(60);
+
+/// The programs that play the parts.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// This one.
+    pub chaos: PathBuf,
+    /// The one that plays the runtime; takes the arguments of `chaos runtime`.
+    pub runtime: PathBuf,
+}
+
+/// A process that ends with its input, and that is killed when it is dropped.
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    /// Kept open, since the process may have more to say.
+    _said: BufReader<ChildStdout>,
+}
+
+impl Process {
+    /// Starts a process. Returns what it said when it was ready.
+    async fn start(program: &Path, arguments: &[String]) -> Result<(Self, String), String> {
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| format!("cannot start {}: {error}", program.display()))?;
+        let output = child.stdout.take().ok_or("a process without output")?;
+        let mut said = BufReader::new(output);
+        let mut line = String::new();
+        let ready = async {
+            while !line.starts_with("ready") {
+                line.clear();
+                if said.read_line(&mut line).await.unwrap_or_default() == 0 {
+                    return false;
+                }
+            }
+            true
+        };
+        match tokio::time::timeout(READY, ready).await {
+            Ok(true) => Ok((Self { child, _said: said }, line)),
+            Ok(false) => Err(format!("{arguments:?} ended at once")),
+            Err(_) => Err(format!("{arguments:?} was not ready in time")),
+        }
+    }
+
+    async fn kill(&mut self) -> Result<(), String> {
+        self.child.kill().await.map_err(|error| error.to_string())
+    }
+
+    async fn signal(&self, signal: &str) -> Result<(), String> {
+        let id = self.child.id().ok_or("the process has ended")?;
+        let sent = Command::new("sh")
+            .args(["-c", &format!("kill -{signal} {id}")])
+            .status()
+            .await;
+        match sent {
+            Ok(status) if status.success() => Ok(()),
+            other => Err(format!("signal {signal}: {other:?}")),
+        }
+    }
+}
+
+/// The store.
+#[derive(Debug)]
+pub(crate) struct Store {
+    programs: Programs,
+    process: Process,
+    directory: TempDir,
+    port: u16,
+    faults: String,
+    throughput: Option<u32>,
+}
+
+impl Store {
+    pub(crate) async fn start(
+        programs: &Programs,
+        faults: &FaultPlan,
+        throughput: Option<u32>,
+    ) -> Result<Self, String> {
+        let directory = TempDir::new().map_err(|error| error.to_string())?;
+        let faults = serde_json::to_string(faults).map_err(|error| error.to_string())?;
+        let arguments = arguments(directory.path(), 0, &faults, throughput);
+        let (process, line) = Process::start(&programs.chaos, &arguments).await?;
+        let port = line.trim_end().trim_end_matches('/').rsplit(':').next();
+        let port = port.and_then(|port| port.parse().ok());
+        Ok(Self {
+            programs: programs.clone(),
+            process,
+            directory,
+            port: port.ok_or_else(|| format!("the store said `{line}`"))?,
+            faults,
+            throughput,
+        })
+    }
+
+    /// Kills the store and starts it again on what it has kept.
+    pub(crate) async fn restart(&mut self) -> Result<(), String> {
+        self.process.kill().await?;
+        let (directory, faults) = (self.directory.path(), &self.faults);
+        let arguments = arguments(directory, self.port, faults, self.throughput);
+        let (process, _) = Process::start(&self.programs.chaos, &arguments).await?;
+        self.process = process;
+        Ok(())
+    }
+
+    pub(crate) fn endpoint(&self) -> String {
+        format!("http://127.0.0.1:{}/", self.port)
+    }
+
+    pub(crate) async fn ask(&self, method: &str, path: &str, body: &str) -> Result<String, String> {
+        admin(self.port, method, path, body).await
+    }
+
+    /// Ends all faults, also those of later restarts.
+    pub(crate) async fn calm_down(&mut self) -> Result<(), String> {
+        "{}".clone_into(&mut self.faults);
+        self.ask("DELETE", "/_admin/faults", "").await.map(drop)
+    }
+}
+
+fn arguments(directory: &Path, port: u16, faults: &str, throughput: Option<u32>) -> Vec<String> {
+    let directory = directory.to_string_lossy();
+    let port = port.to_string();
+    let mut arguments = vec![
+        "store",
+        "--data",
+        &*directory,
+        "--port",
+        &port,
+        "--faults",
+        faults,
+    ];
+    let throughput = throughput.map(|throughput| throughput.to_string());
+    if let Some(throughput) = &throughput {
+        arguments.extend(["--throughput", throughput]);
+    }
+    arguments.into_iter().map(str::to_owned).collect()
+}
+
+/// A runtime.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    program: PathBuf,
+    arguments: Vec<String>,
+    process: Process,
+}
+
+impl Worker {
+    pub(crate) async fn start(programs: &Programs, endpoint: &str) -> Result<Self, String> {
+        let arguments = ["runtime", "--endpoint", endpoint, "--key", WELL_KNOWN_KEY];
+        let arguments = arguments.map(str::to_owned).to_vec();
+        let (process, _) = Process::start(&programs.runtime, &arguments).await?;
+        Ok(Self {
+            program: programs.runtime.clone(),
+            arguments,
+            process,
+        })
+    }
+
+    /// SIGKILL: nothing of it runs any more.
+    pub(crate) async fn kill(&mut self) -> Result<(), String> {
+        self.process.kill().await
+    }
+
+    /// Kills it and starts another one.
+    pub(crate) async fn replace(&mut self) -> Result<(), String> {
+        self.kill().await?;
+        let (process, _) = Process::start(&self.program, &self.arguments).await?;
+        self.process = process;
+        Ok(())
+    }
+
+    /// Stops it in the middle of whatever it does, for a while.
+    pub(crate) async fn pause(&self, duration: Duration) -> Result<(), String> {
+        self.process.signal("STOP").await?;
+        tokio::time::sleep(duration).await;
+        self.process.signal("CONT").await
+    }
+}

@@ -1,0 +1,43 @@
+//! The store's part: an emulator on a directory, as a process of its own.
+
+use std::path::PathBuf;
+
+use cdb_emulator::{Emulator, FaultPlan};
+use clap::Args;
+
+/// How the store is started.
+#[derive(Clone, Debug, Args)]
+pub struct StoreArgs {
+    /// Directory that keeps the data
+    #[arg(long)]
+    pub data: PathBuf,
+    /// Port to listen on; 0 for any free one
+    #[arg(long, default_value_t = 0)]
+    pub port: u16,
+    /// Faults as JSON, in the form of POST /_admin/faults
+    #[arg(long, default_value = "{}")]
+    pub faults: String,
+    /// Request units per second of a container
+    #[arg(long)]
+    pub throughput: Option<u32>,
+}
+
+/// Serves until it is killed. Says `ready` and its endpoint first.
+///
+/// # Errors
+/// When the emulator cannot be started.
+pub async fn keep(args: StoreArgs) -> Result<(), String> {
+    let faults: FaultPlan =
+        serde_json::from_str(&args.faults).map_err(|error| error.to_string())?;
+    let mut builder = Emulator::builder()
+        .data_dir(args.data)
+        .port(args.port)
+        .faults(faults);
+    if let Some(throughput) = args.throughput {
+        builder = builder.throughput(throughput);
+    }
+    let emulator = builder.start().await.map_err(|error| error.to_string())?;
+    println!("ready {}", emulator.endpoint());
+    crate::runtime::until_input_ends().await;
+    Ok(())
+}

@@ -1,0 +1,291 @@
+//! What is run: orchestrations of every kind, each with a result and with bookings that are known before.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
+
+use crate::ledger::Ledger;
+
+/// The queue of an instance that waits for messages, and how many it waits for.
+pub(crate) const QUEUE: &str = "Messages";
+pub(crate) const MESSAGES: usize = 3;
+
+/// A kind of orchestration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Five bookings, one after the other.
+    Counter,
+    /// Three bookings, of which the last is refused every other time; then the others are undone.
+    Saga,
+    /// Eight activities, each with the result of the one before.
+    Chain,
+    /// Eight activities at once.
+    FanOut,
+    /// Four executions with a booking each.
+    Again,
+    /// Three activities on one session.
+    Session,
+    /// Three messages from outside.
+    Messages,
+    /// A wait for what never comes, with a child; cancelled.
+    Cancelled,
+    /// Four children.
+    Parent,
+    /// Three timers.
+    Timer,
+}
+
+const KINDS: [Kind; 10] = [
+    Kind::Counter,
+    Kind::Saga,
+    Kind::Chain,
+    Kind::FanOut,
+    Kind::Again,
+    Kind::Session,
+    Kind::Messages,
+    Kind::Cancelled,
+    Kind::Parent,
+    Kind::Timer,
+];
+
+/// One orchestration of a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Job {
+    pub(crate) number: usize,
+    pub(crate) kind: Kind,
+}
+
+impl Job {
+    pub(crate) fn new(number: usize) -> Self {
+        let kind = KINDS[number % KINDS.len()];
+        Self { number, kind }
+    }
+
+    pub(crate) fn instance(self) -> String {
+        format!("{}-{}", self.orchestration(), self.number)
+    }
+
+    pub(crate) fn orchestration(self) -> String {
+        format!("{:?}", self.kind)
+    }
+
+    /// Whether the last booking of a saga is refused.
+    fn is_refused(self) -> bool {
+        self.number / KINDS.len() % 2 == 1
+    }
+
+    pub(crate) fn input(self) -> &'static str {
+        if self.is_refused() { "refused" } else { "" }
+    }
+
+    /// What it must end with; nothing when it is cancelled.
+    pub(crate) fn output(self) -> Option<&'static str> {
+        Some(match self.kind {
+            Kind::Counter => "5",
+            Kind::Saga if self.is_refused() => "undone",
+            Kind::Saga => "booked",
+            Kind::Chain => "8",
+            Kind::FanOut => "28",
+            Kind::Again => "4",
+            Kind::Session => "a+b+c",
+            Kind::Messages => "0+1+2",
+            Kind::Parent => "6",
+            Kind::Timer => "later",
+            Kind::Cancelled => return None,
+        })
+    }
+
+    /// What it must have booked.
+    pub(crate) fn bookings(self) -> BTreeMap<String, i64> {
+        let steps: Vec<(String, i64)> = match self.kind {
+            Kind::Counter => (1..=5).map(|n| (format!("count-{n}"), 1)).collect(),
+            Kind::Again => (1..=4).map(|n| (format!("execution-{n}"), 1)).collect(),
+            Kind::Saga => {
+                let last = if self.is_refused() {
+                    vec![("undo-2", -20), ("undo-1", -10)]
+                } else {
+                    vec![("book-3", 30)]
+                };
+                let first = [("book-1", 10), ("book-2", 20)];
+                let all = first.into_iter().chain(last);
+                all.map(|(step, amount)| (step.to_owned(), amount))
+                    .collect()
+            }
+            _ => Vec::new(),
+        };
+        steps.into_iter().collect()
+    }
+}
+
+/// The activities, which book in `ledger`.
+pub(crate) fn activities(ledger: &Ledger) -> ActivityRegistry {
+    let ledger = ledger.clone();
+    ActivityRegistry::builder()
+        .register("Echo", |_: ActivityContext, input: String| async move {
+            Ok(input)
+        })
+        .register("Refuse", |_: ActivityContext, _: String| async move {
+            Err("no seats".to_owned())
+        })
+        .register("Pause", |_: ActivityContext, millis: String| async move {
+            tokio::time::sleep(Duration::from_millis(number(&millis)?)).await;
+            Ok(String::new())
+        })
+        .register("Book", move |ctx: ActivityContext, input: String| {
+            let ledger = ledger.clone();
+            async move {
+                let (step, amount) = input.split_once(':').ok_or("no amount")?;
+                let amount = amount.parse().map_err(|_| "no amount".to_owned())?;
+                ledger.book(ctx.instance_id(), step, amount).await;
+                Ok(String::new())
+            }
+        })
+        .build()
+}
+
+/// The orchestrations.
+pub(crate) fn orchestrations() -> OrchestrationRegistry {
+    OrchestrationRegistry::builder()
+        .register("Counter", run_counter)
+        .register("Saga", run_saga)
+        .register("Chain", run_chain)
+        .register(
+            "FanOut",
+            |ctx: OrchestrationContext, _: String| async move {
+                let all = (0..8).map(|n| ctx.schedule_activity("Echo", n.to_string()));
+                sum(ctx.join(all.collect()).await)
+            },
+        )
+        .register("Again", run_again)
+        .register("Session", run_session)
+        .register("Messages", run_messages)
+        .register("Cancelled", run_cancelled)
+        .register(
+            "Parent",
+            |ctx: OrchestrationContext, _: String| async move {
+                let all =
+                    (0..4).map(|n: u32| ctx.schedule_sub_orchestration("Child", n.to_string()));
+                sum(ctx.join(all.collect()).await)
+            },
+        )
+        .register(
+            "Child",
+            |ctx: OrchestrationContext, input: String| async move {
+                ctx.schedule_activity("Echo", input).await
+            },
+        )
+        .register("Timer", |ctx: OrchestrationContext, _: String| async move {
+            for _ in 0..3 {
+                ctx.schedule_timer(Duration::from_millis(100)).await;
+            }
+            Ok("later".to_owned())
+        })
+        .register("Steady", run_steady)
+        .build()
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("`{text}` is no number"))
+}
+
+fn sum(results: Vec<Result<String, String>>) -> Result<String, String> {
+    let mut sum = 0;
+    for result in results {
+        sum += number(&result?)?;
+    }
+    Ok(sum.to_string())
+}
+
+async fn run_counter(ctx: OrchestrationContext, _: String) -> Result<String, String> {
+    for n in 1..=5 {
+        ctx.schedule_activity("Book", format!("count-{n}:1"))
+            .await?;
+    }
+    Ok("5".to_owned())
+}
+
+async fn run_saga(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    let book = |entry: &str| ctx.schedule_activity("Book", entry);
+    book("book-1:10").await?;
+    book("book-2:20").await?;
+    let third = if input == "refused" {
+        ctx.schedule_activity("Refuse", "").await
+    } else {
+        book("book-3:30").await
+    };
+    if third.is_ok() {
+        return Ok("booked".to_owned());
+    }
+    book("undo-2:-20").await?;
+    book("undo-1:-10").await?;
+    Ok("undone".to_owned())
+}
+
+async fn run_chain(ctx: OrchestrationContext, _: String) -> Result<String, String> {
+    let mut value = 0;
+    for _ in 0..8 {
+        let answer = ctx
+            .schedule_activity("Echo", (value + 1).to_string())
+            .await?;
+        value = number(&answer)?;
+    }
+    Ok(value.to_string())
+}
+
+/// Counts its executions in its input and in the key-value store, which have to agree.
+async fn run_again(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    let before = number(&input).unwrap_or_default();
+    let kept = ctx.get_kv_value("executions").unwrap_or_default();
+    if number(&kept).unwrap_or_default() != before {
+        return Err(format!("{before} executions, of which `{kept}` are stored"));
+    }
+    let now = before + 1;
+    ctx.schedule_activity("Book", format!("execution-{now}:1"))
+        .await?;
+    ctx.set_kv_value("executions", now.to_string());
+    if now < 4 {
+        return ctx.continue_as_new(now.to_string()).await;
+    }
+    Ok(now.to_string())
+}
+
+async fn run_session(ctx: OrchestrationContext, _: String) -> Result<String, String> {
+    let mut answers = Vec::new();
+    for input in ["a", "b", "c"] {
+        answers.push(ctx.schedule_activity_on_session("Echo", input, "s").await?);
+    }
+    Ok(answers.join("+"))
+}
+
+/// Takes each message once. Who sends repeats what failed, and a repeated message is another message.
+async fn run_messages(ctx: OrchestrationContext, _: String) -> Result<String, String> {
+    let mut taken: Vec<String> = Vec::new();
+    while taken.len() < MESSAGES {
+        let message = ctx.dequeue_event(QUEUE).await;
+        if !taken.contains(&message) {
+            taken.push(message);
+        }
+    }
+    taken.sort_unstable();
+    Ok(taken.join("+"))
+}
+
+async fn run_cancelled(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    if input != "child" {
+        let child = format!("{}-child", ctx.instance_id());
+        let child = ctx.schedule_sub_orchestration_with_id("Cancelled", child, "child");
+        return child.await;
+    }
+    Ok(ctx.schedule_wait("never").await)
+}
+
+/// Books and pauses in turn, so that it is seen when its work stood still.
+async fn run_steady(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    for n in 0..number(&input)? {
+        ctx.schedule_activity("Book", format!("step-{n}:1")).await?;
+        ctx.schedule_activity("Pause", "100").await?;
+    }
+    Ok(input)
+}

@@ -1,0 +1,93 @@
+//! Visits every state that can be reached, breadth first, so that the way to a violation is a shortest one.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::hash::Hash;
+
+/// More states than this are a model that has grown out of hand.
+const MOST_STATES: usize = 2_000_000;
+
+/// What was found.
+pub(super) struct Explored<S> {
+    /// How many states there are.
+    pub(super) states: usize,
+    /// What is violated, and the steps that lead there.
+    pub(super) violation: Option<(String, Vec<&'static str>)>,
+    all: Vec<S>,
+    /// For every state its predecessor and the step from there.
+    from: Vec<Option<(usize, &'static str)>>,
+    /// For every state its successors.
+    next: Vec<Vec<usize>>,
+}
+
+/// Explores from `start` along `steps`, until `violation` finds something or there is nothing more.
+pub(super) fn explore<S: Clone + Eq + Hash + Debug>(
+    start: S,
+    steps: impl Fn(&S) -> Vec<(&'static str, S)>,
+    violation: impl Fn(&S) -> Option<String>,
+) -> Explored<S> {
+    let mut known = HashMap::from([(start.clone(), 0)]);
+    let mut found = Explored {
+        states: 1,
+        violation: None,
+        all: vec![start],
+        from: vec![None],
+        next: Vec::new(),
+    };
+    let mut at = 0;
+    while at < found.all.len() {
+        let state = found.all[at].clone();
+        if let Some(what) = violation(&state) {
+            found.violation = Some((what, found.path(at)));
+            break;
+        }
+        let mut successors = Vec::new();
+        for (step, after) in steps(&state) {
+            let index = *known.entry(after).or_insert_with_key(|after| {
+                found.all.push(after.clone());
+                found.from.push(Some((at, step)));
+                found.all.len() - 1
+            });
+            successors.push(index);
+        }
+        found.next.push(successors);
+        at += 1;
+        assert!(found.all.len() < MOST_STATES, "the model is too large");
+    }
+    found.states = found.all.len();
+    found
+}
+
+impl<S: Clone> Explored<S> {
+    /// The steps from the start to a state.
+    fn path(&self, mut at: usize) -> Vec<&'static str> {
+        let mut steps = Vec::new();
+        while let Some((before, step)) = self.from[at] {
+            steps.push(step);
+            at = before;
+        }
+        steps.reverse();
+        steps
+    }
+
+    /// A state from which no way leads to one that is done, and the steps that lead there.
+    pub(super) fn stuck(&self, is_done: impl Fn(&S) -> bool) -> Option<(Vec<&'static str>, S)> {
+        let mut before: Vec<Vec<usize>> = vec![Vec::new(); self.all.len()];
+        for (at, successors) in self.next.iter().enumerate() {
+            for successor in successors {
+                before[*successor].push(at);
+            }
+        }
+        let mut good: Vec<bool> = self.all.iter().map(is_done).collect();
+        let mut open: Vec<usize> = (0..good.len()).filter(|at| good[*at]).collect();
+        while let Some(at) = open.pop() {
+            for &earlier in &before[at] {
+                if !std::mem::replace(&mut good[earlier], true) {
+                    open.push(earlier);
+                }
+            }
+        }
+        let at = good.iter().position(|good| !good)?;
+        Some((self.path(at), self.all[at].clone()))
+    }
+}

@@ -1,0 +1,91 @@
+//! The protocol of locks, commits and deliveries as a small machine, of which every reachable state is visited.
+//!
+//! Two runtimes work on a sender and a receiver. At any point a runtime may crash and forget, a lock may end although its
+//! holder goes on, an answer may be lost after its effect, a request may be repeated and a delivery may happen again. In
+//! every state that this can lead to, the invariants hold; and each condition of the protocol is needed, which is shown
+//! by leaving it out.
+
+mod explore;
+mod protocol;
+
+use explore::{Explored, explore};
+use protocol::{Rules, State};
+
+fn check(rules: Rules) -> Explored<State> {
+    explore(State::start(), |state| state.steps(rules), State::violation)
+}
+
+fn violation(rules: Rules) -> String {
+    let found = check(rules).violation.expect("a condition is missing");
+    let (what, path) = found;
+    format!("{what} after {path:#?}")
+}
+
+#[test]
+fn no_order_of_crashes_and_lost_answers_breaks_the_protocol() {
+    let explored = check(Rules::ALL);
+    println!("{} states", explored.states);
+    assert_eq!(explored.violation, None);
+    assert!(explored.states > 1_000, "only {} states", explored.states);
+}
+
+#[test]
+fn every_state_leads_to_an_end_in_which_everything_has_happened() {
+    let explored = check(Rules::ALL);
+    assert_eq!(explored.stuck(State::is_done), None);
+}
+
+#[test]
+fn without_the_condition_at_commit_two_runtimes_commit_under_one_lock() {
+    let found = violation(Rules {
+        commit_if_match: false,
+        ..Rules::ALL
+    });
+    assert!(found.contains("consumed twice"), "{found}");
+}
+
+#[test]
+fn without_the_condition_at_the_lock_two_runtimes_hold_it() {
+    let found = violation(Rules {
+        lock_if_match: false,
+        ..Rules::ALL
+    });
+    assert!(found.contains("two holders"), "{found}");
+}
+
+#[test]
+fn without_derived_ids_a_second_delivery_doubles_a_message() {
+    let found = violation(Rules {
+        derived_ids: false,
+        ..Rules::ALL
+    });
+    assert!(found.contains("delivered twice"), "{found}");
+}
+
+#[test]
+fn without_a_trace_a_second_delivery_brings_back_what_was_consumed() {
+    let found = violation(Rules {
+        trace: false,
+        ..Rules::ALL
+    });
+    assert!(found.contains("delivered twice"), "{found}");
+}
+
+#[test]
+fn without_one_batch_a_crash_between_commit_and_intent_loses_the_message() {
+    let explored = check(Rules {
+        intent_with_commit: false,
+        ..Rules::ALL
+    });
+    let (path, _) = explored.stuck(State::is_done).expect("it is lost for good");
+    assert!(!path.is_empty());
+}
+
+#[test]
+fn without_the_commit_token_a_lost_answer_would_be_taken_for_a_lost_turn() {
+    let found = violation(Rules {
+        commit_token: false,
+        ..Rules::ALL
+    });
+    assert!(found.contains("answered wrongly"), "{found}");
+}

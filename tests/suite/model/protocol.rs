@@ -1,0 +1,369 @@
+//! The machine: a store that carries out one request at a time, and two runtimes whose requests meet in any order.
+//!
+//! What is owned is an instance with one message to consume; an activity with its end is the same shape. Its commit
+//! leaves an intent, from which a message is delivered to a receiver. A request is one step; its answer may be lost.
+
+/// The conditions of the protocol. All are needed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    /// A lock is a write on condition of the version that was read (`turn/lock.rs`).
+    pub(super) lock_if_match: bool,
+    /// A commit is a write on condition of the version that the lock left (`turn/commit.rs`).
+    pub(super) commit_if_match: bool,
+    /// A commit leaves its token, which tells after a lost answer that it took place (`turn/resolve.rs`).
+    pub(super) commit_token: bool,
+    /// What leaves a turn is created by the batch that commits it (`turn/outgoing.rs`).
+    pub(super) intent_with_commit: bool,
+    /// A message's id is derived from its intent (`outbox`).
+    pub(super) derived_ids: bool,
+    /// A consumed message leaves a trace under its id.
+    pub(super) trace: bool,
+}
+
+impl Rules {
+    pub(super) const ALL: Self = Self {
+        lock_if_match: true,
+        commit_if_match: true,
+        commit_token: true,
+        intent_with_commit: true,
+        derived_ids: true,
+        trace: true,
+    };
+}
+
+/// A version of the instance; also the token of the lock that left it.
+type Version = u8;
+
+/// What a runtime is about to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Runtime {
+    /// To look for something to do.
+    Idle,
+    /// To lock what it has read.
+    Seen(Version),
+    /// To ask whether its lock took place.
+    UnsureLock(Version),
+    /// To renew or to commit.
+    Holds { token: Version, etag: Version },
+    /// To ask whether its commit took place.
+    UnsureCommit { token: Version },
+    /// To write down what it has to send, where that is not part of the commit.
+    WritesIntent,
+    /// To deliver.
+    Delivers,
+    /// To remove what was delivered.
+    Removes,
+}
+
+/// The message at its receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Delivered {
+    Never,
+    Queued,
+    Trace,
+}
+
+/// How often things may still go wrong, so that there is an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Misfortunes {
+    crashes: u8,
+    lost_answers: u8,
+    /// Locks that end although their holder goes on: it was paused.
+    pauses: u8,
+    renewals: u8,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    version: Version,
+    lock: Option<Version>,
+    /// Whether the time of the lock is over.
+    expired: bool,
+    committed: Option<Version>,
+    waiting: bool,
+    consumed: u8,
+    intent: bool,
+    message: Delivered,
+    received: u8,
+    /// Somebody's lock was taken before its end.
+    stolen: bool,
+    /// Somebody was told that a commit of theirs was lost that took place.
+    denied: bool,
+    runtimes: [Runtime; 2],
+    left: Misfortunes,
+}
+
+type Step = (&'static str, State);
+
+impl State {
+    pub(super) fn start() -> Self {
+        Self {
+            version: 0,
+            lock: None,
+            expired: false,
+            committed: None,
+            waiting: true,
+            consumed: 0,
+            intent: false,
+            message: Delivered::Never,
+            received: 0,
+            stolen: false,
+            denied: false,
+            runtimes: [Runtime::Idle; 2],
+            left: Misfortunes {
+                crashes: 2,
+                lost_answers: 2,
+                pauses: 2,
+                renewals: 1,
+            },
+        }
+    }
+
+    /// What must never be.
+    pub(super) fn violation(&self) -> Option<String> {
+        let found = [
+            (self.consumed > 1, "the message was consumed twice"),
+            (self.received > 1, "the message was delivered twice"),
+            (self.stolen, "two holders of one lock"),
+            (self.denied, "a lost answer was answered wrongly"),
+        ];
+        let found = found.iter().find(|(violated, _)| *violated);
+        found.map(|(_, what)| (*what).to_owned())
+    }
+
+    /// Everything has happened, and nothing is left to be done.
+    pub(super) fn is_done(&self) -> bool {
+        self.consumed == 1 && self.received == 1 && !self.waiting && !self.intent
+    }
+
+    /// Everything that can happen next.
+    pub(super) fn steps(&self, rules: Rules) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for runtime in 0..self.runtimes.len() {
+            self.act(runtime, rules, &mut steps);
+            self.crash(runtime, &mut steps);
+        }
+        self.time(&mut steps);
+        self.receive(rules, &mut steps);
+        steps
+    }
+
+    fn with(&self, change: impl FnOnce(&mut Self)) -> Self {
+        let mut after = self.clone();
+        change(&mut after);
+        after
+    }
+
+    /// A request that succeeds: its answer arrives, or it is lost.
+    fn request(
+        &self,
+        runtime: usize,
+        (step, lost): (&'static str, &'static str),
+        (then, unsure): (Runtime, Runtime),
+        effect: impl Fn(&mut Self),
+    ) -> Vec<Step> {
+        let done = self.with(|state| {
+            effect(state);
+            state.runtimes[runtime] = then;
+        });
+        let mut steps = vec![(step, done)];
+        if self.left.lost_answers > 0 {
+            let silent = self.with(|state| {
+                effect(state);
+                state.left.lost_answers -= 1;
+                state.runtimes[runtime] = unsure;
+            });
+            steps.push((lost, silent));
+        }
+        steps
+    }
+
+    fn go(&self, runtime: usize, step: &'static str, to: Runtime) -> Step {
+        (step, self.with(|state| state.runtimes[runtime] = to))
+    }
+
+    fn act(&self, runtime: usize, rules: Rules, steps: &mut Vec<Step>) {
+        match self.runtimes[runtime] {
+            Runtime::Idle => {
+                if self.waiting && (self.lock.is_none() || self.expired) {
+                    steps.push(self.go(runtime, "read", Runtime::Seen(self.version)));
+                }
+                if self.intent {
+                    steps.push(self.go(runtime, "find the intent", Runtime::Delivers));
+                }
+            }
+            Runtime::Seen(version) => self.take_lock(runtime, version, rules, steps),
+            Runtime::UnsureLock(token) => {
+                let to = self.held(token).unwrap_or(Runtime::Idle);
+                steps.push(self.go(runtime, "look for the lock", to));
+            }
+            Runtime::Holds { token, etag } => {
+                self.renew(runtime, (token, etag), steps);
+                self.commit(runtime, (token, etag), rules, steps);
+            }
+            Runtime::UnsureCommit { token } => steps.push(self.resolve(runtime, token, rules)),
+            Runtime::WritesIntent => {
+                let next = (Runtime::Delivers, Runtime::WritesIntent);
+                let names = ("write the intent", "write the intent, unheard");
+                steps.extend(self.request(runtime, names, next, |state| state.intent = true));
+            }
+            Runtime::Delivers => {
+                let next = (Runtime::Removes, Runtime::Delivers);
+                let names = ("deliver", "deliver, unheard");
+                steps.extend(self.request(runtime, names, next, |state| state.deliver(rules)));
+            }
+            Runtime::Removes => {
+                let next = (Runtime::Idle, Runtime::Idle);
+                let names = ("remove the intent", "remove the intent, unheard");
+                steps.extend(self.request(runtime, names, next, |state| state.intent = false));
+            }
+        }
+    }
+
+    /// What a runtime has whose lock is still there, with the version that the instance has by now.
+    fn held(&self, token: Version) -> Option<Runtime> {
+        let etag = self.version;
+        (self.lock == Some(token)).then_some(Runtime::Holds { token, etag })
+    }
+
+    fn take_lock(&self, runtime: usize, seen: Version, rules: Rules, steps: &mut Vec<Step>) {
+        if rules.lock_if_match && self.version != seen {
+            steps.push(self.go(runtime, "lock, too late", Runtime::Idle));
+            return;
+        }
+        let token = self.version + 1;
+        let next = (
+            Runtime::Holds { token, etag: token },
+            Runtime::UnsureLock(token),
+        );
+        steps.extend(
+            self.request(runtime, ("lock", "lock, unheard"), next, |state| {
+                state.stolen |= state.lock.is_some() && !state.expired;
+                state.version = token;
+                state.lock = Some(token);
+                state.expired = false;
+            }),
+        );
+    }
+
+    fn renew(&self, runtime: usize, (token, etag): (Version, Version), steps: &mut Vec<Step>) {
+        if self.left.renewals == 0 {
+            return;
+        }
+        if etag != self.version {
+            steps.push(self.go(runtime, "renew, too late", Runtime::Idle));
+            return;
+        }
+        let renewed = self.version + 1;
+        let next = (
+            Runtime::Holds {
+                token,
+                etag: renewed,
+            },
+            Runtime::UnsureLock(token),
+        );
+        steps.extend(
+            self.request(runtime, ("renew", "renew, unheard"), next, |state| {
+                state.version = renewed;
+                state.expired = false;
+                state.left.renewals -= 1;
+            }),
+        );
+    }
+
+    fn commit(
+        &self,
+        runtime: usize,
+        (token, etag): (Version, Version),
+        rules: Rules,
+        steps: &mut Vec<Step>,
+    ) {
+        if rules.commit_if_match && etag != self.version {
+            steps.push(self.resolve(runtime, token, rules));
+            return;
+        }
+        let then = if rules.intent_with_commit {
+            Runtime::Delivers
+        } else {
+            Runtime::WritesIntent
+        };
+        let next = (then, Runtime::UnsureCommit { token });
+        steps.extend(
+            self.request(runtime, ("commit", "commit, unheard"), next, |state| {
+                state.version += 1;
+                state.lock = None;
+                state.expired = false;
+                state.committed = Some(token);
+                state.waiting = false;
+                state.consumed += 1;
+                state.intent |= rules.intent_with_commit;
+            }),
+        );
+    }
+
+    /// Reads the instance and compares its tokens.
+    fn resolve(&self, runtime: usize, token: Version, rules: Rules) -> Step {
+        if rules.commit_token && self.committed == Some(token) {
+            return self.go(runtime, "find the commit", Runtime::Delivers);
+        }
+        let to = self.held(token).unwrap_or(Runtime::Idle);
+        let denied = to == Runtime::Idle && self.committed == Some(token);
+        let after = self.with(|state| {
+            state.runtimes[runtime] = to;
+            state.denied |= denied;
+        });
+        ("look for the commit", after)
+    }
+
+    fn deliver(&mut self, rules: Rules) {
+        // A new id never conflicts: the receiver gets it as another message.
+        if self.message == Delivered::Never || !rules.derived_ids {
+            self.message = Delivered::Queued;
+        }
+    }
+
+    fn crash(&self, runtime: usize, steps: &mut Vec<Step>) {
+        if self.left.crashes > 0 && self.runtimes[runtime] != Runtime::Idle {
+            let after = self.with(|state| {
+                state.left.crashes -= 1;
+                state.runtimes[runtime] = Runtime::Idle;
+            });
+            steps.push(("crash", after));
+        }
+    }
+
+    /// A lock ends: that of a runtime that is gone in any case, that of one that is slow a few times.
+    fn time(&self, steps: &mut Vec<Step>) {
+        let Some(lock) = self.lock.filter(|_| !self.expired) else {
+            return;
+        };
+        let is_holder = |runtime: &Runtime| match runtime {
+            Runtime::Holds { token, .. } | Runtime::UnsureCommit { token } => *token == lock,
+            Runtime::UnsureLock(token) => *token == lock,
+            _ => false,
+        };
+        let alive = self.runtimes.iter().any(is_holder);
+        if alive && self.left.pauses == 0 {
+            return;
+        }
+        let after = self.with(|state| {
+            state.expired = true;
+            state.left.pauses -= u8::from(alive);
+        });
+        steps.push(("the lock ends", after));
+    }
+
+    fn receive(&self, rules: Rules, steps: &mut Vec<Step>) {
+        if self.message == Delivered::Queued {
+            let after = self.with(|state| {
+                state.received += 1;
+                state.message = if rules.trace {
+                    Delivered::Trace
+                } else {
+                    Delivered::Never
+                };
+            });
+            steps.push(("receive", after));
+        }
+    }
+}
