@@ -125,11 +125,11 @@ fn mixes(names: &[String]) -> Result<Vec<Mix>, String> {
     if names.is_empty() {
         return Ok(MIXES.to_vec());
     }
-    let named = |name: &String| {
+    let find = |name: &String| {
         let known = || MIXES.map(|mix| mix.name).join(", ");
         Mix::named(name).ok_or_else(|| format!("no mix `{name}`; there are {}", known()))
     };
-    let mut mixes = names.iter().map(named).collect::<Result<Vec<_>, _>>()?;
+    let mut mixes = names.iter().map(find).collect::<Result<Vec<_>, _>>()?;
     if mixes.iter().any(|mix| mix.throttled) && mixes[0].name != MIXES[0].name {
         mixes.insert(0, MIXES[0]);
     }

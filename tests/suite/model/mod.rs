@@ -9,7 +9,7 @@ mod explore;
 mod protocol;
 
 use explore::{Explored, explore};
-use protocol::{Rules, State};
+use protocol::{Condition, Rules, State};
 
 fn check(rules: Rules) -> Explored<State> {
     explore(State::start(), |state| state.steps(rules), State::violation)
@@ -37,55 +37,37 @@ fn every_state_leads_to_an_end_in_which_everything_has_happened() {
 
 #[test]
 fn without_the_condition_at_commit_two_runtimes_commit_under_one_lock() {
-    let found = violation(Rules {
-        commit_if_match: false,
-        ..Rules::ALL
-    });
+    let found = violation(Rules::without(Condition::CommitIfMatch));
     assert!(found.contains("consumed twice"), "{found}");
 }
 
 #[test]
 fn without_the_condition_at_the_lock_two_runtimes_hold_it() {
-    let found = violation(Rules {
-        lock_if_match: false,
-        ..Rules::ALL
-    });
+    let found = violation(Rules::without(Condition::LockIfMatch));
     assert!(found.contains("two holders"), "{found}");
 }
 
 #[test]
 fn without_derived_ids_a_second_delivery_doubles_a_message() {
-    let found = violation(Rules {
-        derived_ids: false,
-        ..Rules::ALL
-    });
+    let found = violation(Rules::without(Condition::DerivedIds));
     assert!(found.contains("delivered twice"), "{found}");
 }
 
 #[test]
 fn without_a_trace_a_second_delivery_brings_back_what_was_consumed() {
-    let found = violation(Rules {
-        trace: false,
-        ..Rules::ALL
-    });
+    let found = violation(Rules::without(Condition::Trace));
     assert!(found.contains("delivered twice"), "{found}");
 }
 
 #[test]
 fn without_one_batch_a_crash_between_commit_and_intent_loses_the_message() {
-    let explored = check(Rules {
-        intent_with_commit: false,
-        ..Rules::ALL
-    });
+    let explored = check(Rules::without(Condition::IntentWithCommit));
     let (path, _) = explored.stuck(State::is_done).expect("it is lost for good");
     assert!(!path.is_empty());
 }
 
 #[test]
 fn without_the_commit_token_a_lost_answer_would_be_taken_for_a_lost_turn() {
-    let found = violation(Rules {
-        commit_token: false,
-        ..Rules::ALL
-    });
+    let found = violation(Rules::without(Condition::CommitToken));
     assert!(found.contains("answered wrongly"), "{found}");
 }

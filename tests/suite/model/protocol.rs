@@ -3,32 +3,37 @@
 //! What is owned is an instance with one message to consume; an activity with its end is the same shape. Its commit
 //! leaves an intent, from which a message is delivered to a receiver. A request is one step; its answer may be lost.
 
-/// The conditions of the protocol. All are needed.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Rules {
+/// A condition of the protocol. All are needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Condition {
     /// A lock is a write on condition of the version that was read (`turn/lock.rs`).
-    pub(super) lock_if_match: bool,
+    LockIfMatch,
     /// A commit is a write on condition of the version that the lock left (`turn/commit.rs`).
-    pub(super) commit_if_match: bool,
+    CommitIfMatch,
     /// A commit leaves its token, which tells after a lost answer that it took place (`turn/resolve.rs`).
-    pub(super) commit_token: bool,
+    CommitToken,
     /// What leaves a turn is created by the batch that commits it (`turn/outgoing.rs`).
-    pub(super) intent_with_commit: bool,
+    IntentWithCommit,
     /// A message's id is derived from its intent (`outbox`).
-    pub(super) derived_ids: bool,
+    DerivedIds,
     /// A consumed message leaves a trace under its id.
-    pub(super) trace: bool,
+    Trace,
 }
 
+/// The protocol, or what is left of it without one of its conditions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules(Option<Condition>);
+
 impl Rules {
-    pub(super) const ALL: Self = Self {
-        lock_if_match: true,
-        commit_if_match: true,
-        commit_token: true,
-        intent_with_commit: true,
-        derived_ids: true,
-        trace: true,
-    };
+    pub(super) const ALL: Self = Self(None);
+
+    pub(super) fn without(condition: Condition) -> Self {
+        Self(Some(condition))
+    }
+
+    fn has(self, condition: Condition) -> bool {
+        self.0 != Some(condition)
+    }
 }
 
 /// A version of the instance; also the token of the lock that left it.
@@ -73,6 +78,15 @@ struct Misfortunes {
     renewals: u8,
 }
 
+/// What happened that must not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Wrong {
+    /// Somebody's lock was taken before its end.
+    Stolen,
+    /// Somebody was told that a commit of theirs was lost that took place.
+    Denied,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct State {
     version: Version,
@@ -80,15 +94,11 @@ pub(super) struct State {
     /// Whether the time of the lock is over.
     expired: bool,
     committed: Option<Version>,
-    waiting: bool,
     consumed: u8,
     intent: bool,
     message: Delivered,
     received: u8,
-    /// Somebody's lock was taken before its end.
-    stolen: bool,
-    /// Somebody was told that a commit of theirs was lost that took place.
-    denied: bool,
+    wrong: Option<Wrong>,
     runtimes: [Runtime; 2],
     left: Misfortunes,
 }
@@ -102,13 +112,11 @@ impl State {
             lock: None,
             expired: false,
             committed: None,
-            waiting: true,
             consumed: 0,
             intent: false,
             message: Delivered::Never,
             received: 0,
-            stolen: false,
-            denied: false,
+            wrong: None,
             runtimes: [Runtime::Idle; 2],
             left: Misfortunes {
                 crashes: 2,
@@ -124,8 +132,11 @@ impl State {
         let found = [
             (self.consumed > 1, "the message was consumed twice"),
             (self.received > 1, "the message was delivered twice"),
-            (self.stolen, "two holders of one lock"),
-            (self.denied, "a lost answer was answered wrongly"),
+            (self.wrong == Some(Wrong::Stolen), "two holders of one lock"),
+            (
+                self.wrong == Some(Wrong::Denied),
+                "a lost answer was answered wrongly",
+            ),
         ];
         let found = found.iter().find(|(violated, _)| *violated);
         found.map(|(_, what)| (*what).to_owned())
@@ -133,7 +144,7 @@ impl State {
 
     /// Everything has happened, and nothing is left to be done.
     pub(super) fn is_done(&self) -> bool {
-        self.consumed == 1 && self.received == 1 && !self.waiting && !self.intent
+        self.consumed == 1 && self.received == 1 && !self.intent
     }
 
     /// Everything that can happen next.
@@ -185,7 +196,7 @@ impl State {
     fn act(&self, runtime: usize, rules: Rules, steps: &mut Vec<Step>) {
         match self.runtimes[runtime] {
             Runtime::Idle => {
-                if self.waiting && (self.lock.is_none() || self.expired) {
+                if self.consumed == 0 && (self.lock.is_none() || self.expired) {
                     steps.push(self.go(runtime, "read", Runtime::Seen(self.version)));
                 }
                 if self.intent {
@@ -227,7 +238,7 @@ impl State {
     }
 
     fn take_lock(&self, runtime: usize, seen: Version, rules: Rules, steps: &mut Vec<Step>) {
-        if rules.lock_if_match && self.version != seen {
+        if rules.has(Condition::LockIfMatch) && self.version != seen {
             steps.push(self.go(runtime, "lock, too late", Runtime::Idle));
             return;
         }
@@ -238,7 +249,9 @@ impl State {
         );
         steps.extend(
             self.request(runtime, ("lock", "lock, unheard"), next, |state| {
-                state.stolen |= state.lock.is_some() && !state.expired;
+                if state.lock.is_some() && !state.expired {
+                    state.wrong = Some(Wrong::Stolen);
+                }
                 state.version = token;
                 state.lock = Some(token);
                 state.expired = false;
@@ -278,11 +291,11 @@ impl State {
         rules: Rules,
         steps: &mut Vec<Step>,
     ) {
-        if rules.commit_if_match && etag != self.version {
+        if rules.has(Condition::CommitIfMatch) && etag != self.version {
             steps.push(self.resolve(runtime, token, rules));
             return;
         }
-        let then = if rules.intent_with_commit {
+        let then = if rules.has(Condition::IntentWithCommit) {
             Runtime::Delivers
         } else {
             Runtime::WritesIntent
@@ -294,30 +307,31 @@ impl State {
                 state.lock = None;
                 state.expired = false;
                 state.committed = Some(token);
-                state.waiting = false;
                 state.consumed += 1;
-                state.intent |= rules.intent_with_commit;
+                state.intent |= rules.has(Condition::IntentWithCommit);
             }),
         );
     }
 
     /// Reads the instance and compares its tokens.
     fn resolve(&self, runtime: usize, token: Version, rules: Rules) -> Step {
-        if rules.commit_token && self.committed == Some(token) {
+        if rules.has(Condition::CommitToken) && self.committed == Some(token) {
             return self.go(runtime, "find the commit", Runtime::Delivers);
         }
         let to = self.held(token).unwrap_or(Runtime::Idle);
         let denied = to == Runtime::Idle && self.committed == Some(token);
         let after = self.with(|state| {
             state.runtimes[runtime] = to;
-            state.denied |= denied;
+            if denied {
+                state.wrong = Some(Wrong::Denied);
+            }
         });
         ("look for the commit", after)
     }
 
     fn deliver(&mut self, rules: Rules) {
         // A new id never conflicts: the receiver gets it as another message.
-        if self.message == Delivered::Never || !rules.derived_ids {
+        if self.message == Delivered::Never || !rules.has(Condition::DerivedIds) {
             self.message = Delivered::Queued;
         }
     }
@@ -338,8 +352,9 @@ impl State {
             return;
         };
         let is_holder = |runtime: &Runtime| match runtime {
-            Runtime::Holds { token, .. } | Runtime::UnsureCommit { token } => *token == lock,
-            Runtime::UnsureLock(token) => *token == lock,
+            Runtime::Holds { token, .. }
+            | Runtime::UnsureCommit { token }
+            | Runtime::UnsureLock(token) => *token == lock,
             _ => false,
         };
         let alive = self.runtimes.iter().any(is_holder);
@@ -357,7 +372,7 @@ impl State {
         if self.message == Delivered::Queued {
             let after = self.with(|state| {
                 state.received += 1;
-                state.message = if rules.trace {
+                state.message = if rules.has(Condition::Trace) {
                     Delivered::Trace
                 } else {
                     Delivered::Never

@@ -1,0 +1,289 @@
+//! The writes of the provider by name, each of which loses its answer once: `docs/reliability.md` lists them.
+
+use std::time::Duration;
+
+use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
+use cdb_provider::CosmosDBProvider;
+use cdb_tests::Backend;
+use duroxide::providers::{
+    DeleteInstanceResult, Provider, ProviderAdmin, SessionFetchConfig, TagFilter, WorkItem,
+};
+use duroxide::{Event, EventKind};
+
+use crate::harness::PATIENCE;
+use crate::several::{ack, enqueue, event, start};
+
+const LOCK: Duration = Duration::from_secs(30);
+
+/// A store that loses answers, and a provider on it; nothing on an account, which does not fail on demand.
+async fn failing() -> Option<(Backend, CosmosDBProvider)> {
+    let backend = Backend::start().await;
+    if backend.emulator().is_none() {
+        println!("skipped: only the emulator fails on demand");
+        backend.stop().await;
+        return None;
+    }
+    let provider = backend.provider().await;
+    Some((backend, provider))
+}
+
+/// The next write of this kind takes effect, and nobody hears of it.
+fn lose(backend: &Backend, kind: OperationKind) {
+    let emulator: &Emulator = backend.emulator().expect("checked before");
+    emulator.inject(Fault::once(Effect::DropAnswer).on(kind));
+}
+
+async fn fetch(
+    provider: &CosmosDBProvider,
+) -> (duroxide::providers::OrchestrationItem, String, u32) {
+    let fetched = provider.fetch_orchestration_item(LOCK, PATIENCE, None);
+    fetched.await.expect("fetch").expect("a turn")
+}
+
+async fn fetch_activity(
+    provider: &CosmosDBProvider,
+    session: Option<&SessionFetchConfig>,
+) -> (WorkItem, String, u32) {
+    let any = TagFilter::Any;
+    let fetched = provider.fetch_work_item(LOCK, PATIENCE, session, &any);
+    fetched.await.expect("fetch").expect("an activity")
+}
+
+#[tokio::test]
+async fn a_lock_whose_answer_is_lost_is_held() {
+    let Some((backend, first)) = failing().await else {
+        return;
+    };
+    enqueue(&first, start("i")).await;
+    lose(&backend, OperationKind::Create);
+    let (item, token, attempt) = fetch(&first).await;
+    assert_eq!(attempt, 1);
+    ack(&first, &item, &token).await;
+    let second = backend.provider().await;
+    enqueue(&second, event("i")).await;
+    lose(&backend, OperationKind::Patch);
+    let (item, token, attempt) = fetch(&second).await;
+    assert_eq!((attempt, item.history.len()), (1, 1));
+    ack(&second, &item, &token).await;
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_commit_whose_answer_is_lost_is_committed_once() {
+    let Some((backend, provider)) = failing().await else {
+        return;
+    };
+    enqueue(&provider, start("i")).await;
+    let (item, token, _) = fetch(&provider).await;
+    lose(&backend, OperationKind::Batch);
+    ack(&provider, &item, &token).await;
+    assert_eq!(provider.read("i").await.expect("a history").len(), 1);
+    let again = provider.abandon_orchestration_item(&token, None, false);
+    assert!(again.await.is_err(), "the turn has ended");
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_renewal_whose_answer_is_lost_has_renewed() {
+    let Some((backend, provider)) = failing().await else {
+        return;
+    };
+    enqueue(&provider, start("i")).await;
+    let (item, token, _) = fetch(&provider).await;
+    lose(&backend, OperationKind::Patch);
+    let renewed = provider.renew_orchestration_item_lock(&token, LOCK).await;
+    renewed.expect("it is renewed");
+    ack(&provider, &item, &token).await;
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_turn_that_is_given_back_unheard_is_anybody_s() {
+    let Some((backend, provider)) = failing().await else {
+        return;
+    };
+    enqueue(&provider, start("i")).await;
+    let (_, token, _) = fetch(&provider).await;
+    lose(&backend, OperationKind::Batch);
+    // Whether it says so or not: the turn is over for this runtime, and free for the next.
+    let _said = provider
+        .abandon_orchestration_item(&token, Some(Duration::ZERO), false)
+        .await;
+    let other = backend.provider().await;
+    let (item, token, attempt) = fetch(&other).await;
+    assert_eq!(attempt, 2);
+    ack(&other, &item, &token).await;
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn an_event_whose_answer_is_lost_comes_once() {
+    let Some((backend, provider)) = failing().await else {
+        return;
+    };
+    enqueue(&provider, start("i")).await;
+    let (item, token, _) = fetch(&provider).await;
+    ack(&provider, &item, &token).await;
+    lose(&backend, OperationKind::Create);
+    enqueue(&provider, event("i")).await;
+    let (item, token, _) = fetch(&provider).await;
+    assert_eq!(item.messages, [event("i")]);
+    ack(&provider, &item, &token).await;
+    backend.stop().await;
+}
+
+fn activity(session: Option<&str>) -> WorkItem {
+    WorkItem::ActivityExecute {
+        instance: "i".to_owned(),
+        execution_id: 1,
+        id: 2,
+        name: "Work".to_owned(),
+        input: String::new(),
+        session_id: session.map(str::to_owned),
+        tag: None,
+    }
+}
+
+#[tokio::test]
+async fn every_step_of_an_activity_may_lose_its_answer() {
+    let Some((backend, provider)) = failing().await else {
+        return;
+    };
+    lose(&backend, OperationKind::Create);
+    let stored = provider.enqueue_for_worker(activity(None)).await;
+    stored.expect("it is stored");
+    lose(&backend, OperationKind::Patch);
+    let (_, token, attempt) = fetch_activity(&provider, None).await;
+    assert_eq!(attempt, 1, "locked once");
+    lose(&backend, OperationKind::Patch);
+    let renewed = provider.renew_work_item_lock(&token, LOCK).await;
+    renewed.expect("it is renewed");
+    lose(&backend, OperationKind::Patch);
+    // Whether it says so or not: the activity is free.
+    let _said = provider.abandon_work_item(&token, None, false).await;
+    let (_, token, attempt) = fetch_activity(&backend.provider().await, None).await;
+    assert_eq!(attempt, 2);
+    drop(token);
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn an_activity_whose_end_is_not_heard_of_ends_once() {
+    let Some((backend, provider)) = failing().await else {
+        return;
+    };
+    let stored = provider.enqueue_for_worker(activity(None)).await;
+    stored.expect("it is stored");
+    let (_, token, _) = fetch_activity(&provider, None).await;
+    let completion = WorkItem::ActivityCompleted {
+        instance: "i".to_owned(),
+        execution_id: 1,
+        id: 2,
+        result: "done".to_owned(),
+    };
+    lose(&backend, OperationKind::Batch);
+    let ended = provider.ack_work_item(&token, Some(completion.clone()));
+    ended.await.expect("it has ended");
+    enqueue(&provider, start("i")).await;
+    let (item, ..) = fetch(&provider).await;
+    let completions = item
+        .messages
+        .iter()
+        .filter(|message| **message == completion);
+    assert_eq!(completions.count(), 1);
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_is_claimed_renewed_and_removed_once() {
+    let Some((backend, provider)) = failing().await else {
+        return;
+    };
+    let config = SessionFetchConfig {
+        owner_id: "worker".to_owned(),
+        lock_timeout: Duration::from_millis(300),
+    };
+    let stored = provider.enqueue_for_worker(activity(Some("s"))).await;
+    stored.expect("it is stored");
+    lose(&backend, OperationKind::Batch);
+    let (_, token, attempt) = fetch_activity(&provider, Some(&config)).await;
+    assert_eq!(attempt, 1, "claimed and locked at once");
+    lose(&backend, OperationKind::Patch);
+    let renew = async || {
+        let renewed = provider.renew_session_lock(&["worker"], config.lock_timeout, LOCK);
+        renewed.await
+    };
+    // One that was not heard of is repeated by the runtime.
+    let renewed = match renew().await {
+        Err(error) if error.is_retryable() => renew().await,
+        renewed => renewed,
+    };
+    assert_eq!(renewed.expect("it is renewed"), 1);
+    let ended = provider.ack_work_item(&token, None).await;
+    ended.expect("it has ended");
+    tokio::time::sleep(config.lock_timeout * 2).await;
+    lose(&backend, OperationKind::Delete);
+    let mut removed = provider.cleanup_orphaned_sessions(Duration::ZERO).await;
+    if removed.is_err() {
+        removed = provider.cleanup_orphaned_sessions(Duration::ZERO).await;
+    }
+    assert!(removed.expect("it is cleaned up") <= 1);
+    let left = provider.cleanup_orphaned_sessions(Duration::ZERO).await;
+    assert_eq!(left.expect("nothing to do"), 0);
+    backend.stop().await;
+}
+
+fn appended(id: u64) -> Event {
+    let kind = EventKind::ExternalEvent {
+        name: "Event".to_owned(),
+        data: String::new(),
+    };
+    Event::with_event_id(id, "i".to_owned(), 1, None, kind)
+}
+
+#[tokio::test]
+async fn an_event_that_is_appended_twice_is_there_once() {
+    let Some((backend, provider)) = failing().await else {
+        return;
+    };
+    lose(&backend, OperationKind::Batch);
+    // Whoever did not hear of it repeats it.
+    let _unheard = provider
+        .append_with_execution("i", 1, vec![appended(1)])
+        .await;
+    let again = provider.append_with_execution("i", 1, vec![appended(1)]);
+    again.await.expect("it is there");
+    let history = provider.read_with_execution("i", 1).await;
+    assert_eq!(history.expect("a history").len(), 1);
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn what_takes_several_batches_to_delete_is_counted_once() {
+    const EVENTS: u64 = 230;
+    for (kind, after) in [
+        (OperationKind::Replace, 0),
+        (OperationKind::Batch, 0),
+        (OperationKind::Batch, 1),
+        (OperationKind::Batch, 2),
+    ] {
+        let Some((backend, provider)) = failing().await else {
+            return;
+        };
+        enqueue(&provider, start("i")).await;
+        let (item, token, _) = fetch(&provider).await;
+        ack(&provider, &item, &token).await;
+        for id in 2..=EVENTS {
+            let stored = provider.append_with_execution("i", 1, vec![appended(id)]);
+            stored.await.expect("it is stored");
+        }
+        let emulator = backend.emulator().expect("checked before");
+        emulator.inject(Fault::once(Effect::DropAnswer).on(kind).after(after));
+        let deleted = provider
+            .delete_instances_atomic(&["i".to_owned()], true)
+            .await;
+        let DeleteInstanceResult { events_deleted, .. } = deleted.expect("it is deleted");
+        assert_eq!(events_deleted, EVENTS, "{kind} {after}");
+        backend.stop().await;
+    }
+}

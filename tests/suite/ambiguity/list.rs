@@ -1,0 +1,75 @@
+//! The list of writes in `docs/reliability.md` is complete, and what it names is there.
+
+use std::path::Path;
+
+/// How a write is sent, whoever holds the container.
+const WRITES: [&str; 10] = [
+    ".execute(&",
+    ".execute_bulk(&",
+    "container.create(",
+    "container.ensure(",
+    "container.patch(",
+    "container.patch_stored(",
+    "container.replace_if_match(",
+    "container.delete_stored(",
+    "cdb_coordination::lock(",
+    "keep(&inner.container",
+];
+
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// All Rust files below a folder.
+fn sources(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder can be listed") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn every_file_of_the_provider_that_writes_is_on_the_list() {
+    let list = read(&root().join("docs/reliability.md"));
+    let provider = root().join("provider/src");
+    let mut files = Vec::new();
+    sources(&provider, &mut files);
+    let writes = |text: &str| WRITES.iter().any(|write| text.contains(write));
+    let missing: Vec<String> = files
+        .iter()
+        .filter(|path| writes(&read(path)))
+        .map(|path| {
+            path.strip_prefix(&provider)
+                .expect("below")
+                .display()
+                .to_string()
+        })
+        .filter(|name| !list.contains(&format!("`{name}`")))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "say in docs/reliability.md what answers `did it happen?`: {missing:?}"
+    );
+}
+
+#[test]
+fn every_test_that_the_list_names_is_there() {
+    let list = read(&root().join("docs/reliability.md"));
+    let mut files = Vec::new();
+    sources(&root().join("tests"), &mut files);
+    let tests: String = files.iter().map(|path| read(path)).collect();
+    let named = list.split('`').filter(|word| {
+        let is_name = |c: char| c.is_ascii_lowercase() || c == '_';
+        word.matches('_').count() >= 3 && word.chars().all(is_name)
+    });
+    let missing: Vec<&str> = named.filter(|name| !tests.contains(name)).collect();
+    assert!(missing.is_empty(), "no such test: {missing:?}");
+}
