@@ -3,8 +3,13 @@
 use cdb_emulator::EmulatorCommand;
 use clap::{Parser, Subcommand};
 
+use crate::command::doctor::DoctorArgs;
+use crate::command::instances::InstancesArgs;
+use crate::command::members::MembersArgs;
 use crate::command::model::ModelArgs;
+use crate::command::outbox::OutboxArgs;
 use crate::command::policy::PolicyArgs;
+use crate::command::queues::QueuesArgs;
 
 /// Documents and orchestrations on Azure Cosmos DB: compare a container with its model, look after instances and queues,
 /// find what is wrong, run an emulator.
@@ -26,6 +31,16 @@ pub(crate) enum Command {
     Policy(PolicyArgs),
     /// The document types, and which index serves which query
     Model(ModelArgs),
+    /// Orchestration instances: look at them, and intervene
+    Instances(InstancesArgs),
+    /// How much waits, and for how long
+    Queues(QueuesArgs),
+    /// Messages between instances that are on their way
+    Outbox(OutboxArgs),
+    /// The runtimes that share the container's slots
+    Members(MembersArgs),
+    /// Find what is wrong, and say what to do about it
+    Doctor(DoctorArgs),
     /// Run the emulator
     Emulator(EmulatorCommand),
     /// Print the completions of a shell

@@ -103,7 +103,7 @@ impl<C: Container> Cli<C> {
             }
         };
         let mut console = Console::new(out, err, args.json, terminal);
-        match self.dispatch(args.command, &mut console).await {
+        match Box::pin(self.dispatch(args.command, &mut console)).await {
             Ok(exit) => exit,
             Err(Failure { exit, message }) => {
                 // There is nobody left to complain to.
@@ -117,6 +117,11 @@ impl<C: Container> Cli<C> {
         match command {
             Command::Policy(args) => command::policy::run(&args, &self.model, console).await,
             Command::Model(args) => command::model::run(&args, &self.model, console),
+            Command::Instances(args) => command::instances::run(&args, &self.model, console).await,
+            Command::Queues(args) => command::queues::run(&args, &self.model, console).await,
+            Command::Outbox(args) => command::outbox::run(&args, &self.model, console).await,
+            Command::Members(args) => command::members::run(&args, &self.model, console).await,
+            Command::Doctor(args) => command::doctor::run(&args, &self.model, console).await,
             Command::Emulator(emulator) => match emulator.run(console.out).await {
                 Ok(()) => Ok(Exit::Ok),
                 Err(error) => Err(Failure::usage(error.to_string())),

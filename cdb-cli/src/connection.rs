@@ -125,6 +125,18 @@ impl Connection {
     pub(crate) fn database(&self) -> Result<DatabaseClient, Failure> {
         Ok(self.client()?.database(&self.database))
     }
+
+    /// The account as it may be shown.
+    pub(crate) fn shown_endpoint(&self) -> String {
+        let from_string = || {
+            let Secret(text) = self.connection_string.as_ref()?;
+            Parts::parse(text).ok()?.endpoint
+        };
+        self.endpoint
+            .clone()
+            .or_else(from_string)
+            .unwrap_or_default()
+    }
 }
 
 /// Whether a URL names this machine, as the emulators do.

@@ -4,7 +4,6 @@ use std::fmt;
 use std::process::ExitCode;
 
 use cdb_client::ErrorKind;
-use cdb_model::CriteriaError;
 use duroxide::ClientError;
 use duroxide::providers::ProviderError;
 
@@ -68,17 +67,22 @@ impl From<cdb_client::Error> for Failure {
             ErrorKind::Configuration => Exit::Usage,
             _ => Exit::Service,
         };
-        let mut message = error.to_string();
-        let mut cause = std::error::Error::source(&error);
-        while let Some(inner) = cause {
-            let text = inner.to_string();
-            if !message.contains(&text) {
-                message = format!("{message}: {text}");
-            }
-            cause = inner.source();
-        }
-        Self::new(exit, message)
+        Self::new(exit, with_causes(&error))
     }
+}
+
+/// An error and what caused it, as far as that says more.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut message = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let text = inner.to_string();
+        if !message.contains(&text) {
+            message = format!("{message}: {text}");
+        }
+        cause = inner.source();
+    }
+    message
 }
 
 impl From<ProviderError> for Failure {
@@ -94,12 +98,6 @@ impl From<ClientError> for Failure {
             ClientError::InvalidInput { .. } => Self::usage(error.to_string()),
             other => Self::service(other.to_string()),
         }
-    }
-}
-
-impl From<CriteriaError> for Failure {
-    fn from(error: CriteriaError) -> Self {
-        Self::usage(error.to_string())
     }
 }
 

@@ -32,10 +32,15 @@ mod args;
 mod cli;
 mod command;
 mod connection;
+mod consent;
+mod doctor;
 mod exit;
 mod format;
 mod model;
+mod orchestrations;
 mod output;
+mod time;
+mod view;
 
 use std::process::ExitCode;
 

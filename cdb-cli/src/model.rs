@@ -7,11 +7,13 @@ use cdb_model::{
     Container, ContainerDefinition, DocumentShape, Explanation, IndexingPolicy, Query, QueryForm,
     Queryable,
 };
+use cdb_provider::documents::Durable;
 
 use crate::exit::Failure;
 
 /// What a function that is generic over the container does, behind a pointer that is not.
-type Pending<T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send>>;
+type Creating = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
+type Reading = Pin<Box<dyn Future<Output = Result<ContainerDefinition, cdb_client::Error>> + Send>>;
 type Explain = Box<dyn Fn(&IndexingPolicy, &str) -> Explanation + Send + Sync>;
 
 /// A container type.
@@ -21,8 +23,8 @@ pub(crate) struct Model {
     pub documents: &'static [&'static DocumentShape],
     pub definition: ContainerDefinition,
     questions: Vec<Question>,
-    create: fn(DatabaseClient, String) -> Pending<()>,
-    live: fn(DatabaseClient, String) -> Pending<ContainerDefinition>,
+    create: fn(DatabaseClient, String) -> Creating,
+    live: fn(DatabaseClient, String) -> Reading,
 }
 
 /// Something that is asked of the container.
@@ -52,9 +54,7 @@ impl Model {
                     Ok(created.map(drop)?)
                 })
             },
-            live: |database, name| {
-                Box::pin(async move { Ok(database.definition::<C>(&name).await?) })
-            },
+            live: |database, name| Box::pin(async move { database.definition::<C>(&name).await }),
         }
     }
 
@@ -104,7 +104,27 @@ impl Model {
         &self,
         database: &DatabaseClient,
         name: &str,
-    ) -> Result<ContainerDefinition, Failure> {
+    ) -> Result<ContainerDefinition, cdb_client::Error> {
         (self.live)(database.clone(), name.to_owned()).await
+    }
+
+    /// Whether orchestrations are kept in the container.
+    ///
+    /// # Errors
+    /// Says how they could be, when they are not.
+    pub(crate) fn holds_orchestrations(&self) -> Result<(), Failure> {
+        let all = Durable::DOCUMENTS.iter().all(|wanted| {
+            let mut known = self.documents.iter();
+            known.any(|shape| {
+                shape.name == wanted.name && shape.discriminator == wanted.discriminator
+            })
+        });
+        if all && self.discriminator == Durable::DISCRIMINATOR {
+            return Ok(());
+        }
+        Err(Failure::usage(format!(
+            "`{}` holds no orchestrations; add a variant `#[container(extends)] Durable(Durable)` to it to keep both in one container",
+            self.name
+        )))
     }
 }

@@ -1,5 +1,6 @@
 //! Where answers go: text or JSON to standard output, progress and complaints to standard error.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, Write};
 
@@ -48,15 +49,15 @@ impl<'a> Console<'a> {
         self.text(&json)
     }
 
-    /// Text as it is, with a line break at its end.
+    /// Text with a line break at its end.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
-        Ok(writeln!(self.out, "{}", text.trim_end())?)
+        Ok(writeln!(self.out, "{}", harmless(text.trim_end()))?)
     }
 
     /// A remark beside the answer.
     pub(crate) fn remark(&mut self, text: &str) -> io::Result<()> {
         self.end_progress()?;
-        writeln!(self.err, "{text}")
+        writeln!(self.err, "{}", harmless(text))
     }
 
     /// How far long work has come. On a terminal it overwrites itself, elsewhere each change is a line.
@@ -91,9 +92,74 @@ impl fmt::Debug for Console<'_> {
     }
 }
 
+/// Rows with their columns aligned. The last column is not padded.
+pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let mut widths: Vec<usize> = head.iter().map(|name| name.chars().count()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let mut text = String::new();
+        for (cell, &width) in cells.zip(&widths) {
+            text.push_str(cell);
+            let padding = width.saturating_sub(cell.chars().count()) + 2;
+            text.extend(std::iter::repeat_n(' ', padding));
+        }
+        text.trim_end().to_owned() + "\n"
+    };
+    let mut text = line(&mut head.iter().copied());
+    for row in rows {
+        text.push_str(&line(&mut row.iter().map(String::as_str)));
+    }
+    text
+}
+
+/// Text in which nothing but line breaks moves the cursor: ids and errors come from outside.
+fn harmless(text: &str) -> Cow<'_, str> {
+    let control = |c: char| c.is_control() && c != '\n';
+    if text.contains(control) {
+        Cow::Owned(text.replace(control, " "))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// Text on one line, cut to `most` characters.
+pub(crate) fn short(text: &str, most: usize) -> String {
+    let mut kept: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(most)
+        .collect();
+    if text.chars().nth(most).is_some() {
+        kept.pop();
+        kept.push('…');
+    }
+    kept
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_are_aligned_by_characters_and_not_by_bytes() {
+        let rows = [
+            vec!["é".to_owned(), "1".to_owned()],
+            vec!["abc".to_owned(), String::new()],
+        ];
+        assert_eq!(table(&["a", "n"], &rows), "a    n\né    1\nabc\n");
+    }
+
+    #[test]
+    fn text_from_outside_cannot_move_the_cursor() {
+        assert_eq!(short("a\x1b[2Jb\nc", 20), "a [2Jb c");
+        assert_eq!(harmless("a\x1b[2Jb\nc"), "a [2Jb\nc");
+        assert_eq!(short("abcdef", 4), "abc…");
+        assert_eq!(short("abcd", 4), "abcd");
+    }
 
     #[test]
     fn progress_on_a_terminal_overwrites_itself_and_ends_before_the_answer() {

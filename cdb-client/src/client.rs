@@ -71,6 +71,12 @@ impl CosmosClient {
         self.inner.pipeline.clock.uncertainty()
     }
 
+    /// How many milliseconds the service's clock is ahead of this machine's; negative where it is behind. Zero when no
+    /// answer has proved the machine's clock wrong, `None` before the first answer.
+    pub fn clock_offset_millis(&self) -> Option<i64> {
+        self.inner.pipeline.clock.ahead_of_machine()
+    }
+
     pub(crate) fn pipeline(&self) -> &Pipeline {
         &self.inner.pipeline
     }

@@ -71,6 +71,12 @@ impl ServiceClock {
         u64::try_from(furthest).ok().map(Duration::from_millis)
     }
 
+    /// How far the service's clock is ahead of the machine's as it was read first; `None` before the first answer.
+    pub(crate) fn ahead_of_machine(&self) -> Option<i64> {
+        let bounds = self.lock().bounds?;
+        Some(self.offset(Some(bounds)) - self.local_at_anchor)
+    }
+
     fn offset(&self, bounds: Option<Bounds>) -> i64 {
         bounds.map_or(self.local_at_anchor, |bounds| {
             self.local_at_anchor.clamp(bounds.low, bounds.high)
@@ -198,6 +204,8 @@ mod tests {
             let clock = machine(wrong);
             answered(&clock, [100, 102, 104], 0);
             assert!(ahead(&clock).abs() <= 1004, "ahead by {} ms", ahead(&clock));
+            let told = clock.ahead_of_machine().unwrap();
+            assert!((told + wrong).abs() <= 1004, "told {told} ms");
             assert!(clock.uncertainty().unwrap() <= Duration::from_millis(1004));
         }
     }

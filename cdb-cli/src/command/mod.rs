@@ -1,4 +1,9 @@
 //! One command per file.
 
+pub(crate) mod doctor;
+pub(crate) mod instances;
+pub(crate) mod members;
 pub(crate) mod model;
+pub(crate) mod outbox;
 pub(crate) mod policy;
+pub(crate) mod queues;

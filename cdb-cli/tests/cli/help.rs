@@ -7,13 +7,26 @@ use crate::harness::{cdb, snapshot};
 const COMMANDS: &[&str] = &[
     "",
     "completions",
+    "doctor",
     "emulator",
+    "instances",
+    "instances cancel",
+    "instances delete",
+    "instances history",
+    "instances list",
+    "instances prune",
+    "instances raise",
+    "instances show",
+    "instances tree",
+    "members",
     "model",
+    "outbox",
     "policy",
     "policy apply",
     "policy check",
     "policy diff",
     "policy print",
+    "queues",
 ];
 
 #[tokio::test]

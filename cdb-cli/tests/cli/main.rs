@@ -3,10 +3,15 @@
 //! `UPDATE_EXPECT=1 cargo test -p cdb-cli` writes the snapshots anew.
 
 mod connection;
+mod doctor;
 mod documentation;
 mod emulator;
+mod fixture;
 mod harness;
 mod help;
+mod instances;
 mod model;
+mod orchestration;
 mod policy;
+mod queues;
 mod shop;

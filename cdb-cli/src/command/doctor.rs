@@ -1,0 +1,25 @@
+//! `cdb doctor`: what is wrong, and what to do about it.
+
+use clap::Args;
+
+use crate::connection::Connection;
+use crate::doctor::examine;
+use crate::exit::{Exit, Failure};
+use crate::model::Model;
+use crate::output::Console;
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    connection: Connection,
+}
+
+pub(crate) async fn run(
+    args: &DoctorArgs,
+    model: &Model,
+    console: &mut Console<'_>,
+) -> Result<Exit, Failure> {
+    let diagnosis = examine(&args.connection, model).await?;
+    console.answer(&diagnosis)?;
+    Ok(diagnosis.exit())
+}

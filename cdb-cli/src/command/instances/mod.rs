@@ -1,0 +1,98 @@
+//! `cdb instances`: look at orchestrations, and intervene.
+
+mod change;
+mod select;
+
+use clap::{Args, Subcommand};
+
+use crate::command::instances::change::{Cancel, Delete, Prune, Raise};
+use crate::command::instances::select::List;
+use crate::connection::Connection;
+use crate::exit::{Exit, Failure};
+use crate::model::Model;
+use crate::orchestrations::Orchestrations;
+use crate::output::Console;
+use crate::view::{detail, history, tree};
+
+#[derive(Debug, Args)]
+pub(crate) struct InstancesArgs {
+    #[command(flatten)]
+    connection: Connection,
+    #[command(subcommand)]
+    command: InstancesCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum InstancesCommand {
+    /// List instances, newest first, by the page
+    List(List),
+    /// Show one instance: state, lock, and what waits for it
+    Show {
+        /// The instance
+        instance: String,
+    },
+    /// Show the events of an execution
+    History {
+        /// The instance
+        instance: String,
+        /// The execution; the newest one unless given
+        #[arg(long, value_name = "NUMBER")]
+        execution: Option<u64>,
+        /// How many events to leave out at the beginning
+        #[arg(long, value_name = "COUNT", default_value_t = 0)]
+        skip: usize,
+        /// How many events to show at most
+        #[arg(long, value_name = "COUNT", default_value_t = 1000)]
+        limit: usize,
+    },
+    /// Show an instance and the sub-orchestrations below it
+    Tree {
+        /// The instance
+        instance: String,
+    },
+    /// Ask instances to end; they end at their next turn
+    Cancel(Cancel),
+    /// Raise an external event
+    Raise(Raise),
+    /// Delete instances with everything that belongs to them
+    Delete(Delete),
+    /// Delete the histories of earlier executions
+    Prune(Prune),
+}
+
+pub(crate) async fn run(
+    args: &InstancesArgs,
+    model: &Model,
+    console: &mut Console<'_>,
+) -> Result<Exit, Failure> {
+    let orchestrations = Orchestrations::open(&args.connection, model)?;
+    match &args.command {
+        InstancesCommand::List(list) => list.run(&orchestrations, console).await,
+        InstancesCommand::Show { instance } => {
+            let found = orchestrations.instance(instance).await?;
+            console.answer(&detail::read(&orchestrations.container, found).await?)?;
+            Ok(Exit::Ok)
+        }
+        InstancesCommand::History {
+            instance,
+            execution,
+            skip,
+            limit,
+        } => {
+            let window = (*skip, *limit);
+            console.answer(
+                &history::read(&orchestrations, instance, *execution, window, false).await?,
+            )?;
+            Ok(Exit::Ok)
+        }
+        InstancesCommand::Tree { instance } => {
+            let root = orchestrations.instance(instance).await?;
+            console.answer(&tree::read(&orchestrations.container, root).await?)?;
+            Ok(Exit::Ok)
+        }
+        InstancesCommand::Cancel(cancel) => cancel.run(&orchestrations, console).await,
+        InstancesCommand::Raise(raise) => raise.run(&orchestrations, console).await,
+        InstancesCommand::Delete(delete) => delete.run(&orchestrations, console).await,
+        InstancesCommand::Prune(prune) => prune.run(&orchestrations, console).await,
+    }
+}

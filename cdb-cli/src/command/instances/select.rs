@@ -1,0 +1,84 @@
+//! Which instances: the filters of a list.
+
+use std::time::Duration;
+
+use cdb_client::Continuation;
+use cdb_provider::documents::Status;
+use clap::{Args, ValueEnum};
+
+use crate::exit::{Exit, Failure};
+use crate::orchestrations::Orchestrations;
+use crate::output::Console;
+use crate::time::parse_span;
+use crate::view::instances::{Wanted, list};
+
+#[derive(Debug, Args)]
+pub(super) struct List {
+    /// In this state; may be given several times
+    #[arg(long, value_enum)]
+    status: Vec<State>,
+    /// Started by this instance
+    #[arg(long, value_name = "INSTANCE")]
+    parent: Option<String>,
+    /// Created longer ago than this: 90s, 15m, 24h, 7d
+    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    older_than: Option<Duration>,
+    /// Created within this time
+    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    newer_than: Option<Duration>,
+    /// With this text in its id or its orchestration's name; no index serves that, so the others are read for it
+    #[arg(long = "match", value_name = "TEXT")]
+    text: Option<String>,
+    /// How many to show
+    #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    limit: u16,
+    /// Go on where an earlier page ended
+    #[arg(long, value_name = "TEXT")]
+    from: Option<Continuation>,
+}
+
+/// The states that an instance can be in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum State {
+    /// Has more to do
+    Running,
+    /// Ended with a result
+    Completed,
+    /// Ended with an error
+    Failed,
+}
+
+impl From<State> for Status {
+    fn from(state: State) -> Self {
+        match state {
+            State::Running => Self::Running,
+            State::Completed => Self::Completed,
+            State::Failed => Self::Failed,
+        }
+    }
+}
+
+impl List {
+    pub(super) async fn run(
+        &self,
+        orchestrations: &Orchestrations,
+        console: &mut Console<'_>,
+    ) -> Result<Exit, Failure> {
+        let now = orchestrations.container.now();
+        let wanted = Wanted {
+            statuses: self
+                .status
+                .iter()
+                .map(|state| Status::from(*state))
+                .collect(),
+            parent: self.parent.clone(),
+            created_before: self.older_than.map(|age| now - age),
+            created_after: self.newer_than.map(|age| now - age),
+            text: self.text.clone(),
+        };
+        let rows = usize::from(self.limit);
+        let page = list(&orchestrations.container, &wanted, rows, self.from.clone()).await?;
+        console.answer(&page)?;
+        Ok(Exit::Ok)
+    }
+}

@@ -1,0 +1,29 @@
+//! `cdb members`: who shares the container's slots.
+
+use clap::Args;
+
+use crate::connection::Connection;
+use crate::exit::{Exit, Failure};
+use crate::model::Model;
+use crate::orchestrations::Orchestrations;
+use crate::output::Console;
+use crate::view::members;
+
+#[derive(Debug, Args)]
+pub(crate) struct MembersArgs {
+    #[command(flatten)]
+    connection: Connection,
+    /// The group, when the runtimes name one of their own
+    #[arg(long, value_name = "NAME")]
+    group: Option<String>,
+}
+
+pub(crate) async fn run(
+    args: &MembersArgs,
+    model: &Model,
+    console: &mut Console<'_>,
+) -> Result<Exit, Failure> {
+    let orchestrations = Orchestrations::open(&args.connection, model)?;
+    console.answer(&members::read(&orchestrations.container, args.group.as_deref()).await?)?;
+    Ok(Exit::Ok)
+}

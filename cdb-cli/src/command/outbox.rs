@@ -1,0 +1,34 @@
+//! `cdb outbox`: what is on its way between instances.
+
+use cdb_client::Continuation;
+use clap::Args;
+
+use crate::connection::Connection;
+use crate::exit::{Exit, Failure};
+use crate::model::Model;
+use crate::orchestrations::Orchestrations;
+use crate::output::Console;
+use crate::view::outbox;
+
+#[derive(Debug, Args)]
+pub(crate) struct OutboxArgs {
+    #[command(flatten)]
+    connection: Connection,
+    /// How many to show
+    #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    limit: u16,
+    /// Go on where an earlier page ended
+    #[arg(long, value_name = "TEXT")]
+    from: Option<Continuation>,
+}
+
+pub(crate) async fn run(
+    args: &OutboxArgs,
+    model: &Model,
+    console: &mut Console<'_>,
+) -> Result<Exit, Failure> {
+    let orchestrations = Orchestrations::open(&args.connection, model)?;
+    let rows = usize::from(args.limit);
+    console.answer(&outbox::read(&orchestrations.container, rows, args.from.as_ref()).await?)?;
+    Ok(Exit::Ok)
+}

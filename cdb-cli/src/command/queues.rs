@@ -1,0 +1,33 @@
+//! `cdb queues`: how much waits.
+
+use clap::Args;
+
+use crate::connection::Connection;
+use crate::exit::{Exit, Failure};
+use crate::model::Model;
+use crate::orchestrations::Orchestrations;
+use crate::output::Console;
+use crate::view::queues::{self, slot_table};
+
+#[derive(Debug, Args)]
+pub(crate) struct QueuesArgs {
+    #[command(flatten)]
+    connection: Connection,
+    /// Show which dispatch slots the 1,000 messages belong to that have been due longest
+    #[arg(long)]
+    slots: bool,
+}
+
+pub(crate) async fn run(
+    args: &QueuesArgs,
+    model: &Model,
+    console: &mut Console<'_>,
+) -> Result<Exit, Failure> {
+    let orchestrations = Orchestrations::open(&args.connection, model)?;
+    let queues = queues::read(&orchestrations.container).await?;
+    console.answer(&queues)?;
+    if args.slots && !console.json {
+        console.text(&format!("\n{}", slot_table(&queues.slots)))?;
+    }
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,87 @@
+//! What cannot be undone is shown first, and done with `--yes` only.
+
+use std::fmt;
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::exit::{Exit, Failure};
+use crate::output::{Console, short, table};
+use crate::view::instances::Row;
+
+/// Whether to do it.
+#[derive(Debug, Args)]
+pub(crate) struct Consent {
+    /// Do it
+    #[arg(long, conflicts_with = "dry_run")]
+    yes: bool,
+    /// Show what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// What would be done.
+#[derive(Debug, Serialize)]
+pub(crate) struct Plan {
+    #[serde(rename = "would")]
+    action: &'static str,
+    count: u64,
+    instances: Vec<Row>,
+}
+
+impl Plan {
+    pub(crate) fn new(action: &'static str, instances: Vec<Row>) -> Self {
+        Self {
+            action,
+            count: instances.len() as u64,
+            instances,
+        }
+    }
+
+    /// Too many to name.
+    pub(crate) fn of_many(action: &'static str, count: u64) -> Self {
+        Self {
+            action,
+            count,
+            instances: Vec::new(),
+        }
+    }
+}
+
+impl Consent {
+    /// Shows the plan unless it is to be carried out, and says how to end then.
+    pub(crate) fn refuses(
+        &self,
+        plan: &Plan,
+        console: &mut Console<'_>,
+    ) -> Result<Option<Exit>, Failure> {
+        if self.yes {
+            return Ok(None);
+        }
+        console.answer(plan)?;
+        if self.dry_run {
+            return Ok(Some(Exit::Ok));
+        }
+        Err(Failure::usage(
+            "nothing was changed; repeat it with --yes to do it, or with --dry-run to look only",
+        ))
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "would {} {} instance(s)", self.action, self.count)?;
+        let cells = |row: &Row| {
+            vec![
+                row.status.clone(),
+                short(&row.orchestration, 40),
+                short(&row.id, 120),
+            ]
+        };
+        let rows: Vec<Vec<String>> = self.instances.iter().map(cells).collect();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        f.write_str(&table(&["STATUS", "ORCHESTRATION", "INSTANCE"], &rows))
+    }
+}

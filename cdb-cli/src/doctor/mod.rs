@@ -1,0 +1,117 @@
+//! What can be wrong with a container and its runtimes, looked at from outside: findings, each with its remedy.
+
+mod container;
+mod service;
+mod work;
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::connection::Connection;
+use crate::exit::{Exit, Failure};
+use crate::model::Model;
+use crate::orchestrations::Orchestrations;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Level {
+    Ok,
+    Warning,
+    Problem,
+}
+
+/// What was found about one thing.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Finding {
+    pub check: &'static str,
+    pub level: Level,
+    pub says: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+}
+
+/// All findings, in the order of the checks.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Diagnosis {
+    pub findings: Vec<Finding>,
+}
+
+impl Finding {
+    fn ok(check: &'static str, says: impl Into<String>) -> Self {
+        Self {
+            check,
+            level: Level::Ok,
+            says: says.into(),
+            remedy: None,
+        }
+    }
+
+    fn warning(check: &'static str, says: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            level: Level::Warning,
+            remedy: Some(remedy.into()),
+            ..Self::ok(check, says)
+        }
+    }
+
+    fn problem(check: &'static str, says: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            level: Level::Problem,
+            ..Self::warning(check, says, remedy)
+        }
+    }
+}
+
+/// Examines the container. What depends on something that is broken is not looked at.
+pub(crate) async fn examine(connection: &Connection, model: &Model) -> Result<Diagnosis, Failure> {
+    let mut findings = vec![service::endpoint(connection)];
+    let client = connection.client()?;
+    let database = client.database(&connection.database);
+    let live = match model.live(&database, &connection.container).await {
+        Ok(live) => live,
+        Err(error) => {
+            findings.push(service::unreadable(&error, connection));
+            return Ok(Diagnosis { findings });
+        }
+    };
+    findings.push(Finding::ok("credentials", "accepted"));
+    findings.push(service::clock(client.clock_offset_millis()));
+    findings.extend(container::definition(model, &live));
+    findings.push(container::indexing(&database, &connection.container).await?);
+    if model.holds_orchestrations().is_ok() {
+        let orchestrations = Orchestrations::open(connection, model)?;
+        findings.extend(service::rights(&orchestrations.container).await?);
+        findings.extend(work::examine(&orchestrations).await?);
+        findings.push(service::throttling(&orchestrations.container.usage()));
+    }
+    Ok(Diagnosis { findings })
+}
+
+impl Diagnosis {
+    pub(crate) fn exit(&self) -> Exit {
+        let healthy = self
+            .findings
+            .iter()
+            .all(|finding| finding.level == Level::Ok);
+        if healthy { Exit::Ok } else { Exit::Finding }
+    }
+}
+
+impl fmt::Display for Diagnosis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for finding in &self.findings {
+            let mark = match finding.level {
+                Level::Ok => "ok     ",
+                Level::Warning => "warning",
+                Level::Problem => "PROBLEM",
+            };
+            writeln!(f, "{mark}  {:<11}  {}", finding.check, finding.says)?;
+            if let Some(remedy) = &finding.remedy {
+                writeln!(f, "{:22}→ {remedy}", "")?;
+            }
+        }
+        Ok(())
+    }
+}

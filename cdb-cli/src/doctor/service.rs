@@ -1,0 +1,182 @@
+//! The account: is it there, may we, what time is it there, does it throttle?
+
+use std::time::Duration;
+
+use cdb_client::{ContainerClient, Error, ErrorKind, Usage};
+use cdb_provider::documents::{Durable, InboxRecordKey, InstanceKey};
+
+use super::Finding;
+use crate::connection::{Connection, is_loopback};
+use crate::exit::{Failure, with_causes};
+use crate::time::span;
+
+/// Signatures hold for 15 minutes; half of it leaves time to act.
+const CLOCK_PROBLEM: Duration = Duration::from_secs(450);
+
+/// Locks are judged by the service's clock, so this only shows that the machine's is not kept.
+const CLOCK_WARNING: Duration = Duration::from_secs(2);
+
+/// An id that no instance has: instances' documents carry other discriminators.
+const PROBE: &str = "cdb-doctor";
+
+pub(super) fn endpoint(connection: &Connection) -> Finding {
+    let endpoint = connection.shown_endpoint();
+    if endpoint.starts_with("https://") {
+        Finding::ok("endpoint", format!("{endpoint}, encrypted"))
+    } else if is_loopback(&endpoint) {
+        Finding::ok(
+            "endpoint",
+            format!("{endpoint}, not encrypted, on this machine"),
+        )
+    } else {
+        Finding::problem(
+            "endpoint",
+            format!("{endpoint}: requests and documents travel in the clear"),
+            "use the account's https:// endpoint",
+        )
+    }
+}
+
+/// Why the container's definition cannot be read.
+pub(super) fn unreadable(error: &Error, connection: &Connection) -> Finding {
+    let says = with_causes(error);
+    match error.kind() {
+        ErrorKind::Unauthorized => Finding::problem(
+            "credentials",
+            says,
+            "take a key from the portal (Keys) and set COSMOS_KEY; a key that was regenerated no longer works",
+        ),
+        ErrorKind::Forbidden => Finding::problem(
+            "rights",
+            says,
+            "let this identity read the container's metadata, and look at the account's firewall and its `disableLocalAuth`",
+        ),
+        ErrorKind::NotFound => Finding::problem(
+            "container",
+            says,
+            format!(
+                "check --database and --container, or create it: cdb policy apply --create --container {}",
+                connection.container
+            ),
+        ),
+        ErrorKind::Throttled => Finding::problem(
+            "throttling",
+            says,
+            "requests about databases and containers share a small budget of the account; wait, and let programs not ask at each start",
+        ),
+        _ if says.contains("certificate") => Finding::problem(
+            "tls",
+            says,
+            "trust the certificate's authority on this machine; for an emulator here, --accept-invalid-certificate",
+        ),
+        _ => Finding::problem(
+            "endpoint",
+            says,
+            "check the account's name, its firewall and private endpoints, and this machine's DNS and proxy",
+        ),
+    }
+}
+
+/// The machine's clock beside the service's.
+pub(super) fn clock(ahead_millis: Option<i64>) -> Finding {
+    let Some(ahead) = ahead_millis else {
+        return Finding::warning(
+            "clock",
+            "the service's answers carry no date",
+            "look for a proxy that removes headers",
+        );
+    };
+    let offset = Duration::from_millis(ahead.unsigned_abs());
+    let (direction, shown) = (if ahead > 0 { "behind" } else { "ahead of" }, span(offset));
+    let remedy = "synchronize this machine's clock (chrony, systemd-timesyncd, w32time)";
+    if offset >= CLOCK_PROBLEM {
+        let says = format!(
+            "this machine is {shown} {direction} the service; it refuses signatures at 15 minutes"
+        );
+        Finding::problem("clock", says, remedy)
+    } else if offset >= CLOCK_WARNING {
+        Finding::warning(
+            "clock",
+            format!("this machine is {shown} {direction} the service"),
+            remedy,
+        )
+    } else {
+        Finding::ok("clock", "within two seconds of the service")
+    }
+}
+
+/// What the identity may do with documents. The write deletes a document that cannot exist: the service looks at the right
+/// before it looks for the document.
+pub(super) async fn rights(container: &ContainerClient<Durable>) -> Result<Vec<Finding>, Failure> {
+    let read = container.read(&InstanceKey::new(PROBE)).await.map(drop);
+    let write = match container
+        .delete(&InboxRecordKey::new(PROBE, PROBE, 0_u64))
+        .await
+    {
+        Err(error) if error.is_not_found() => Ok(()),
+        other => other,
+    };
+    let mut findings = Vec::new();
+    for (result, what, remedy) in [
+        (
+            read,
+            "read",
+            "grant a role that reads documents, such as `Cosmos DB Built-in Data Reader`",
+        ),
+        (
+            write,
+            "write",
+            "use a read-write key, or grant `Cosmos DB Built-in Data Contributor`; runtimes need it, looking does not",
+        ),
+    ] {
+        match result {
+            Ok(()) => findings.push(Finding::ok("rights", format!("may {what} documents"))),
+            Err(error) if error.kind() == ErrorKind::Forbidden => {
+                let says = format!("may not {what} documents");
+                findings.push(Finding::problem("rights", says, remedy));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(findings)
+}
+
+/// Whether this examination itself was held up.
+pub(super) fn throttling(usage: &Usage) -> Finding {
+    let total = usage.total();
+    let (requests, throttled) = (total.requests, total.throttled);
+    if throttled == 0 {
+        let says = format!(
+            "none of {requests} requests was held up; they cost {:.0} RU",
+            total.charge
+        );
+        return Finding::ok("throttling", says);
+    }
+    Finding::warning(
+        "throttling",
+        format!("{throttled} of {requests} requests were refused with 429 and sent again"),
+        "raise the container's request units or choose autoscale; if it is one hot partition, spread its load",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Level;
+    use super::*;
+
+    #[test]
+    fn a_clock_is_judged_in_both_directions() {
+        for (ahead, level) in [
+            (Some(0), Level::Ok),
+            (Some(-1_900), Level::Ok),
+            (Some(3_000), Level::Warning),
+            (Some(-3_000), Level::Warning),
+            (Some(600_000), Level::Problem),
+            (Some(i64::MIN), Level::Problem),
+            (None, Level::Warning),
+        ] {
+            assert_eq!(clock(ahead).level, level, "{ahead:?}");
+        }
+        assert!(clock(Some(3_000)).says.contains("3 s behind"));
+    }
+}

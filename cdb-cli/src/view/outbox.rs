@@ -1,0 +1,91 @@
+//! Messages between instances that are not delivered yet, the oldest first.
+
+use std::fmt;
+
+use cdb_client::{ContainerClient, Continuation};
+use cdb_model::{Query, Timestamp};
+use cdb_provider::documents::{Durable, OutboxIntent};
+use serde::Serialize;
+
+use super::work_item::describe;
+use crate::exit::Failure;
+use crate::output::{short, table};
+use crate::time::span;
+
+/// Some intents, and where the next ones begin.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Outbox {
+    pub intents: Vec<Intent>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<Continuation>,
+    pub now: Timestamp,
+}
+
+/// The messages of one turn to one instance.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Intent {
+    pub source: String,
+    pub target: String,
+    pub messages: Vec<String>,
+    pub created_at: Timestamp,
+    pub attempts: u32,
+}
+
+/// A page of the outbox.
+pub(crate) async fn read(
+    container: &ContainerClient<Durable>,
+    rows: usize,
+    from: Option<&Continuation>,
+) -> Result<Outbox, Failure> {
+    let query = Query::<OutboxIntent>::across_partitions().order_by(OutboxIntent::BY_CREATED.asc());
+    let page = container.query(query).page(rows, from).await?;
+    let intents = page.rows.into_iter().map(|stored| intent(stored.document));
+    Ok(Outbox {
+        intents: intents.collect(),
+        next: page.next,
+        now: container.now(),
+    })
+}
+
+fn intent(intent: OutboxIntent) -> Intent {
+    let items = intent.items.iter().map(|item| &item.work_item);
+    Intent {
+        messages: items
+            .chain(&intent.payload)
+            .map(|text| describe(text))
+            .collect(),
+        source: intent.instance_id,
+        target: intent.target_instance_id,
+        created_at: intent.created_at,
+        attempts: intent.attempt_count,
+    }
+}
+
+impl fmt::Display for Outbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.intents.is_empty() {
+            return writeln!(f, "nothing is on its way");
+        }
+        let rows = self.intents.iter().map(|intent| {
+            let what = match &*intent.messages {
+                [] => "nothing".to_owned(),
+                [one] => short(one, 60),
+                [first, rest @ ..] => format!("{} and {} more", short(first, 60), rest.len()),
+            };
+            vec![
+                short(&intent.source, 60),
+                short(&intent.target, 60),
+                what,
+                intent.attempts.to_string(),
+                span(self.now.since(intent.created_at)),
+            ]
+        });
+        let rows: Vec<Vec<String>> = rows.collect();
+        f.write_str(&table(&["FROM", "TO", "WHAT", "TRIED", "AGE"], &rows))?;
+        match &self.next {
+            Some(next) => writeln!(f, "more: --from {next}"),
+            None => Ok(()),
+        }
+    }
+}

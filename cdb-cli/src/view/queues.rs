@@ -1,0 +1,223 @@
+//! How much waits, for how long, and in which slots.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use cdb_client::ContainerClient;
+use cdb_model::{Query, Timestamp};
+use cdb_provider::documents::{Durable, NEVER, OrchestratorItem, OutboxIntent, WorkerItem};
+use futures::try_join;
+use serde::Serialize;
+
+use crate::exit::Failure;
+use crate::output::table;
+use crate::time::span;
+
+/// How many due messages, oldest first, tell which slots are behind.
+const SAMPLE: u32 = 1_000;
+
+/// The queues of a container.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Queues {
+    /// Messages for orchestrations that are due.
+    pub messages: Waiting,
+    /// Messages that are due later: timers, delays.
+    pub timers: u64,
+    /// Activities that no worker has.
+    pub activities: Waiting,
+    /// Activities that a worker has, or that were given back for later.
+    pub running: u64,
+    /// Messages to other instances that are not delivered.
+    pub outbox: Waiting,
+    /// The slots of the messages that have been due longest.
+    pub slots: Vec<Slot>,
+}
+
+/// What is due.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Waiting {
+    pub count: u64,
+    /// How long the oldest has been due.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "milliseconds",
+        rename = "oldestMs"
+    )]
+    pub oldest: Option<Duration>,
+}
+
+/// Due messages of a dispatch slot.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Slot {
+    #[serde(rename = "slot")]
+    pub number: u8,
+    pub due: usize,
+    /// How long the oldest has been due.
+    #[serde(serialize_with = "always_milliseconds", rename = "oldestMs")]
+    pub oldest: Duration,
+}
+
+/// Counts the queues. Each count reads every physical partition's index.
+pub(crate) async fn read(container: &ContainerClient<Durable>) -> Result<Queues, Failure> {
+    // Boxed: eight queries at once make a future that is too large for the stack.
+    let (counts, oldest) = try_join!(Box::pin(count(container)), Box::pin(oldest(container)))?;
+    let [messages, timers, free, running, outbox] = counts;
+    Ok(Queues {
+        messages: Waiting {
+            count: messages,
+            oldest: oldest.slots.iter().map(|slot| slot.oldest).max(),
+        },
+        timers,
+        activities: Waiting {
+            count: free,
+            oldest: oldest.activity,
+        },
+        running,
+        outbox: Waiting {
+            count: outbox,
+            oldest: oldest.intent,
+        },
+        slots: oldest.slots,
+    })
+}
+
+/// How many messages are due and due later, activities are free and taken, intents are open.
+async fn count(container: &ContainerClient<Durable>) -> Result<[u64; 5], cdb_client::Error> {
+    let now = container.now();
+    let messages = || Query::<OrchestratorItem>::across_partitions();
+    let due = messages().filter(OrchestratorItem::VISIBLE_AT.le(now));
+    let later = OrchestratorItem::VISIBLE_AT.gt(now) & OrchestratorItem::VISIBLE_AT.lt(NEVER);
+    let later = messages().filter(later);
+    let activities = || Query::<WorkerItem>::across_partitions();
+    let free = activities().filter(WorkerItem::VISIBLE_AT.le(now));
+    let taken = activities().filter(WorkerItem::VISIBLE_AT.gt(now));
+    let (due, later, free, taken, outbox) = try_join!(
+        container.query(due.count()).all(),
+        container.query(later.count()).all(),
+        container.query(free.count()).all(),
+        container.query(taken.count()).all(),
+        container
+            .query(Query::<OutboxIntent>::across_partitions().count())
+            .all(),
+    )?;
+    // One count per physical partition.
+    Ok([due, later, free, taken, outbox].map(|counts| counts.into_iter().sum()))
+}
+
+/// How long the oldest of each have been due.
+struct Oldest {
+    slots: Vec<Slot>,
+    activity: Option<Duration>,
+    intent: Option<Duration>,
+}
+
+async fn oldest(container: &ContainerClient<Durable>) -> Result<Oldest, cdb_client::Error> {
+    let now = container.now();
+    let message = Query::<OrchestratorItem>::across_partitions()
+        .filter(OrchestratorItem::VISIBLE_AT.le(now))
+        .order_by(OrchestratorItem::BY_DUE.asc())
+        .top(SAMPLE);
+    let activity = Query::<WorkerItem>::across_partitions()
+        .filter(WorkerItem::VISIBLE_AT.le(now))
+        .order_by(WorkerItem::BY_DUE.asc())
+        .top(1);
+    let intent = Query::<OutboxIntent>::across_partitions()
+        .order_by(OutboxIntent::BY_CREATED.asc())
+        .top(1);
+    let (messages, activity, intent) = try_join!(
+        container.query(message).all(),
+        container
+            .query(activity.values(WorkerItem::VISIBLE_AT))
+            .first(),
+        container
+            .query(intent.values(OutboxIntent::CREATED_AT))
+            .first(),
+    )?;
+    let messages = messages.into_iter().map(|stored| stored.document);
+    let messages = messages.map(|message| (message.dispatch_slot, message.visible_at));
+    Ok(Oldest {
+        slots: slots(messages, now),
+        activity: activity.map(|at| now.since(at)),
+        intent: intent.map(|at| now.since(at)),
+    })
+}
+
+/// The slots of due messages, the one that is furthest behind first.
+fn slots(messages: impl Iterator<Item = (u8, Timestamp)>, now: Timestamp) -> Vec<Slot> {
+    let mut by_slot: BTreeMap<u8, Slot> = BTreeMap::new();
+    for (slot, due_at) in messages {
+        let age = now.since(due_at);
+        let entry = by_slot.entry(slot).or_insert(Slot {
+            number: slot,
+            due: 0,
+            oldest: age,
+        });
+        entry.due += 1;
+        entry.oldest = entry.oldest.max(age);
+    }
+    let mut slots: Vec<Slot> = by_slot.into_values().collect();
+    slots.sort_by_key(|slot| std::cmp::Reverse(slot.oldest));
+    slots
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
+fn milliseconds<S: serde::Serializer>(
+    duration: &Option<Duration>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    duration.map(millis).serialize(to)
+}
+
+fn always_milliseconds<S: serde::Serializer>(
+    duration: &Duration,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    millis(*duration).serialize(to)
+}
+
+impl fmt::Display for Queues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let row = |name: &str, count: u64, oldest: Option<Duration>| {
+            vec![
+                name.to_owned(),
+                count.to_string(),
+                oldest.map(span).unwrap_or_default(),
+            ]
+        };
+        let rows = [
+            row("messages due", self.messages.count, self.messages.oldest),
+            row("timers", self.timers, None),
+            row(
+                "activities free",
+                self.activities.count,
+                self.activities.oldest,
+            ),
+            row("activities taken", self.running, None),
+            row("outbox", self.outbox.count, self.outbox.oldest),
+        ];
+        f.write_str(&table(&["QUEUE", "COUNT", "OLDEST"], &rows))
+    }
+}
+
+/// The slots of a report, as a table of their own.
+pub(crate) fn slot_table(slots: &[Slot]) -> String {
+    if slots.is_empty() {
+        return "no slot has messages due\n".to_owned();
+    }
+    let rows = slots.iter().map(|slot| {
+        vec![
+            slot.number.to_string(),
+            slot.due.to_string(),
+            span(slot.oldest),
+        ]
+    });
+    table(&["SLOT", "DUE", "OLDEST"], &rows.collect::<Vec<_>>())
+}

@@ -1,0 +1,28 @@
+//! A queued message in a few words.
+
+use duroxide::providers::WorkItem;
+
+/// What a message is, from its stored text: `StartOrchestration Order`. Text that is no message says so.
+pub(crate) fn describe(stored: &str) -> String {
+    if stored.is_empty() {
+        return "consumed; its id is remembered".to_owned();
+    }
+    let Ok(item) = serde_json::from_str::<WorkItem>(stored) else {
+        return "not readable".to_owned();
+    };
+    match item {
+        WorkItem::StartOrchestration { orchestration, .. } => {
+            format!("StartOrchestration {orchestration}")
+        }
+        WorkItem::ActivityExecute { name, .. } => format!("ActivityExecute {name}"),
+        WorkItem::ActivityCompleted { id, .. } => format!("ActivityCompleted #{id}"),
+        WorkItem::ActivityFailed { id, .. } => format!("ActivityFailed #{id}"),
+        WorkItem::TimerFired { id, .. } => format!("TimerFired #{id}"),
+        WorkItem::ExternalRaised { name, .. } => format!("ExternalRaised {name}"),
+        WorkItem::SubOrchCompleted { parent_id, .. } => format!("SubOrchCompleted #{parent_id}"),
+        WorkItem::SubOrchFailed { parent_id, .. } => format!("SubOrchFailed #{parent_id}"),
+        WorkItem::CancelInstance { reason, .. } => format!("CancelInstance: {reason}"),
+        WorkItem::ContinueAsNew { orchestration, .. } => format!("ContinueAsNew {orchestration}"),
+        WorkItem::QueueMessage { name, .. } => format!("QueueMessage {name}"),
+    }
+}

@@ -1,0 +1,206 @@
+//! A container with orchestrations in all states, written as documents, so that every run finds the same.
+
+use cdb_client::ContainerClient;
+use cdb_model::Timestamp;
+use cdb_provider::coordination::{MemberDocument, MemberRecord};
+use cdb_provider::documents::{
+    Durable, Execution, HistorySegment, Instance, IntentItem, IntentQueue, KeyValue, Member,
+    OrchestratorItem, OutboxIntent, Status, WorkerItem,
+};
+use duroxide::providers::WorkItem;
+use duroxide::{Event, EventKind};
+
+use crate::harness::Account;
+
+/// 2026-01-01 00:00:00 UTC, and so many seconds.
+pub(crate) fn at(seconds: u64) -> Timestamp {
+    Timestamp::from_millis(1_767_225_600_000 + seconds * 1000)
+}
+
+/// An instance that was created so many seconds after the year began.
+pub(crate) fn instance(id: &str, name: &str, status: Status, seconds: u64) -> Instance {
+    let ended = matches!(status, Status::Completed | Status::Failed);
+    Instance {
+        orchestration_name: name.to_owned(),
+        orchestration_version: Some("1.0.0".to_owned()),
+        status,
+        updated_at: at(seconds + 5),
+        started_at: Some(at(seconds)),
+        completed_at: ended.then(|| at(seconds + 5)),
+        ..Instance::pending(id, at(seconds))
+    }
+}
+
+/// An event of `order-2`.
+fn event(id: u64, source: Option<u64>, second: u64, kind: EventKind) -> Event {
+    Event {
+        event_id: id,
+        source_event_id: source,
+        instance_id: "order-2".to_owned(),
+        execution_id: 2,
+        timestamp_ms: at(second).as_millis(),
+        duroxide_version: "0.1.32".to_owned(),
+        kind,
+    }
+}
+
+fn history() -> [Vec<Event>; 2] {
+    let text = |text: &str| text.to_owned();
+    let started = EventKind::OrchestrationStarted {
+        name: text("Order"),
+        version: text("1.0.0"),
+        input: text("{\"cents\":990}"),
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
+        carry_forward_events: None,
+        initial_custom_status: None,
+    };
+    let activity = |name: &str| EventKind::ActivityScheduled {
+        name: text(name),
+        input: text("990"),
+        session_id: None,
+        tag: None,
+    };
+    let child = EventKind::SubOrchestrationScheduled {
+        name: text("Ship"),
+        instance: text("order-2::sub::4"),
+        input: text("parcel"),
+    };
+    let timer = EventKind::TimerCreated {
+        fire_at_ms: at(3600).as_millis(),
+    };
+    let done = EventKind::ActivityCompleted {
+        result: text("paid"),
+    };
+    [
+        vec![
+            event(1, None, 60, started),
+            event(2, None, 60, activity("Charge")),
+            event(3, None, 60, timer),
+        ],
+        vec![
+            event(4, Some(2), 63, done),
+            event(5, None, 63, child),
+            event(6, None, 64, activity("Notify")),
+        ],
+    ]
+}
+
+/// Stores everything.
+pub(crate) async fn fill(account: &Account) -> ContainerClient<Durable> {
+    let container = account.container::<Durable>().await;
+    let order =
+        |number: u64, status| instance(&format!("order-{number}"), "Order", status, number * 30);
+    let running = Instance {
+        current_execution_id: 2,
+        custom_status: Some("charged".to_owned()),
+        ..order(2, Status::Running)
+    };
+    let failed = Instance {
+        output: Some("card refused".to_owned()),
+        ..order(3, Status::Failed)
+    };
+    let child = Instance {
+        parent_instance_id: Some("order-2".to_owned()),
+        ..instance("order-2::sub::4", "Ship", Status::Running, 63)
+    };
+    for document in [order(1, Status::Completed), running, failed, child] {
+        container.create(&document).await.expect("an instance");
+    }
+    for events in history() {
+        let segment = HistorySegment::pack("order-2", 2, &events)
+            .expect("it packs")
+            .expect("events");
+        container.create(&segment).await.expect("a segment");
+    }
+    let earlier = Execution {
+        instance_id: "order-2".to_owned(),
+        execution_id: 1,
+        status: Status::ContinuedAsNew,
+        output: None,
+        started_at: at(30),
+        completed_at: Some(at(59)),
+    };
+    container.create(&earlier).await.expect("an execution");
+    let value = KeyValue {
+        instance_id: "order-2".to_owned(),
+        key: "total".to_owned(),
+        value: "990".to_owned(),
+        execution_id: 1,
+        last_updated_at_ms: at(31),
+    };
+    container.create(&value).await.expect("a value");
+    queue(&container).await;
+    container
+}
+
+async fn queue(container: &ContainerClient<Durable>) {
+    let raised = WorkItem::ExternalRaised {
+        instance: "order-2".to_owned(),
+        name: "Approved".to_owned(),
+        data: "yes".to_owned(),
+    };
+    let message =
+        OrchestratorItem::new(&raised, "raised-1".to_owned(), at(70), at(70)).expect("a message");
+    container.create(&message).await.expect("it is stored");
+    let notify = WorkItem::ActivityExecute {
+        instance: "order-2".to_owned(),
+        execution_id: 2,
+        id: 6,
+        name: "Notify".to_owned(),
+        input: "990".to_owned(),
+        session_id: None,
+        tag: Some("mail".to_owned()),
+    };
+    let activity = WorkerItem::new(&notify, at(64))
+        .expect("it is written")
+        .expect("an activity");
+    let activity = WorkerItem {
+        attempt_count: 7,
+        ..activity
+    };
+    container.create(&activity).await.expect("it is stored");
+    let start = WorkItem::StartOrchestration {
+        instance: "order-2::sub::4".to_owned(),
+        orchestration: "Ship".to_owned(),
+        input: "parcel".to_owned(),
+        version: None,
+        parent_instance: Some("order-2".to_owned()),
+        parent_id: Some(5),
+        parent_execution_id: Some(2),
+        execution_id: 1,
+    };
+    let intent = OutboxIntent {
+        instance_id: "order-2".to_owned(),
+        idempotency_key: "turn-2".to_owned(),
+        target_instance_id: "order-2::sub::4".to_owned(),
+        items: vec![IntentItem {
+            queue: IntentQueue::Orchestrator,
+            work_item: serde_json::to_string(&start).expect("JSON"),
+            visible_at: at(64),
+        }],
+        payload: None,
+        created_at: at(64),
+        attempt_count: 3,
+    };
+    container.create(&intent).await.expect("it is stored");
+}
+
+/// Two runtimes, of which one was last seen when the year began.
+pub(crate) async fn members(container: &ContainerClient<Durable>) {
+    let heartbeat = |at| MemberRecord::Heartbeat {
+        incarnation: "1".to_owned(),
+        period_ms: 3_000,
+        at,
+    };
+    let members = vec!["east".to_owned(), "west".to_owned()];
+    for (name, record) in [
+        ("roster", MemberRecord::Roster { members }),
+        ("member.east", heartbeat(container.now())),
+        ("member.west", heartbeat(at(0))),
+    ] {
+        let member = Member::new("cdb:members", name, record);
+        container.create(&member).await.expect("it is stored");
+    }
+}

@@ -1,0 +1,89 @@
+//! The command beside a runtime that really runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
+use duroxide::runtime::Runtime;
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::{Client, OrchestrationContext, OrchestrationRegistry};
+
+use crate::harness::Account;
+
+async fn family(context: OrchestrationContext, name: String) -> Result<String, String> {
+    let greeting = context.schedule_activity("Greet", name).await?;
+    let child = context
+        .schedule_sub_orchestration("Child", greeting)
+        .await?;
+    let approved = context.schedule_wait("Approved").await;
+    Ok(format!("{child} {approved}"))
+}
+
+async fn start(store: Arc<CosmosDBProvider>) -> Arc<Runtime> {
+    let activities = ActivityRegistry::builder()
+        .register("Greet", |_context, name: String| async move {
+            Ok(format!("hello {name}"))
+        })
+        .build();
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Family", family)
+        .register(
+            "Child",
+            |_context: OrchestrationContext, input: String| async move { Ok(input) },
+        )
+        .build();
+    Runtime::start_with_store(store, activities, orchestrations).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_running_orchestration_is_followed_and_gets_its_event() {
+    let account = Account::start().await;
+    let store = Arc::new(CosmosDBProvider::on(
+        account.container().await,
+        &CosmosDBProviderConfig::default(),
+    ));
+    let runtime = start(store.clone()).await;
+    let client = Client::new(store);
+    client
+        .start_orchestration("family", "Family", "ada")
+        .await
+        .expect("it starts");
+    let mut history = account.cdb(&["instances", "history", "family"]).await;
+    for _ in 0..200 {
+        if history.out.contains("ExternalSubscribed Approved") {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        history = account.cdb(&["instances", "history", "family"]).await;
+    }
+    for event in [
+        "OrchestrationStarted Family",
+        "ActivityScheduled Greet",
+        "ActivityCompleted of #2",
+        "result: hello ada",
+    ] {
+        assert!(
+            history.out.contains(event),
+            "{event} is missing: {history:?}"
+        );
+    }
+    let tree = account.cdb(&["instances", "tree", "family"]).await;
+    assert!(
+        tree.out.contains("family Family Running\n└─ ") && tree.out.contains(" Child Completed\n"),
+        "{tree:?}"
+    );
+    account
+        .cdb(&["instances", "raise", "family", "Approved", "yes"])
+        .await;
+    let ended = client
+        .wait_for_orchestration("family", Duration::from_secs(10))
+        .await;
+    assert!(ended.is_ok(), "{ended:?}");
+    let shown = account.cdb(&["instances", "show", "family"]).await;
+    assert!(
+        shown.out.contains("status:        Completed")
+            && shown.out.contains("output:        hello ada yes"),
+        "{shown:?}"
+    );
+    runtime.shutdown(None).await;
+}
