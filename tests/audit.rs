@@ -44,7 +44,8 @@ pub async fn audit(container: &ContainerClient<Durable>) -> Result<Vec<String>, 
     Ok(problems)
 }
 
-fn instance_id(document: &Durable) -> Option<&str> {
+/// The instance that a document belongs to.
+pub fn instance_id(document: &Durable) -> Option<&str> {
     Some(match document {
         Durable::Instance(document) => &document.instance_id,
         Durable::History(document) => &document.instance_id,

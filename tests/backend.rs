@@ -18,7 +18,7 @@ use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::provider_validations::ProviderFactory;
 use duroxide::providers::Provider;
 
-pub use audit::audit;
+pub use audit::{audit, instance_id};
 
 /// A store for one test.
 #[derive(Debug)]

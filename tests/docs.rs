@@ -13,4 +13,5 @@ chapters! {
     Start: "../docs/guide/start.md",
     OwnDocument: "../docs/guide/own-document.md",
     Emulator: "../docs/emulator.md",
+    Operations: "../docs/operations.md",
 }

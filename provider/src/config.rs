@@ -41,6 +41,9 @@ pub struct CosmosDBProviderConfig {
     /// default it does not, and looks for all work: for one runtime that is what it needs, and several get along so too, by
     /// racing for locks.
     pub membership: Option<MembershipConfig>,
+    /// How long instances are kept that have ended, with their descendants; for ever by default. Every runtime deletes what
+    /// is older, a hundred at a time, and rests in between as long as that took.
+    pub retention: Option<Duration>,
     /// What to do about a database or container that does not exist, and about one that lacks indexes, such as those of
     /// `duroxide-cdb`: by default they are created and added.
     pub bootstrap: Bootstrap,
@@ -91,6 +94,7 @@ impl Default for CosmosDBProviderConfig {
             max_poll_interval: Duration::from_secs(1),
             history_cache_bytes: 64 * 1024 * 1024,
             membership: None,
+            retention: None,
             bootstrap: Bootstrap::CreateIfMissing,
             secondary_key: None,
             accept_invalid_certificates_on_loopback: false,
@@ -114,6 +118,7 @@ impl fmt::Debug for CosmosDBProviderConfig {
             .field("max_poll_interval", &self.max_poll_interval)
             .field("history_cache_bytes", &self.history_cache_bytes)
             .field("membership", &self.membership)
+            .field("retention", &self.retention)
             .field("bootstrap", &self.bootstrap)
             .field(
                 "accept_invalid_certificates_on_loopback",

@@ -33,6 +33,7 @@ mod history;
 mod kv;
 mod outbox;
 mod provider;
+mod retention;
 mod schema;
 mod session;
 mod stats;
@@ -44,6 +45,7 @@ pub use cdb_client as client;
 pub use cdb_coordination as coordination;
 pub use cdb_model as model;
 
+pub use admin::purge::Purge;
 pub use cdb_coordination::{
     InMemoryLeaseProvider, LeaseProvider, MembershipConfig, MembershipView, SlotSet, Standing,
 };

@@ -17,10 +17,12 @@ use duroxide::providers::{ProviderError, WorkItem};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::admin::purge::Purge;
 use crate::config::CosmosDBProviderConfig;
 use crate::documents::{Durable, Member, OrchestratorItem, WorkerItem};
 use crate::error::provider_error;
 use crate::outbox::{self, Outbox};
+use crate::retention;
 use crate::schema;
 use crate::session::Sessions;
 use crate::turn::{InstanceCandidate, Mail, Memory, Message, Turn, TurnTable, Wish};
@@ -206,6 +208,9 @@ impl CosmosDBProvider {
             stop: stop.clone(),
             _stop_on_drop: stop.clone().drop_guard(),
         });
+        if let Some(keep) = config.retention {
+            tokio::spawn(retention::run(Arc::downgrade(&inner), keep, stop.clone()));
+        }
         tokio::spawn(outbox::reconcile(
             Arc::downgrade(&inner),
             config.reconciler_interval,
@@ -234,6 +239,15 @@ impl CosmosDBProvider {
         if let Some(membership) = &self.inner.membership {
             membership.leave().await;
         }
+    }
+
+    /// Instances that ended at least `keep` ago, with their descendants, to be deleted slice by slice.
+    ///
+    /// Like [`retention`](CosmosDBProviderConfig::retention), but now and under your eyes.
+    pub fn purge_ended(&self, keep: Duration) -> Purge {
+        let container = self.inner.container.clone();
+        let before = container.now() - keep;
+        Purge::new(container, before)
     }
 
     /// Deletes the container with everything in it. For tests.

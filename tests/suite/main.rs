@@ -11,6 +11,7 @@ mod members;
 mod model;
 mod policy;
 mod requests;
+mod retention;
 mod samples;
 mod security;
 mod several;

@@ -101,7 +101,7 @@ struct Removal {
 }
 
 /// Deletes everything in the partition of an instance.
-async fn delete_partition(
+pub(super) async fn delete_partition(
     container: &ContainerClient<Durable>,
     instance_id: &str,
     result: &mut DeleteInstanceResult,

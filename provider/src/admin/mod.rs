@@ -5,3 +5,4 @@ pub(crate) mod executions;
 pub(crate) mod instances;
 pub(crate) mod metrics;
 pub(crate) mod prune;
+pub(crate) mod purge;

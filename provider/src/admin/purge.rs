@@ -1,0 +1,169 @@
+//! Deleting what ended long ago, in slices.
+//!
+//! A slice is found by one query and deleted partition by partition, descendants before their ancestors. Nothing is kept
+//! between slices but counts: whoever begins anew, here or on another machine, finds what is left.
+
+use cdb_client::ContainerClient;
+use cdb_model::{Filter, Query, Timestamp};
+use duroxide::providers::{DeleteInstanceResult, ProviderError};
+use futures::{StreamExt as _, stream};
+
+use super::delete::delete_partition;
+use crate::documents::{Durable, Instance, Status};
+use crate::error::provider_error;
+
+const PURGE: &str = "purge";
+/// Instances per slice without their descendants.
+const SLICE: u32 = 100;
+/// Partitions that are deleted at the same time.
+const AT_ONCE: usize = 8;
+/// Parents whose children one query looks for: as many as there may be in a list of the query language without harm.
+const PARENTS: usize = 100;
+
+/// Ended instances on their way out, [`slice`](Self::next_slice) by slice.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # use cdb_provider::CosmosDBProvider;
+/// # async fn clean(store: &CosmosDBProvider) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut purge = store.purge_ended(Duration::from_secs(30 * 24 * 3600));
+/// let all = purge.remaining().await?;
+/// while let Some(slice) = purge.next_slice().await? {
+///     println!("{} of {all} gone, {} just now", purge.purged().instances_deleted, slice.instances_deleted);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Purge {
+    container: ContainerClient<Durable>,
+    ended_before: Timestamp,
+    purged: DeleteInstanceResult,
+}
+
+impl Purge {
+    pub(crate) fn new(container: ContainerClient<Durable>, ended_before: Timestamp) -> Self {
+        Self {
+            container,
+            ended_before,
+            purged: DeleteInstanceResult::default(),
+        }
+    }
+
+    /// How many instances are to go, without their descendants. One aggregate per physical partition.
+    ///
+    /// # Errors
+    /// When the service does not answer.
+    pub async fn remaining(&self) -> Result<u64, ProviderError> {
+        let counts = self
+            .container
+            .query(Query::across_partitions().filter(self.roots()).count())
+            .all()
+            .await
+            .map_err(|error| provider_error(PURGE, &error))?;
+        Ok(counts.into_iter().sum())
+    }
+
+    /// What is gone so far.
+    pub fn purged(&self) -> &DeleteInstanceResult {
+        &self.purged
+    }
+
+    /// Deletes up to a hundred ended instances with their descendants. `None` when no more are left.
+    ///
+    /// # Errors
+    /// When the service does not answer, or an instance keeps changing. What is deleted stays deleted, and the next call
+    /// goes on.
+    pub async fn next_slice(&mut self) -> Result<Option<DeleteInstanceResult>, ProviderError> {
+        let query = Query::<Instance>::across_partitions()
+            .filter(self.roots())
+            .top(SLICE)
+            .values(Instance::INSTANCE_ID);
+        let roots = self.ids(query).await?;
+        if roots.is_empty() {
+            return Ok(None);
+        }
+        let levels = self.with_descendants(roots).await?;
+        let mut slice = DeleteInstanceResult::default();
+        let mut failure = None;
+        // While an ancestor is there, an interrupted purge finds the descendants again.
+        for level in levels.into_iter().rev() {
+            failure = self.delete_all(level, &mut slice).await.err();
+            if failure.is_some() {
+                break;
+            }
+        }
+        add(&mut self.purged, &slice);
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(Some(slice)),
+        }
+    }
+
+    /// Instances, those that they started, those that these started, and so on.
+    async fn with_descendants(
+        &self,
+        roots: Vec<String>,
+    ) -> Result<Vec<Vec<String>>, ProviderError> {
+        let mut levels = vec![roots];
+        while let Some(parents) = levels.last().filter(|parents| !parents.is_empty()) {
+            let mut children = Vec::new();
+            for parents in parents.chunks(PARENTS) {
+                let theirs = Instance::PARENT_INSTANCE_ID.is_in(parents.iter().cloned().map(Some));
+                let query = Query::<Instance>::across_partitions().filter(theirs);
+                children.extend(self.ids(query.values(Instance::INSTANCE_ID)).await?);
+            }
+            levels.push(children);
+        }
+        Ok(levels)
+    }
+
+    /// Deletes some instances, as many at a time as do not wait for each other. All are tried; the last failure is returned.
+    async fn delete_all(
+        &self,
+        ids: Vec<String>,
+        deleted: &mut DeleteInstanceResult,
+    ) -> Result<(), ProviderError> {
+        let mut partitions = stream::iter(ids)
+            .map(|id| {
+                let container = self.container.clone();
+                async move {
+                    let mut result = DeleteInstanceResult::default();
+                    let done = delete_partition(&container, &id, &mut result).await;
+                    result.instances_deleted = u64::from(done.is_ok());
+                    (done, result)
+                }
+            })
+            .buffer_unordered(AT_ONCE);
+        let mut failure = Ok(());
+        while let Some((done, result)) = partitions.next().await {
+            add(deleted, &result);
+            failure = done.and(failure);
+        }
+        failure
+    }
+
+    /// Instances that ended long enough ago and that no other one has started.
+    fn roots(&self) -> Filter<Instance> {
+        let root =
+            Instance::PARENT_INSTANCE_ID.is_null() | !Instance::PARENT_INSTANCE_ID.is_defined();
+        Instance::STATUS.is_in([Status::Completed, Status::Failed])
+            & root
+            & Instance::COMPLETED_AT.lt(self.ended_before)
+    }
+
+    async fn ids(
+        &self,
+        query: cdb_model::ValueQuery<Instance, String>,
+    ) -> Result<Vec<String>, ProviderError> {
+        let found = self.container.query(query).all().await;
+        found.map_err(|error| provider_error(PURGE, &error))
+    }
+}
+
+fn add(sum: &mut DeleteInstanceResult, more: &DeleteInstanceResult) {
+    sum.instances_deleted += more.instances_deleted;
+    sum.executions_deleted += more.executions_deleted;
+    sum.events_deleted += more.events_deleted;
+    sum.queue_messages_deleted += more.queue_messages_deleted;
+}

@@ -1,0 +1,127 @@
+//! Retention: what ended goes when its time has come, with everything that belongs to it, and nothing else goes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cdb_emulator::{Effect, Fault, OperationKind};
+use cdb_provider::CosmosDBProvider;
+use cdb_provider::documents::Durable;
+use cdb_provider::model::Query;
+use cdb_tests::{Backend, instance_id};
+use duroxide::runtime::Runtime;
+use duroxide::{Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
+
+use crate::harness::{PATIENCE, eventually, no_activities};
+
+fn orchestrations() -> OrchestrationRegistry {
+    OrchestrationRegistry::builder()
+        .register("End", |_: OrchestrationContext, input: String| async move {
+            Ok(input)
+        })
+        .register(
+            "Parent",
+            |ctx: OrchestrationContext, id: String| async move {
+                let child = format!("{id}-child");
+                ctx.schedule_sub_orchestration_with_id("End", child, "x")
+                    .await
+            },
+        )
+        .register("Wait", |ctx: OrchestrationContext, _: String| async move {
+            Ok(ctx.schedule_wait("Never").await)
+        })
+        .build()
+}
+
+/// Runs instances to their end.
+async fn run(provider: &CosmosDBProvider, orchestration: &str, ids: &[String]) {
+    let store = Arc::new(provider.clone());
+    let runtime = Runtime::start_with_store(store.clone(), no_activities(), orchestrations()).await;
+    let client = Client::new(store);
+    for id in ids {
+        let started = client.start_orchestration(id, orchestration, &**id).await;
+        started.expect("it starts");
+    }
+    for id in ids {
+        let ended = client.wait_for_orchestration(id, PATIENCE).await;
+        assert!(
+            matches!(ended, Ok(OrchestrationStatus::Completed { .. })),
+            "{ended:?}"
+        );
+    }
+    runtime.shutdown(None).await;
+}
+
+/// The instances that anything is stored of.
+async fn partitions(provider: &CosmosDBProvider) -> BTreeSet<String> {
+    let query = Query::<Durable>::across_partitions();
+    let rows = provider.container().query(query).all().await.expect("rows");
+    let ids = rows.iter().filter_map(|row| instance_id(&row.document));
+    ids.map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn what_ended_goes_with_its_descendants_and_what_waits_stays() {
+    let backend = Backend::start().await;
+    let provider = backend.provider().await;
+    run(&provider, "Parent", &["a".to_owned(), "b".to_owned()]).await;
+    let client = Client::new(Arc::new(provider.clone()));
+    client
+        .start_orchestration("waits", "Wait", "")
+        .await
+        .expect("it starts");
+    let mut purge = provider.purge_ended(Duration::from_secs(60));
+    assert_eq!(purge.remaining().await.expect("a count"), 0);
+    assert!(purge.next_slice().await.expect("nothing").is_none());
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let mut purge = provider.purge_ended(Duration::ZERO);
+    assert_eq!(purge.remaining().await.expect("a count"), 2);
+    let slice = purge
+        .next_slice()
+        .await
+        .expect("a slice")
+        .expect("something to do");
+    assert_eq!(slice.instances_deleted, 4);
+    assert!(purge.next_slice().await.expect("an end").is_none());
+    assert_eq!(purge.remaining().await.expect("a count"), 0);
+    let left = partitions(&provider).await;
+    assert_eq!(left, BTreeSet::from(["waits".to_owned()]));
+}
+
+#[tokio::test]
+async fn an_interrupted_purge_is_finished_by_the_next_call() {
+    let backend = Backend::start().await;
+    let Some(emulator) = backend.emulator() else {
+        eprintln!("skipped: faults need the emulator");
+        return;
+    };
+    let provider = backend.provider().await;
+    let ids: Vec<String> = (0..30).map(|n| format!("i{n}")).collect();
+    run(&provider, "Parent", &ids).await;
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    // The service refuses some deletions for good, and hides the end of others.
+    let refused = Effect::Status {
+        status: 403,
+        substatus: 0,
+        retry_after_ms: None,
+    };
+    let refused = Fault::with_probability(refused, 0.3);
+    emulator.inject(refused.on(OperationKind::Batch));
+    let mut purge = provider.purge_ended(Duration::ZERO);
+    assert!(purge.next_slice().await.is_err());
+    emulator.clear_faults();
+    let lost = Fault::with_probability(Effect::DropAnswer, 0.2);
+    emulator.inject(lost.on(OperationKind::Batch));
+    while purge.next_slice().await.expect("it goes on").is_some() {}
+    assert_eq!(purge.purged().instances_deleted, 60);
+    assert!(partitions(&provider).await.is_empty());
+}
+
+#[tokio::test]
+async fn the_configuration_alone_makes_what_ended_go() {
+    let backend =
+        Backend::start_with(|config| config.retention = Some(Duration::from_secs(1))).await;
+    let provider = backend.provider().await;
+    run(&provider, "End", &["short".to_owned()]).await;
+    eventually(async || partitions(&provider).await.is_empty()).await;
+}
