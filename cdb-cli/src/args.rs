@@ -3,6 +3,8 @@
 use cdb_emulator::EmulatorCommand;
 use clap::{Parser, Subcommand};
 
+#[cfg(feature = "dashboard")]
+use crate::command::dashboard::DashboardArgs;
 use crate::command::doctor::DoctorArgs;
 use crate::command::instances::InstancesArgs;
 use crate::command::members::MembersArgs;
@@ -41,6 +43,9 @@ pub(crate) enum Command {
     Members(MembersArgs),
     /// Find what is wrong, and say what to do about it
     Doctor(DoctorArgs),
+    /// Serve a page on this machine that shows all of it, live
+    #[cfg(feature = "dashboard")]
+    Dashboard(DashboardArgs),
     /// Run the emulator
     Emulator(EmulatorCommand),
     /// Print the completions of a shell

@@ -122,6 +122,8 @@ impl<C: Container> Cli<C> {
             Command::Outbox(args) => command::outbox::run(&args, &self.model, console).await,
             Command::Members(args) => command::members::run(&args, &self.model, console).await,
             Command::Doctor(args) => command::doctor::run(&args, &self.model, console).await,
+            #[cfg(feature = "dashboard")]
+            Command::Dashboard(args) => command::dashboard::run(&args, &self.model, console).await,
             Command::Emulator(emulator) => match emulator.run(console.out).await {
                 Ok(()) => Ok(Exit::Ok),
                 Err(error) => Err(Failure::usage(error.to_string())),

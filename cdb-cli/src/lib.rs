@@ -33,6 +33,8 @@ mod cli;
 mod command;
 mod connection;
 mod consent;
+#[cfg(feature = "dashboard")]
+mod dashboard;
 mod doctor;
 mod exit;
 mod format;

@@ -54,6 +54,12 @@ impl<'a> Console<'a> {
         Ok(writeln!(self.out, "{}", harmless(text.trim_end()))?)
     }
 
+    /// Sends out what was answered, before work that does not end.
+    #[cfg(feature = "dashboard")]
+    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        Ok(self.out.flush()?)
+    }
+
     /// A remark beside the answer.
     pub(crate) fn remark(&mut self, text: &str) -> io::Result<()> {
         self.end_progress()?;

@@ -1,5 +1,7 @@
 //! One command per file.
 
+#[cfg(feature = "dashboard")]
+pub(crate) mod dashboard;
 pub(crate) mod doctor;
 pub(crate) mod instances;
 pub(crate) mod members;

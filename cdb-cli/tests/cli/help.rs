@@ -7,6 +7,7 @@ use crate::harness::{cdb, snapshot};
 const COMMANDS: &[&str] = &[
     "",
     "completions",
+    "dashboard",
     "doctor",
     "emulator",
     "instances",

@@ -3,6 +3,8 @@
 //! `UPDATE_EXPECT=1 cargo test -p cdb-cli` writes the snapshots anew.
 
 mod connection;
+#[cfg(feature = "dashboard")]
+mod dashboard;
 mod doctor;
 mod documentation;
 mod emulator;

@@ -1,0 +1,79 @@
+//! What the page can change. The guard has let the request through: it brought the token.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::{Deserialize, Serialize};
+
+use super::Dashboard;
+use crate::exit::Failure;
+
+/// That it was done.
+#[derive(Serialize)]
+pub(super) struct Done {
+    done: &'static str,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Reason {
+    reason: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Event {
+    event: String,
+    data: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Deletion {
+    force: bool,
+}
+
+type Answer = Result<Json<Done>, Failure>;
+
+fn done(done: &'static str) -> Json<Done> {
+    Json(Done { done })
+}
+
+pub(super) async fn cancel(
+    State(dashboard): State<Arc<Dashboard>>,
+    Path(id): Path<String>,
+    Json(Reason { reason }): Json<Reason>,
+) -> Answer {
+    dashboard.orchestrations.instance(&id).await?;
+    dashboard
+        .orchestrations
+        .client
+        .cancel_instance(&id, reason)
+        .await?;
+    Ok(done("it ends at its next turn"))
+}
+
+pub(super) async fn raise(
+    State(dashboard): State<Arc<Dashboard>>,
+    Path(id): Path<String>,
+    Json(Event { event, data }): Json<Event>,
+) -> Answer {
+    dashboard.orchestrations.instance(&id).await?;
+    dashboard
+        .orchestrations
+        .client
+        .raise_event(&id, event, data)
+        .await?;
+    Ok(done("the event is raised"))
+}
+
+pub(super) async fn delete(
+    State(dashboard): State<Arc<Dashboard>>,
+    Path(id): Path<String>,
+    Json(Deletion { force }): Json<Deletion>,
+) -> Answer {
+    dashboard
+        .orchestrations
+        .client
+        .delete_instance(&id, force)
+        .await?;
+    Ok(done("it is deleted"))
+}

@@ -1,0 +1,177 @@
+//! What the page asks for: the same views as the commands', as JSON.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use cdb_client::Continuation;
+use cdb_provider::documents::Status;
+use serde::{Deserialize, Serialize};
+
+use super::Dashboard;
+use super::pulse::Beat;
+use crate::exit::{Exit, Failure};
+use crate::view::{detail, history, instances, members, outbox, queues, tree};
+
+/// Most rows of a page.
+const MOST: usize = 500;
+
+/// Most events of a history that are sent at once.
+const EVENTS: usize = 1_000;
+
+type App = State<Arc<Dashboard>>;
+type Answer<T> = Result<Json<T>, Failure>;
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        #[derive(Serialize)]
+        struct Refusal {
+            error: String,
+        }
+        let status = match self.exit {
+            Exit::Finding => StatusCode::NOT_FOUND,
+            Exit::Usage => StatusCode::BAD_REQUEST,
+            Exit::Ok | Exit::Service => StatusCode::BAD_GATEWAY,
+        };
+        (
+            status,
+            Json(Refusal {
+                error: self.message,
+            }),
+        )
+            .into_response()
+    }
+}
+
+/// What the page is about.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct About {
+    database: String,
+    container: String,
+    model: &'static str,
+    actions: bool,
+}
+
+pub(super) async fn about(State(dashboard): App) -> Json<About> {
+    let container = &dashboard.orchestrations.container;
+    Json(About {
+        database: container.database().to_owned(),
+        container: container.name().to_owned(),
+        model: dashboard.model,
+        actions: dashboard.token.is_some(),
+    })
+}
+
+/// The filters of a list, as the page's address has them.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Filters {
+    status: Option<String>,
+    parent: Option<String>,
+    text: Option<String>,
+    from: Option<Continuation>,
+    limit: Option<usize>,
+}
+
+fn filled(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.is_empty())
+}
+
+pub(super) async fn instances(
+    State(dashboard): App,
+    Query(filters): Query<Filters>,
+) -> Answer<instances::Page> {
+    let wanted = instances::Wanted {
+        statuses: filled(filters.status)
+            .map(Status::from)
+            .into_iter()
+            .collect(),
+        parent: filled(filters.parent),
+        text: filled(filters.text),
+        ..instances::Wanted::default()
+    };
+    let rows = filters.limit.unwrap_or(50).clamp(1, MOST);
+    let container = &dashboard.orchestrations.container;
+    Ok(Json(
+        instances::list(container, &wanted, rows, filters.from).await?,
+    ))
+}
+
+pub(super) async fn instance(
+    State(dashboard): App,
+    Path(id): Path<String>,
+) -> Answer<detail::Detail> {
+    let found = dashboard.orchestrations.instance(&id).await?;
+    Ok(Json(
+        detail::read(&dashboard.orchestrations.container, found).await?,
+    ))
+}
+
+/// Which events.
+#[derive(Deserialize)]
+pub(super) struct Window {
+    execution: Option<u64>,
+    #[serde(default)]
+    skip: usize,
+}
+
+pub(super) async fn history(
+    State(dashboard): App,
+    Path(id): Path<String>,
+    Query(window): Query<Window>,
+) -> Answer<history::History> {
+    let events = (window.skip, EVENTS);
+    let read = history::read(
+        &dashboard.orchestrations,
+        &id,
+        window.execution,
+        events,
+        true,
+    );
+    Ok(Json(read.await?))
+}
+
+pub(super) async fn tree(State(dashboard): App, Path(id): Path<String>) -> Answer<tree::Tree> {
+    let root = dashboard.orchestrations.instance(&id).await?;
+    Ok(Json(
+        tree::read(&dashboard.orchestrations.container, root).await?,
+    ))
+}
+
+/// The queues, and who serves them.
+#[derive(Serialize)]
+pub(super) struct Work {
+    queues: queues::Queues,
+    members: members::Group,
+}
+
+pub(super) async fn queues(State(dashboard): App) -> Answer<Work> {
+    let container = &dashboard.orchestrations.container;
+    Ok(Json(Work {
+        queues: Box::pin(queues::read(container)).await?,
+        members: members::read(container, None).await?,
+    }))
+}
+
+/// Where in the outbox.
+#[derive(Deserialize)]
+pub(super) struct From {
+    from: Option<Continuation>,
+}
+
+pub(super) async fn outbox(
+    State(dashboard): App,
+    Query(place): Query<From>,
+) -> Answer<outbox::Outbox> {
+    let container = &dashboard.orchestrations.container;
+    Ok(Json(
+        outbox::read(container, 50, place.from.as_ref()).await?,
+    ))
+}
+
+pub(super) async fn pulse(State(dashboard): App) -> Json<Vec<Beat>> {
+    Json(dashboard.pulse.beats())
+}

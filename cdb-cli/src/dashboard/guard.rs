@@ -1,0 +1,139 @@
+//! Who is answered: this machine's names, and for changes whoever has the token.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderValue, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::Dashboard;
+
+/// The header that carries the token. A page of another origin cannot send it without asking first, and is refused then.
+const TOKEN: &str = "x-cdb-token";
+
+/// The page loads what this server has, and nothing else; no other page may put it into a frame.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// What a change has to bring along: 122 random bits, made at the start and shown in the terminal alone.
+#[derive(Clone)]
+pub(crate) struct Token(String);
+
+impl Token {
+    pub(crate) fn random() -> Self {
+        Self(uuid::Uuid::new_v4().simple().to_string())
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether a header has it. Every byte is looked at, so that the time taken tells nothing.
+    fn is(&self, given: Option<&HeaderValue>) -> bool {
+        let given = given.map_or(&[][..], HeaderValue::as_bytes);
+        let differences = self
+            .0
+            .bytes()
+            .zip(given)
+            .filter(|(expected, found)| expected != *found);
+        differences.count() == 0 && given.len() == self.0.len()
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("<redacted>")
+    }
+}
+
+/// Refuses what is not for us, and says to the browser what the page may do.
+pub(super) async fn check(
+    State(dashboard): State<Arc<Dashboard>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let mut response = match refusal(&dashboard, request.method(), request.headers()) {
+        Some(refusal) => refusal.into_response(),
+        None => next.run(request).await,
+    };
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn refusal(
+    dashboard: &Dashboard,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Option<(StatusCode, &'static str)> {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    if !host.is_some_and(is_this_machine) {
+        return Some((
+            StatusCode::MISDIRECTED_REQUEST,
+            "the dashboard answers to localhost only",
+        ));
+    }
+    if method == Method::GET || method == Method::HEAD {
+        return None;
+    }
+    match &dashboard.token {
+        None => Some((
+            StatusCode::FORBIDDEN,
+            "started without --allow-actions: nothing can be changed here",
+        )),
+        Some(token) if !token.is(headers.get(TOKEN)) => Some((
+            StatusCode::FORBIDDEN,
+            "open the address that the terminal shows: it has the token for actions",
+        )),
+        Some(_) => None,
+    }
+}
+
+/// Whether a `Host` names this machine, whatever the port: a tunnel may have another.
+fn is_this_machine(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    ["localhost", "127.0.0.1", "::1"].contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_s_names_are_answered_to() {
+        for host in ["localhost:8090", "127.0.0.1", "[::1]:8090"] {
+            assert!(is_this_machine(host), "{host}");
+        }
+        for host in [
+            "",
+            "evil.example",
+            "localhost.evil.example:8090",
+            "127.0.0.1.nip.io",
+            "[::2]:1",
+            "0.0.0.0:8090",
+        ] {
+            assert!(!is_this_machine(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_all_of_itself_and_is_not_shown() {
+        let token = Token("abc".to_owned());
+        let is = |text: &str| token.is(Some(&HeaderValue::from_str(text).unwrap()));
+        assert!(is("abc"));
+        assert!(!is("abcd") && !is("ab") && !is("") && !is("abd") && !token.is(None));
+        assert!(!format!("{token:?}").contains("abc"));
+        assert_ne!(Token::random().as_str(), Token::random().as_str());
+    }
+}

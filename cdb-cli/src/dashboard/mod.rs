@@ -1,0 +1,78 @@
+//! The dashboard: a page on this machine that shows what the other commands show, live.
+//!
+//! It listens on the loopback address alone, answers to this machine's names alone (a page elsewhere whose name is made to
+//! point here gets nothing), runs no script and loads nothing but its own, and changes nothing unless it was started with
+//! actions; each of them then needs the token that only the terminal has shown.
+
+mod act;
+mod api;
+mod guard;
+mod page;
+mod pulse;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{get, post};
+use tokio::net::TcpListener;
+
+use crate::orchestrations::Orchestrations;
+pub(crate) use guard::Token;
+use pulse::Pulse;
+
+/// What all requests share.
+pub(crate) struct Dashboard {
+    orchestrations: Orchestrations,
+    /// The model's name, for the page's head.
+    model: &'static str,
+    /// Who may change something; nobody when there is none.
+    token: Option<Token>,
+    pulse: Pulse,
+}
+
+impl Dashboard {
+    pub(crate) fn new(
+        orchestrations: Orchestrations,
+        model: &'static str,
+        token: Option<Token>,
+    ) -> Self {
+        Self {
+            orchestrations,
+            model,
+            token,
+            pulse: Pulse::default(),
+        }
+    }
+
+    /// Serves until the process ends.
+    ///
+    /// # Errors
+    /// When the listener fails.
+    pub(crate) async fn serve(self, listener: TcpListener) -> std::io::Result<()> {
+        let dashboard = Arc::new(self);
+        let beats = tokio::spawn(pulse::beat(dashboard.clone()));
+        let served = axum::serve(listener, routes(dashboard)).await;
+        beats.abort();
+        served
+    }
+}
+
+fn routes(dashboard: Arc<Dashboard>) -> Router {
+    Router::new()
+        .route("/", get(page::index))
+        .route("/{file}", get(page::file))
+        .route("/api/about", get(api::about))
+        .route("/api/instances", get(api::instances))
+        .route("/api/instances/{id}", get(api::instance))
+        .route("/api/instances/{id}/history", get(api::history))
+        .route("/api/instances/{id}/tree", get(api::tree))
+        .route("/api/instances/{id}/cancel", post(act::cancel))
+        .route("/api/instances/{id}/raise", post(act::raise))
+        .route("/api/instances/{id}/delete", post(act::delete))
+        .route("/api/queues", get(api::queues))
+        .route("/api/outbox", get(api::outbox))
+        .route("/api/pulse", get(api::pulse))
+        .layer(from_fn_with_state(dashboard.clone(), guard::check))
+        .with_state(dashboard)
+}

@@ -1,0 +1,33 @@
+//! The files of the page. They are part of the program: nothing is built, nothing is installed.
+
+use axum::extract::Path;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{Html, IntoResponse, Response};
+
+const FILES: [(&str, &str); 8] = [
+    ("style.css", include_str!("page/style.css")),
+    ("app.js", include_str!("page/app.js")),
+    ("ask.js", include_str!("page/ask.js")),
+    ("dom.js", include_str!("page/dom.js")),
+    ("list.js", include_str!("page/list.js")),
+    ("instance.js", include_str!("page/instance.js")),
+    ("timeline.js", include_str!("page/timeline.js")),
+    ("queues.js", include_str!("page/queues.js")),
+];
+
+pub(super) async fn index() -> Html<&'static str> {
+    Html(include_str!("page/index.html"))
+}
+
+pub(super) async fn file(Path(name): Path<String>) -> Response {
+    let Some((name, text)) = FILES.iter().find(|(known, _)| *known == name) else {
+        return (StatusCode::NOT_FOUND, "there is no such file").into_response();
+    };
+    // The one style sheet; all else is script.
+    let kind = match *name {
+        "style.css" => "text/css",
+        _ => "text/javascript",
+    };
+    ([(CONTENT_TYPE, format!("{kind}; charset=utf-8"))], *text).into_response()
+}

@@ -1,0 +1,72 @@
+// Which view is shown: the address says, so that going back works and a link can be kept.
+
+import { ask } from "./ask.js";
+import { list } from "./list.js";
+import { instance } from "./instance.js";
+import { outbox, queues } from "./queues.js";
+
+const main = document.getElementById("main");
+const status = document.getElementById("status");
+let about = { actions: false };
+let shown = 0;
+
+export function say(text, error = false) {
+  status.textContent = text;
+  status.classList.toggle("error", error);
+}
+
+function view() {
+  const [path, query] = location.hash.slice(1).split("?");
+  const [, name, id] = path.split("/");
+  const parameters = new URLSearchParams(query);
+  if (name === "queues") return ["queues", (turn) => queues(turn)];
+  if (name === "outbox") return ["outbox", (turn) => outbox(turn, parameters)];
+  if (id) return ["instances", (turn) => instance(turn, decodeURIComponent(id), parameters, about)];
+  return ["instances", (turn) => list(turn, parameters)];
+}
+
+async function show() {
+  const number = ++shown;
+  const [name, draw] = view();
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.dataset.view === name) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  // What a view needs of the page; a view that is no longer shown can do nothing.
+  const turn = {
+    current: () => number === shown,
+    put: (...nodes) => { if (number === shown) main.replaceChildren(...nodes.flat(Infinity).filter(Boolean)); },
+    say: (text, error) => { if (number === shown) say(text, error); },
+    again: () => { if (number === shown) show(); },
+  };
+  try {
+    await draw(turn);
+  } catch (error) {
+    turn.say(error.message, true);
+  }
+}
+
+addEventListener("hashchange", () => { say(""); scrollTo(0, 0); show().then(() => main.focus({ preventScroll: true })); });
+
+addEventListener("keydown", (event) => {
+  const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName);
+  if (event.key === "/" && !typing) {
+    const search = document.querySelector("input[type=search]");
+    if (search) { event.preventDefault(); search.focus(); search.select(); }
+  } else if (event.key === "Escape" && location.hash.startsWith("#/instances/")) {
+    location.hash = "#/instances";
+  } else if ((event.key === "ArrowDown" || event.key === "ArrowUp") && !typing) {
+    const links = [...main.querySelectorAll("tbody a")];
+    const next = links.indexOf(document.activeElement) + (event.key === "ArrowDown" ? 1 : -1);
+    if (links.length) { event.preventDefault(); links[Math.max(0, Math.min(next, links.length - 1))].focus(); }
+  }
+});
+
+show();
+ask("about").then((answer) => {
+  about = answer;
+  document.title = `${about.container} – cdb`;
+  document.getElementById("where").textContent = `${about.database} / ${about.container}`;
+  document.getElementById("mode").textContent = about.actions ? "actions allowed" : "read-only";
+  if (location.hash.startsWith("#/instances/")) show();
+}).catch((error) => say(error.message, true));

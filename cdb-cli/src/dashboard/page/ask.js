@@ -1,0 +1,28 @@
+// Questions to the server, and changes, which carry the token that the first address brought.
+
+const given = location.hash.match(/^#token=(\w+)$/);
+if (given) {
+  sessionStorage.setItem("cdb-token", given[1]);
+  history.replaceState(null, "", "#/instances");
+}
+
+async function answer(response) {
+  const text = await response.text();
+  let body;
+  try { body = JSON.parse(text); } catch { body = { error: text }; }
+  if (!response.ok) throw new Error(body.error || `the server answers ${response.status}`);
+  return body;
+}
+
+export async function ask(path, parameters = {}) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(parameters)) if (value) query.set(name, value);
+  return answer(await fetch(`/api/${path}?${query}`));
+}
+
+export async function change(path, body) {
+  const headers = { "content-type": "application/json", "x-cdb-token": sessionStorage.getItem("cdb-token") || "" };
+  return answer(await fetch(`/api/${path}`, { method: "POST", headers, body: JSON.stringify(body) }));
+}
+
+export const part = encodeURIComponent;

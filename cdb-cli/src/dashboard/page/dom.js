@@ -1,0 +1,42 @@
+// Elements from data. Text goes in as text nodes only, so nothing that is stored is ever read as markup.
+
+export function h(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+export function svg(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+}
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  for (const child of children.flat(Infinity)) {
+    if (child !== null && child !== undefined && child !== false) element.append(child);
+  }
+  return element;
+}
+
+export function table(caption, head, rows) {
+  const column = (name) => h("th", { scope: "col", class: name.startsWith("#") && "number" }, name.replace("#", ""));
+  return h("div", { class: "scroll" }, h("table", {}, h("caption", {}, caption),
+    h("thead", {}, h("tr", {}, head.map(column))), h("tbody", {}, rows)));
+}
+
+export function time(millis) {
+  return millis === undefined ? "" : new Date(millis).toISOString().replace("T", " ").replace("Z", "");
+}
+
+export function span(millis) {
+  if (millis === undefined || millis === null) return "";
+  const units = [["d", 86400000], ["h", 3600000], ["min", 60000], ["s", 1000]];
+  const unit = units.find(([, length]) => millis >= length);
+  return unit ? `${(millis / unit[1]).toFixed(millis >= 10 * unit[1] ? 0 : 1)} ${unit[0]}` : `${Math.round(millis)} ms`;
+}
+
+export const state = (text) => h("span", { class: `state ${/^\w+$/.test(text) ? text : ""}` }, text);
+
+export const to = (id) => `#/instances/${encodeURIComponent(id)}`;

@@ -1,0 +1,93 @@
+// One instance: its state, its timeline, what waits for it, its family, and what can be done about it.
+
+import { ask, change, part } from "./ask.js";
+import { h, span, state, table, time, to } from "./dom.js";
+import { timeline } from "./timeline.js";
+
+export async function instance(turn, id, parameters, about) {
+  const execution = parameters.get("execution");
+  const skip = Number(parameters.get("skip") || 0);
+  const path = `instances/${part(id)}`;
+  const [detail, told] = await Promise.all([ask(path), ask(`${path}/history`, { execution, skip })]);
+  const family = h("div", {});
+  turn.put(h("h2", {}, detail.id), facts(detail), about.actions && actions(turn, detail, path),
+    h("h3", {}, `Timeline of execution ${told.execution}`), timeline(told.bars, detail.now),
+    waiting(detail), executions(detail, told), values(detail), family, events(told, detail, skip));
+  turn.say("");
+  const tree = await ask(`${path}/tree`);
+  if (tree.children.length && turn.current()) family.replaceChildren(h("h3", {}, "Sub-orchestrations"), h("ul", { class: "tree" }, branch(tree)));
+}
+
+function facts(detail) {
+  const fact = (name, ...value) => [h("dt", {}, name), h("dd", {}, ...value)];
+  return h("dl", {},
+    fact("Orchestration", detail.orchestration, detail.version ? ` ${detail.version}` : ""),
+    fact("State", state(detail.status)),
+    detail.parent && fact("Started by", h("a", { href: to(detail.parent) }, detail.parent)),
+    fact("Created", time(detail.createdAt)), fact("Last turn", time(detail.updatedAt)),
+    detail.completedAt && fact("Completed", time(detail.completedAt)),
+    fact("Lock", detail.lockedUntil ? `for another ${span(detail.lockedUntil - detail.now)}` : "none"),
+    fact("Slot", String(detail.slot)),
+    detail.customStatus && fact("Custom status", detail.customStatus),
+    detail.output && fact("Output", detail.output));
+}
+
+function actions(turn, detail, path) {
+  const act = async (what, body) => {
+    try {
+      turn.say((await change(`${path}/${what}`, body)).done);
+      if (what === "delete") location.hash = "#/instances"; else turn.again();
+    } catch (error) { turn.say(error.message, true); }
+  };
+  const ended = detail.status !== "Running";
+  const raise = (event) => { event.preventDefault(); act("raise", Object.fromEntries(new FormData(event.target))); };
+  const sure = (text, then) => { if (confirm(text)) then(); };
+  return h("div", {}, h("h3", {}, "Actions"), h("form", { onsubmit: raise },
+    h("button", { type: "button", class: "grave", disabled: ended, onclick: () => sure(`Cancel ${detail.id}?`,
+      () => act("cancel", { reason: "cancelled in the dashboard" })) }, "Cancel"),
+    h("button", { type: "button", class: "grave", onclick: () => sure(`Delete ${detail.id} and everything below it?`,
+      () => act("delete", { force: !ended })) }, "Delete"),
+    h("label", {}, "Event", h("input", { name: "event", required: true })), h("label", {}, "Data", h("input", { name: "data" })),
+    h("button", { disabled: ended }, "Raise")));
+}
+
+function waiting(detail) {
+  const due = (at) => (at > detail.now ? `in ${span(at - detail.now)}` : h("span", { class: detail.now - at > 60000 && "late" }, `for ${span(detail.now - at)}`));
+  const row = (kind, what, when, attempts) => h("tr", {}, h("td", {}, kind), h("td", { class: "text" }, what), h("td", {}, when), h("td", { class: "number" }, String(attempts)));
+  const rows = [
+    ...detail.messages.map((message) => row("message", message.what, due(message.dueAt), message.attempts)),
+    ...detail.activities.map((activity) => row("activity", `${activity.what} #${activity.event}`,
+      activity.lockedUntil ? `runs, locked for ${span(activity.lockedUntil - detail.now)}` : due(activity.dueAt), activity.attempts)),
+    ...detail.outgoing.map((outgoing) => row("outgoing", `${outgoing.messages} to ${outgoing.target}`, due(outgoing.createdAt), outgoing.attempts)),
+  ];
+  return rows.length ? [h("h3", {}, "Waiting"), table("Messages for it, activities, messages to others.", ["Kind", "What", "Due", "#Attempts"], rows)] : null;
+}
+
+function executions(detail, told) {
+  if (!detail.executions.length) return null;
+  const link = (execution) => (execution === told.execution ? String(execution) : h("a", { href: `${to(detail.id)}?execution=${execution}` }, String(execution)));
+  const row = (execution, status, from, until) => h("tr", {}, h("td", {}, link(execution)), h("td", {}, status), h("td", { class: "mono" }, time(from)), h("td", { class: "mono" }, time(until)));
+  const rows = detail.executions.map((one) => row(one.execution, one.status, one.startedAt, one.completedAt));
+  rows.push(row(detail.execution, detail.status, undefined, detail.completedAt));
+  return [h("h3", {}, "Executions"), table("Continued as new.", ["Execution", "State", "Started", "Ended"], rows)];
+}
+
+function values(detail) {
+  if (!detail.values.length) return null;
+  const rows = detail.values.map((value) => h("tr", {}, h("td", { class: "text" }, value.key), h("td", { class: "text mono" }, value.value)));
+  return [h("h3", {}, "Key-value store"), table("As the running execution sees it.", ["Key", "Value"], rows)];
+}
+
+function branch(tree) {
+  return h("li", {}, h("a", { href: to(tree.id) }, tree.id), ` ${tree.orchestration} `, state(tree.status),
+    tree.children.length ? h("ul", {}, tree.children.map(branch)) : null);
+}
+
+function events(told, detail, skip) {
+  const row = (event) => h("tr", { id: `event-${event.id}` }, h("td", { class: "number" }, String(event.id)), h("td", { class: "mono" }, time(event.at)),
+    h("td", {}, event.kind, event.of ? ` of #${event.of}` : "", event.name ? ` ${event.name}` : ""), h("td", { class: "text mono" }, event.detail || ""));
+  const more = (text, at) => h("a", { href: `${to(detail.id)}?execution=${told.execution}&skip=${at}` }, text);
+  const end = skip + told.events.length;
+  return [h("h3", {}, "Events"), table(`${told.total} events${skip ? `, from ${skip + 1}` : ""}. Times in UTC.`, ["#Event", "At", "What", "With"], told.events.map(row)),
+    h("div", { class: "pages" }, skip > 0 && more("Earlier", Math.max(0, skip - 1000)), end < told.total && more("Later", end))];
+}

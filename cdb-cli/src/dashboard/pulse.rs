@@ -1,0 +1,75 @@
+//! The service's pulse: how long a point read takes, and what this page itself uses, every few seconds.
+//!
+//! What the whole container uses is known to Azure Monitor alone; the data plane does not tell.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use cdb_model::Timestamp;
+use cdb_provider::documents::InstanceKey;
+use serde::Serialize;
+
+use super::Dashboard;
+
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// Twenty minutes.
+const KEPT: usize = 600;
+
+/// An id that nobody has: the read costs one request unit and finds nothing.
+const PROBE: &str = "cdb-dashboard";
+
+/// One measurement.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Beat {
+    at: Timestamp,
+    /// How long the point read took, in milliseconds; nothing when it failed.
+    latency_ms: Option<f64>,
+    /// Requests and request units of this page since the beat before.
+    requests: u64,
+    charge: f64,
+    throttled: u64,
+}
+
+/// The last measurements.
+#[derive(Debug, Default)]
+pub(super) struct Pulse(Mutex<VecDeque<Beat>>);
+
+impl Pulse {
+    pub(super) fn beats(&self) -> Vec<Beat> {
+        let beats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        beats.iter().cloned().collect()
+    }
+
+    fn add(&self, beat: Beat) {
+        let mut beats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if beats.len() >= KEPT {
+            beats.pop_front();
+        }
+        beats.push_back(beat);
+    }
+}
+
+/// Measures until it is ended.
+pub(super) async fn beat(dashboard: Arc<Dashboard>) {
+    let container = &dashboard.orchestrations.container;
+    let mut before = container.usage();
+    loop {
+        let started = Instant::now();
+        let read = container.read(&InstanceKey::new(PROBE)).await;
+        let latency = started.elapsed();
+        let now = container.usage();
+        let used = now.since(&before).total();
+        before = now;
+        dashboard.pulse.add(Beat {
+            at: container.now(),
+            latency_ms: read.is_ok().then_some(latency.as_secs_f64() * 1000.0),
+            requests: used.requests,
+            charge: used.charge,
+            throttled: used.throttled,
+        });
+        tokio::time::sleep(INTERVAL).await;
+    }
+}

@@ -1,0 +1,148 @@
+//! The page in a headless Chromium: every view, by keyboard, with hostile names and with 100,000 instances.
+
+use std::time::Instant;
+
+use cdb_client::ContainerClient;
+use cdb_model::BulkBatch;
+use cdb_provider::documents::{Durable, Status};
+use serde_json::json;
+
+use super::browser::Browser;
+use super::serving::Serving;
+use crate::fixture::{fill, instance, members};
+use crate::harness::Account;
+
+/// Markup in an id: what a page that is careless with data would run.
+const HOSTILE: &str = "<img src=x onerror=window.pwned=1>";
+
+/// How many instances the page is opened with.
+const MANY: u64 = 100_000;
+
+async fn many(container: &ContainerClient<Durable>) {
+    let ids: Vec<u64> = (0..MANY).collect();
+    for some in ids.chunks(100) {
+        let mut bulk = BulkBatch::<Durable>::new();
+        for number in some {
+            let status = if number % 7 == 0 {
+                Status::Failed
+            } else {
+                Status::Completed
+            };
+            let one = instance(
+                &format!("many-{number:06}"),
+                "Import",
+                status,
+                1_000 + number,
+            );
+            bulk.create(&one).expect("an instance");
+        }
+        for result in container.execute_bulk(&bulk).await {
+            result.expect("it is stored");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Chromium and half a minute: cargo test-dashboard"]
+async fn a_browser_shows_every_view_and_100_000_instances_within_a_second() {
+    let account = Account::start().await;
+    let container = fill(&account).await;
+    members(&container).await;
+    let hostile = instance(HOSTILE, HOSTILE, Status::Failed, 900_000);
+    container.create(&hostile).await.expect("it is stored");
+    many(&container).await;
+    let serving = Serving::start(&account, &["--allow-actions"]);
+    let address = serving.address.clone();
+    let visited = tokio::task::spawn_blocking(move || visit(&address)).await;
+    if visited.expect("the page works") {
+        let shown = account.cdb(&["instances", "show", "order-2"]).await;
+        assert!(
+            shown.out.contains("message: ExternalRaised Shipped"),
+            "{shown:?}"
+        );
+    }
+}
+
+/// Whether there is a browser to visit the page with.
+fn visit(address: &str) -> bool {
+    let Some(mut browser) = Browser::open(address) else {
+        println!("skipped: there is no Chromium on this machine");
+        return false;
+    };
+    browser.wait_for("document.querySelectorAll('tbody tr').length === 50");
+    assert_eq!(
+        browser.evaluate("location.hash"),
+        json!("#/instances"),
+        "the token stays in the address"
+    );
+    first_paint(&mut browser, address);
+    browser.wait_for("document.querySelector('tbody a').textContent.startsWith('<img')");
+    browser.screenshot("instances");
+    by_keyboard(&mut browser);
+    browser.screenshot("instance");
+    act(&mut browser);
+    browser.evaluate("location.hash = '#/queues'");
+    browser.wait_for("document.querySelectorAll('.heat i').length === 256");
+    browser.wait_for("document.querySelectorAll('polyline').length === 2");
+    browser.screenshot("queues");
+    browser.evaluate("location.hash = '#/outbox'");
+    browser.wait_for("document.querySelector('h2').textContent === 'Outbox'");
+    browser.wait_for("document.querySelectorAll('tbody tr').length === 1");
+    browser.screenshot("outbox");
+    assert!(
+        browser.evaluate("window.pwned === undefined") == json!(true),
+        "stored text ran as a script"
+    );
+    true
+}
+
+/// Loads the page anew, and holds how long it takes until the list is there.
+fn first_paint(browser: &mut Browser, address: &str) {
+    let (page, _) = address.split_once('#').expect("a token");
+    let started = Instant::now();
+    browser.call("Page.navigate", &json!({ "url": format!("{page}?again") }));
+    browser.wait_for(
+        "location.search === '?again' && document.querySelectorAll('tbody tr').length === 50",
+    );
+    let listed = started.elapsed().as_millis();
+    let paint =
+        browser.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime");
+    println!(
+        "{MANY} instances: first contentful paint after {paint} ms, the list after {listed} ms"
+    );
+    assert!(
+        paint.as_f64().is_some_and(|paint| paint < 1000.0),
+        "first paint after {paint} ms"
+    );
+}
+
+/// Searches, moves to a row and opens it, without a mouse.
+fn by_keyboard(browser: &mut Browser) {
+    browser.press("/", 191, false);
+    browser.wait_for("document.activeElement.name === 'text'");
+    browser.evaluate("document.activeElement.value = '<img'");
+    browser.press("Enter", 13, false);
+    browser.wait_for(
+        "location.hash.includes('text=') && document.querySelectorAll('tbody tr').length === 1",
+    );
+    browser.evaluate("location.hash = '#/instances?status=Running'");
+    browser.wait_for("document.querySelectorAll('tbody tr').length === 2");
+    browser.press("ArrowDown", 40, false);
+    browser.press("ArrowDown", 40, false);
+    browser.wait_for("document.activeElement.textContent === 'order-2'");
+    browser.press("Enter", 13, false);
+    browser.wait_for("document.querySelectorAll('.bar.activity').length === 2");
+    browser.wait_for("document.querySelectorAll('.bar.subOrchestration').length === 1");
+    browser.wait_for("document.querySelector('ul.tree') !== null");
+    browser.press("Escape", 27, false);
+    browser.wait_for("location.hash === '#/instances'");
+    browser.evaluate("location.hash = '#/instances/order-2'");
+    browser.wait_for("document.querySelector('ul.tree') !== null");
+}
+
+/// Raises an event from the page, which takes the token.
+fn act(browser: &mut Browser) {
+    browser.evaluate("document.querySelector('input[name=event]').value = 'Shipped'");
+    browser.evaluate("document.querySelector('input[name=event]').form.requestSubmit()");
+    browser.wait_for("document.body.textContent.includes('ExternalRaised Shipped')");
+}

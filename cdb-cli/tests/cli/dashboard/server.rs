@@ -1,0 +1,187 @@
+//! What the server answers, and whom it refuses.
+
+use reqwest::{Client, Method, Response};
+use serde_json::Value;
+
+use super::serving::Serving;
+use crate::fixture::{fill, members};
+use crate::harness::Account;
+
+fn http() -> Client {
+    // The second test of the process finds it installed.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Client::builder().no_proxy().build().expect("a client")
+}
+
+async fn get(serving: &Serving, path: &str) -> Response {
+    let url = format!("{}/{path}", serving.parts().0);
+    http().get(url).send().await.expect("an answer")
+}
+
+async fn json(serving: &Serving, path: &str) -> Value {
+    let answer = get(serving, path).await;
+    serde_json::from_slice(&answer.bytes().await.expect("a body")).expect("JSON")
+}
+
+/// Cancels `order-2` with these headers.
+async fn cancel(serving: &Serving, headers: &[(&str, &str)]) -> u16 {
+    let url = format!("{}/api/instances/order-2/cancel", serving.parts().0);
+    let mut request = http()
+        .request(Method::POST, url)
+        .header("content-type", "application/json");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let answer = request.body(r#"{ "reason": "test" }"#).send().await;
+    answer.expect("an answer").status().as_u16()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn instances_come_by_the_page_and_one_by_one() {
+    let account = Account::start().await;
+    fill(&account).await;
+    let serving = Serving::start(&account, &[]);
+    let list = json(&serving, "api/instances?limit=2").await;
+    assert_eq!(list["instances"][0]["id"], "order-3");
+    let next = list["next"].as_str().expect("there are more");
+    let rest = json(&serving, &format!("api/instances?from={next}")).await;
+    assert_eq!(rest["instances"][1]["id"], "order-1");
+    let found = json(&serving, "api/instances?status=Running&text=Ship").await;
+    assert_eq!(found["instances"][0]["id"], "order-2::sub::4");
+    let shown = json(&serving, "api/instances/order-2").await;
+    assert_eq!(shown["messages"][0]["what"], "ExternalRaised Approved");
+    let tree = json(&serving, "api/instances/order-2/tree").await;
+    assert_eq!(tree["children"][0]["id"], "order-2::sub::4");
+    assert_eq!(get(&serving, "api/instances/nobody").await.status(), 404);
+    assert_eq!(
+        get(&serving, "api/instances?from=nonsense").await.status(),
+        400
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_history_comes_with_what_lasted_how_long() {
+    let account = Account::start().await;
+    fill(&account).await;
+    let serving = Serving::start(&account, &[]);
+    let history = json(&serving, "api/instances/order-2/history").await;
+    let bars = history["bars"].as_array().expect("bars");
+    let lanes: Vec<&str> = bars.iter().filter_map(|bar| bar["lane"].as_str()).collect();
+    assert_eq!(
+        lanes,
+        [
+            "turn",
+            "turn",
+            "activity",
+            "timer",
+            "subOrchestration",
+            "activity"
+        ]
+    );
+    let time = |bar: usize, name: &str| bars[bar][name].as_u64();
+    assert_eq!(
+        time(2, "to")
+            .zip(time(2, "from"))
+            .map(|(to, from)| to - from),
+        Some(3000)
+    );
+    assert_eq!(time(3, "to"), None, "the timer has not fired");
+    assert_eq!(bars[4]["instance"], "order-2::sub::4");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn queues_members_outbox_and_the_pulse_are_told() {
+    let account = Account::start().await;
+    members(&fill(&account).await).await;
+    let serving = Serving::start(&account, &[]);
+    let work = json(&serving, "api/queues").await;
+    assert_eq!(work["queues"]["slots"][0]["slot"], 43);
+    assert_eq!(work["members"]["members"][1]["silent"], true);
+    let outbox = json(&serving, "api/outbox").await;
+    assert_eq!(outbox["intents"][0]["target"], "order-2::sub::4");
+    let pulse = json(&serving, "api/pulse").await;
+    assert!(
+        pulse[0]["latencyMs"]
+            .as_f64()
+            .is_some_and(|latency| latency > 0.0),
+        "{pulse}"
+    );
+    assert_eq!(json(&serving, "api/about").await["actions"], false);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_names_are_refused_and_the_page_runs_nothing_but_its_own() {
+    let account = Account::start().await;
+    let serving = Serving::start(&account, &[]);
+    let url = format!("{}/api/about", serving.parts().0);
+    for (host, status) in [
+        ("evil.example", 421),
+        ("localhost.evil.example", 421),
+        ("localhost:1", 200),
+    ] {
+        let answer = http()
+            .get(&url)
+            .header("host", host)
+            .send()
+            .await
+            .expect("an answer");
+        assert_eq!(answer.status(), status, "{host}");
+    }
+    let page = get(&serving, "").await;
+    let policy = page.headers()["content-security-policy"]
+        .to_str()
+        .expect("text")
+        .to_owned();
+    for part in [
+        "default-src 'none'; script-src 'self'",
+        "frame-ancestors 'none'",
+    ] {
+        assert!(policy.contains(part), "{policy}");
+    }
+    assert!(!page.headers().contains_key("access-control-allow-origin"));
+    let text = String::from_utf8(page.bytes().await.expect("a body").to_vec()).expect("UTF-8");
+    for inline in ["<style", "onclick", "style=", "<script>"] {
+        assert!(!text.contains(inline), "{inline} stands in the page");
+    }
+    for file in [
+        "style.css",
+        "app.js",
+        "ask.js",
+        "dom.js",
+        "list.js",
+        "instance.js",
+        "timeline.js",
+        "queues.js",
+    ] {
+        assert_eq!(get(&serving, file).await.status(), 200, "{file}");
+    }
+    assert_eq!(get(&serving, "Cargo.toml").await.status(), 404);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_changed_without_the_flag_and_the_token() {
+    let account = Account::start().await;
+    fill(&account).await;
+    let watching = Serving::start(&account, &[]);
+    assert_eq!(cancel(&watching, &[("x-cdb-token", "")]).await, 403);
+    let acting = Serving::start(&account, &["--allow-actions"]);
+    let token = acting.parts().1;
+    assert_eq!(token.len(), 32, "{}", acting.address);
+    for wrong in ["", "0123", &"0".repeat(32)] {
+        assert_eq!(
+            cancel(&acting, &[("x-cdb-token", wrong)]).await,
+            403,
+            "{wrong}"
+        );
+    }
+    assert_eq!(cancel(&acting, &[]).await, 403);
+    assert_eq!(
+        cancel(&acting, &[("x-cdb-token", token), ("host", "evil.example")]).await,
+        421
+    );
+    let before = account.cdb(&["instances", "show", "order-2"]).await;
+    assert!(!before.out.contains("CancelInstance"), "{before:?}");
+    assert_eq!(cancel(&acting, &[("x-cdb-token", token)]).await, 200);
+    let after = account.cdb(&["instances", "show", "order-2"]).await;
+    assert!(after.out.contains("CancelInstance: test"), "{after:?}");
+}

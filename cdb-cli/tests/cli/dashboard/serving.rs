@@ -1,0 +1,63 @@
+//! A dashboard that runs as a process of its own, on an emulator in this one.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use crate::harness::Account;
+
+/// A running dashboard. It is killed when this is dropped.
+pub(crate) struct Serving {
+    child: Child,
+    /// The address that the terminal shows, with its token if there is one.
+    pub(crate) address: String,
+}
+
+impl Serving {
+    pub(crate) fn start(account: &Account, options: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_cdb"))
+            .args([
+                "dashboard",
+                "--port",
+                "0",
+                "--endpoint",
+                &account.emulator.endpoint(),
+            ])
+            .args([
+                "--key",
+                account.emulator.key(),
+                "--database",
+                "duroxide",
+                "--container",
+                "duroxide",
+            ])
+            .args(options)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it runs");
+        let mut line = String::new();
+        let out = child.stdout.take().expect("it is piped");
+        BufReader::new(out).read_line(&mut line).expect("a line");
+        let address = line
+            .split_whitespace()
+            .find(|word| word.starts_with("http"));
+        let address = address
+            .unwrap_or_else(|| panic!("no address: {line}"))
+            .to_owned();
+        Self { child, address }
+    }
+
+    /// The address without the token, and the token.
+    pub(crate) fn parts(&self) -> (&str, &str) {
+        let without = (self.address.trim_end_matches('/'), "");
+        self.address.split_once("/#token=").unwrap_or(without)
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // It may have ended by a failure, which the test tells.
+        let _ = self.child.kill();
+        // No zombie is left.
+        let _ = self.child.wait();
+    }
+}
