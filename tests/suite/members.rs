@@ -126,16 +126,17 @@ async fn three_runtimes_share_the_work_and_two_go_on_when_one_is_killed() {
     until_known(&[&first, &second, &killed.0], &names).await;
 
     let shared = instances("shared");
+    let asked = Instant::now();
     ask(&client, &shared, Duration::ZERO).await;
     let answers_of_all = answers(&client, &shared).await;
     let by_owner = answers_of_all.iter().filter(|(instance, runtime)| {
         owner_of_slot(&names, u32::from(dispatch_slot(instance))) == Some(&&***runtime)
     });
-    // Who takes what was left lying may be another one, on a machine that is busy for seconds.
-    let by_owner = by_owner.count();
+    // On a machine that is busy for seconds, what the owner of a slot left lying was anybody's.
+    let (by_owner, took) = (by_owner.count(), asked.elapsed());
     assert!(
-        by_owner >= 30,
-        "{by_owner} of 40 by the owner of their slot"
+        by_owner == shared.len() || took > Duration::from_secs(4),
+        "{by_owner} by the owner of their slot, in {took:?}"
     );
 
     let cut_off = instances("cut-off");

@@ -95,7 +95,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Heartbeat<C, D> {
             .await
             .unwrap_or(Err(RosterError::Late));
         match beat {
-            Ok(beat) => self.bury(beat).await,
+            Ok(beat) => Ok(self.bury(beat).await),
             Err(RosterError::Removed) => {
                 tracing::warn!(group = %self.group, member = %self.member, "this member was removed, since its heartbeats did not come; it joins again");
                 self.roster.rejoin().await
@@ -104,8 +104,8 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Heartbeat<C, D> {
         }
     }
 
-    /// Takes those off the roster who have fallen silent.
-    async fn bury(&mut self, beat: Beat) -> Result<Listed, RosterError> {
+    /// Takes those off the roster who have fallen silent. Where that does not work now, the next heartbeat tries again.
+    async fn bury(&mut self, beat: Beat) -> Listed {
         let Beat {
             listed,
             sightings,
@@ -113,17 +113,25 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Heartbeat<C, D> {
         } = beat;
         let silent = self.silence.look(sightings, Instant::now());
         if silent.is_empty() && missing.is_empty() {
-            return Ok(listed);
+            return listed;
         }
-        let Some(left) = self.roster.remove(&listed, &silent, &missing).await? else {
-            // Somebody else was quicker, or it lives: the next heartbeat tells.
-            return Ok(listed);
+        // Not for longer than a heartbeat: while it lasts, this member is silent itself.
+        let removal = self.roster.remove(&listed, &silent, &missing);
+        let removed = tokio::time::timeout(self.period, removal).await;
+        let left = match removed.unwrap_or(Err(RosterError::Late)) {
+            Ok(Some(left)) => left,
+            // Somebody else was quicker, or it lives.
+            Ok(None) => return listed,
+            Err(error) => {
+                tracing::debug!(group = %self.group, %error, "silent members are not removed yet");
+                return listed;
+            }
         };
         for member in listed.members.iter().filter(|name| !left.contains(name)) {
             tracing::warn!(group = %self.group, %member, "a member has fallen silent and was removed; the others serve its slots");
             self.count("cdb.membership.removals", 1);
         }
-        Ok(left)
+        left
     }
 
     fn succeeded(&mut self, listed: &Listed) {
