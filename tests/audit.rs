@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cdb_client::{ContainerClient, Error};
 use cdb_provider::documents::{
-    Durable, HistorySegment, Instance, NEVER, OrchestratorItem, SCHEMA_PARTITION,
+    Durable, HistorySegment, Instance, NEVER, OrchestratorItem, SCHEMA_PARTITION, Text,
 };
 use cdb_provider::model::{Query, Stored};
 use duroxide::{Event, EventKind};
@@ -57,6 +57,9 @@ pub fn instance_id(document: &Durable) -> Option<&str> {
         Durable::Session(document) => &document.instance_id,
         Durable::KeyValue(document) => &document.instance_id,
         Durable::KeyValueDelta(document) => &document.instance_id,
+        Durable::KeyValuePack(document) => &document.instance_id,
+        Durable::Chunk(document) => &document.instance_id,
+        Durable::Spill(document) => &document.instance_id,
         Durable::Member(_) | Durable::Schema(_) => return None,
     })
 }
@@ -65,19 +68,72 @@ pub fn instance_id(document: &Durable) -> Option<&str> {
 fn leftovers(partition: &Partition) -> Vec<String> {
     let left = partition.iter().filter_map(|row| match &row.document {
         Durable::OrchestratorItem(item) if is_trace(item) => None,
-        Durable::OrchestratorItem(item) => Some(format!("a message waits: {}", item.work_item)),
-        Durable::WorkerItem(item) => Some(format!("an activity waits: {}", item.work_item)),
+        Durable::OrchestratorItem(item) => {
+            Some(format!("a message waits: {}", item.work_item.outline()))
+        }
+        Durable::WorkerItem(item) => {
+            Some(format!("an activity waits: {}", item.work_item.outline()))
+        }
         Durable::OutboxIntent(intent) => {
             let target = &intent.target_instance_id;
             Some(format!("messages for `{target}` wait to be delivered"))
         }
         Durable::KeyValueDelta(delta) => Some(format!("a change of `{}` is not merged", delta.key)),
+        Durable::Spill(spill) => Some(format!("chunks of {} texts are lost", spill.texts.len())),
         Durable::Inbox(record) if record.ttl.is_none() => {
             Some("a delivery is remembered for ever".to_owned())
         }
         _ => None,
     });
-    left.collect()
+    left.chain(lost_chunks(partition)).collect()
+}
+
+/// Parts of texts that nothing refers to.
+fn lost_chunks(partition: &Partition) -> Option<String> {
+    let referred: BTreeSet<String> = partition
+        .iter()
+        .flat_map(|row| match &row.document {
+            Durable::Instance(instance) => instance.output.iter().collect(),
+            Durable::Execution(execution) => execution.output.iter().collect(),
+            Durable::History(segment) => vec![&segment.event_data],
+            Durable::OrchestratorItem(item) => vec![&item.work_item],
+            Durable::WorkerItem(item) => vec![&item.work_item],
+            Durable::KeyValuePack(pack) => vec![&pack.value],
+            _ => Vec::new(),
+        })
+        .filter_map(Text::chunked)
+        .flat_map(|chunked| chunked.parts().collect::<Vec<_>>())
+        .collect();
+    let lost = partition.iter().filter_map(|row| match &row.document {
+        Durable::Chunk(chunk) if !referred.contains(&chunk.part) => Some(&chunk.part),
+        _ => None,
+    });
+    let lost: Vec<&String> = lost.collect();
+    (!lost.is_empty()).then(|| {
+        format!(
+            "nothing refers to {} chunks, such as {}",
+            lost.len(),
+            lost[0]
+        )
+    })
+}
+
+/// A text, from wherever it is in the partition.
+fn text_of(partition: &Partition, text: &Text) -> String {
+    let Some(chunked) = text.chunked() else {
+        return text.outline().to_owned();
+    };
+    let chunks: BTreeMap<&str, &str> = partition
+        .iter()
+        .filter_map(|row| match &row.document {
+            Durable::Chunk(chunk) => Some((&*chunk.part, &*chunk.payload)),
+            _ => None,
+        })
+        .collect();
+    let parts = chunked.parts();
+    parts
+        .filter_map(|part| chunks.get(&*part).copied())
+        .collect()
 }
 
 /// Whether this is what a consumed message leaves for a while, so that a second delivery is recognised.
@@ -138,7 +194,7 @@ fn history_problems(partition: &Partition) -> Vec<String> {
         segments.sort_by_key(|segment| segment.event_id);
         let mut events = Vec::new();
         for segment in segments {
-            match segment.unpack() {
+            match HistorySegment::unpack(&text_of(partition, &segment.event_data)) {
                 Ok(unpacked) => events.extend(unpacked),
                 Err(error) => problems.push(format!("execution {execution_id}: {error}")),
             }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use cdb_client::ContainerClient;
 use cdb_emulator::Emulator;
-use cdb_provider::documents::{Durable, HistorySegment, Instance, OrchestratorItem};
+use cdb_provider::documents::{Durable, HistorySegment, Instance, OrchestratorItem, Text};
 use cdb_provider::model::{Patch, Query};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::provider_validations::ProviderFactory;
@@ -153,8 +153,10 @@ impl ProviderFactory for Backend {
             .await
             .expect("the history is there");
         assert!(!segments.is_empty(), "{instance} has no history to corrupt");
-        let garbage = Patch::<HistorySegment>::new()
-            .set(HistorySegment::EVENT_DATA, "not an event".to_owned());
+        let garbage = Patch::<HistorySegment>::new().set(
+            HistorySegment::EVENT_DATA,
+            Text::Inline("not an event".to_owned()),
+        );
         for segment in segments {
             container
                 .patch_stored(&segment, &garbage)

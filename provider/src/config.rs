@@ -44,6 +44,18 @@ pub struct CosmosDBProviderConfig {
     /// How long instances are kept that have ended, with their descendants; for ever by default. Every runtime deletes what
     /// is older, a hundred at a time, and rests in between as long as that took.
     pub retention: Option<Duration>,
+    /// The largest single text, in bytes of its JSON: an input, a result, an event; 32 MiB by default. What is larger
+    /// fails the orchestration, or the call that starts it. Texts above the service's 2 MB are stored in parts.
+    pub max_value_bytes: u64,
+    /// The most that one turn may write, in bytes of its JSON; 256 MiB by default. What is larger fails the
+    /// orchestration.
+    pub max_turn_bytes: u64,
+    /// The largest history of one execution, in bytes of its JSON; 512 MiB by default. Every turn needs all of it in
+    /// memory. What grows beyond fails the orchestration: let it continue as new.
+    pub max_history_bytes: u64,
+    /// How old the parts of a text must be that no commit refers to, before they are removed; 10 min by default. A
+    /// commit that takes longer is refused.
+    pub orphan_age: Duration,
     /// What to do about a database or container that does not exist, and about one that lacks indexes, such as those of
     /// `duroxide-cdb`: by default they are created and added.
     pub bootstrap: Bootstrap,
@@ -95,6 +107,10 @@ impl Default for CosmosDBProviderConfig {
             history_cache_bytes: 64 * 1024 * 1024,
             membership: None,
             retention: None,
+            max_value_bytes: 32 * 1024 * 1024,
+            max_turn_bytes: 256 * 1024 * 1024,
+            max_history_bytes: 512 * 1024 * 1024,
+            orphan_age: Duration::from_secs(10 * 60),
             bootstrap: Bootstrap::CreateIfMissing,
             secondary_key: None,
             accept_invalid_certificates_on_loopback: false,
@@ -119,6 +135,10 @@ impl fmt::Debug for CosmosDBProviderConfig {
             .field("history_cache_bytes", &self.history_cache_bytes)
             .field("membership", &self.membership)
             .field("retention", &self.retention)
+            .field("max_value_bytes", &self.max_value_bytes)
+            .field("max_turn_bytes", &self.max_turn_bytes)
+            .field("max_history_bytes", &self.max_history_bytes)
+            .field("orphan_age", &self.orphan_age)
             .field("bootstrap", &self.bootstrap)
             .field(
                 "accept_invalid_certificates_on_loopback",

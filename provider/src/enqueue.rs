@@ -6,10 +6,13 @@ use cdb_client::Error;
 use cdb_model::Batch;
 use duroxide::providers::{ProviderError, WorkItem};
 
-use crate::documents::{OrchestratorItem, WorkerItem, target_instance};
+use crate::documents::{Chunked, Durable, OrchestratorItem, WorkerItem, target_instance};
 use crate::error::{provider_error, unreadable};
 use crate::provider::Inner;
+use crate::spill::Spilling;
 use crate::turn::{Ahead, Message, enqueued};
+
+const ENQUEUE: &str = "enqueue_for_orchestrator";
 
 /// Implements `Provider::enqueue_for_orchestrator`.
 pub(crate) async fn message(
@@ -17,7 +20,6 @@ pub(crate) async fn message(
     item: &WorkItem,
     delay: Option<Duration>,
 ) -> Result<(), ProviderError> {
-    const ENQUEUE: &str = "enqueue_for_orchestrator";
     let now = inner.enqueue_time();
     let delay = delay.unwrap_or_default();
     let due = match item {
@@ -30,7 +32,13 @@ pub(crate) async fn message(
     let cause = uuid::Uuid::new_v4().to_string();
     let document =
         OrchestratorItem::new(item, cause, due, now).map_err(|error| unreadable(ENQUEUE, error))?;
+    inner
+        .limits
+        .check_value(ENQUEUE, "the message", document.work_item.bytes())?;
     let mut document = inner.reserve_if_ours(document, item, now);
+    if !Chunked::fits(document.work_item.outline()) {
+        return large_message(inner, document, due.since(now)).await;
+    }
     // Until its answer arrives it may be sent again, also when it has been consumed meanwhile. Of a start or a
     // cancellation the second one changes nothing; an event would happen twice.
     document.delivered = matches!(
@@ -58,6 +66,34 @@ pub(crate) async fn message(
         Ok(None) => inner.hint_unknown(target_instance(item), document.execution_id, after),
         Err(error) => return Err(provider_error(ENQUEUE, &error)),
     }
+    Ok(())
+}
+
+/// Enqueues a message that is too large for a document: its chunks first.
+async fn large_message(
+    inner: &Inner,
+    mut document: OrchestratorItem,
+    after: Duration,
+) -> Result<(), ProviderError> {
+    let mut spilling = Spilling::new(inner, &document.instance_id);
+    spilling
+        .relieve_message(&mut document.work_item)
+        .map_err(|error| unreadable(ENQUEUE, error))?;
+    let mut batch = Batch::<Durable>::new(&*document.instance_id);
+    batch
+        .create(&document)
+        .and_then(|_| spilling.settle(&mut batch))
+        .map_err(|error| unreadable(ENQUEUE, error))?;
+    spilling.write(inner, ENQUEUE).await?;
+    match inner.container.execute(&batch).await {
+        Ok(_) => {}
+        Err(error) if error.is_ambiguous() && spilling.is_settled(inner, ENQUEUE).await? => {}
+        Err(error) => {
+            spilling.give_up(inner);
+            return Err(provider_error(ENQUEUE, &error));
+        }
+    }
+    inner.hint_unknown(&document.instance_id, document.execution_id, after);
     Ok(())
 }
 

@@ -5,8 +5,9 @@ use cdb_model::{Batch, Filter, Query, Stored};
 use duroxide::Event;
 use duroxide::providers::ProviderError;
 
-use crate::documents::{Durable, HistorySegment, Instance, InstanceKey};
+use crate::documents::{Durable, HistorySegment, Instance, InstanceKey, Text};
 use crate::error::{provider_error, unreadable};
+use crate::spill::{self, Unread};
 
 /// The instance document, wherever it is stored.
 ///
@@ -55,11 +56,30 @@ pub(crate) async fn read_segments(
     Ok(segments)
 }
 
+/// Reads the text of a segment that is stored in chunks.
+pub(crate) async fn complete(
+    container: &ContainerClient<Durable>,
+    operation: &'static str,
+    segment: &mut HistorySegment,
+) -> Result<(), Unread> {
+    if segment.event_data.chunked().is_some() {
+        let text = spill::read(container, operation, segment.event_data.clone()).await?;
+        segment.event_data = Text::Inline(text);
+    }
+    Ok(())
+}
+
 /// The events of ordered segments.
-pub(crate) fn unpack(segments: &[HistorySegment]) -> Result<Vec<Event>, serde_json::Error> {
+pub(crate) async fn unpack(
+    container: &ContainerClient<Durable>,
+    operation: &'static str,
+    segments: Vec<HistorySegment>,
+) -> Result<Vec<Event>, ProviderError> {
     let mut events = Vec::new();
     for segment in segments {
-        events.extend(segment.unpack()?);
+        let text = spill::read_or_fail(container, operation, segment.event_data).await?;
+        let unpacked = HistorySegment::unpack(&text);
+        events.extend(unpacked.map_err(|error| unreadable(operation, error))?);
     }
     Ok(events)
 }
@@ -72,7 +92,7 @@ pub(crate) async fn read_execution(
 ) -> Result<Vec<Event>, ProviderError> {
     const READ: &str = "read_with_execution";
     let segments = read_segments(container, READ, instance_id, execution_id).await?;
-    unpack(&segments).map_err(|error| unreadable(READ, error))
+    unpack(container, READ, segments).await
 }
 
 /// Implements `Provider::read`: the newest execution.
@@ -105,7 +125,7 @@ pub(crate) async fn read_latest(
         return read_execution(container, instance_id, newest).await;
     }
     segments.sort_by_key(|segment| segment.event_id);
-    unpack(&segments).map_err(|error| unreadable(READ, error))
+    unpack(container, READ, segments).await
 }
 
 /// Implements `Provider::append_with_execution`. Events whose ids are there already are left out: an event is never

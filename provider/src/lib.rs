@@ -36,6 +36,7 @@ mod provider;
 mod retention;
 mod schema;
 mod session;
+mod spill;
 mod stats;
 mod turn;
 mod wait;

@@ -25,6 +25,7 @@ use crate::outbox::{self, Outbox};
 use crate::retention;
 use crate::schema;
 use crate::session::Sessions;
+use crate::spill::Limits;
 use crate::turn::{InstanceCandidate, Mail, Memory, Message, Turn, TurnTable, Wish};
 use crate::wait::{Lobby, Share, Watch, is_near};
 use crate::work::{WorkTable, WorkerCandidate};
@@ -57,6 +58,9 @@ pub(crate) struct Inner {
     pub(crate) activities: Lobby<WorkerCandidate>,
     pub(crate) watch: Watch,
     pub(crate) outbox: Outbox,
+    pub(crate) limits: Limits,
+    /// How old chunks are that no commit refers to.
+    pub(crate) spill_age: Duration,
     /// How old an intent is that nobody has delivered.
     pub(crate) reconciler_age: Duration,
     /// Puts candidates into an order that is another one in every process.
@@ -199,6 +203,12 @@ impl CosmosDBProvider {
             activities: Lobby::new(lobby_pace.0, lobby_pace.1),
             watch: Watch::default(),
             outbox: Outbox::default(),
+            limits: Limits {
+                value: config.max_value_bytes,
+                turn: config.max_turn_bytes,
+                history: config.max_history_bytes,
+            },
+            spill_age: config.orphan_age,
             reconciler_age: config.reconciler_age_threshold,
             scatter: RandomState::new(),
             orchestration_prefetch: prefetch(config.orch_concurrency),

@@ -4,8 +4,7 @@ use cdb_client::ContainerClient;
 use duroxide::providers::ProviderError;
 use duroxide::{EventKind, SystemStats};
 
-use crate::documents::{Durable, HistorySegment, Status};
-use crate::error::unreadable;
+use crate::documents::{Durable, Status};
 use crate::{history, kv};
 
 /// Implements `Provider::get_instance_stats`.
@@ -23,26 +22,24 @@ pub(crate) async fn read(
     }
     let execution_id = instance.current_execution_id;
     let segments = history::read_segments(container, READ, instance_id, execution_id).await?;
-    let carried = match segments.first().map(HistorySegment::unpack).transpose() {
-        Ok(events) => events
-            .iter()
-            .flatten()
-            .find_map(|event| match &event.kind {
-                EventKind::OrchestrationStarted {
-                    carry_forward_events: Some(carried),
-                    ..
-                } => Some(carried.len()),
-                _ => None,
-            })
-            .unwrap_or_default(),
-        Err(error) => return Err(unreadable(READ, error)),
-    };
-    let values = kv::load(container, READ, instance_id).await?.visible();
+    let first = segments.first().cloned().into_iter().collect();
+    let carried = history::unpack(container, READ, first)
+        .await?
+        .iter()
+        .find_map(|event| match &event.kind {
+            EventKind::OrchestrationStarted {
+                carry_forward_events: Some(carried),
+                ..
+            } => Some(carried.len()),
+            _ => None,
+        })
+        .unwrap_or_default();
+    let values = kv::read_all(container, instance_id).await?;
     Ok(Some(SystemStats {
         history_event_count: segments.iter().map(|segment| segment.event_count).sum(),
         history_size_bytes: segments
             .iter()
-            .map(|segment| segment.event_data.len() as u64)
+            .map(|segment| segment.event_data.bytes() as u64)
             .sum(),
         queue_pending_count: carried as u64,
         kv_user_key_count: values.len() as u64,

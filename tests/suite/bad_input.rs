@@ -133,13 +133,13 @@ async fn an_instance_id_too_long_for_the_service_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn a_message_too_large_for_a_document_is_refused_at_once() {
-    let backend = Backend::start().await;
+async fn a_message_above_the_limit_is_refused_at_once() {
+    let backend = Backend::start_with(|config| config.max_value_bytes = 1_000_000).await;
     let provider = backend.provider().await;
     let large = message("large", "x".repeat(2_200_000));
     refused(
         provider.enqueue_for_orchestrator(large, None).await,
-        &["OrchestratorItem", "2097152"],
+        &["2200", "1000000", "max_value_bytes"],
     );
     let depths = provider.get_queue_depths().await.expect("depths");
     assert_eq!(depths.orchestrator_queue, 0);

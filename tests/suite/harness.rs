@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cdb_emulator::Emulator;
-use cdb_provider::CosmosDBProvider;
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use cdb_tests::Backend;
 use duroxide::providers::Provider;
 use duroxide::runtime::registry::ActivityRegistry;
@@ -38,7 +38,12 @@ impl World {
 
     /// A fresh store that nobody works on yet.
     pub(crate) async fn without_runtime() -> Self {
-        let backend = Backend::start().await;
+        Self::with_config(|_| {}).await
+    }
+
+    /// The same, with other settings of the providers.
+    pub(crate) async fn with_config(change: impl FnOnce(&mut CosmosDBProviderConfig)) -> Self {
+        let backend = Backend::start_with(change).await;
         let provider = backend.provider().await;
         Self {
             client: Client::new(Arc::new(provider.clone())),

@@ -6,6 +6,8 @@ mod ambiguity;
 mod bad_input;
 mod book;
 mod faults;
+mod large;
+mod limits;
 mod locks;
 mod members;
 mod model;

@@ -295,6 +295,12 @@ pub struct Pages<'a, C: Container, Q> {
 }
 
 impl<C: Container, Q: Fetch<C>> Pages<'_, C, Q> {
+    /// Whether there may be another page. Certain only if not: the last page can turn out to be empty.
+    pub fn has_more(&self) -> bool {
+        let reading = self.reading.as_ref();
+        reading.is_none_or(|reading| reading.merge.progress().is_some())
+    }
+
     /// The next page, never empty; `None` at the end.
     ///
     /// # Errors

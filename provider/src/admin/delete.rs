@@ -9,11 +9,11 @@ use std::collections::BTreeSet;
 
 use cdb_client::{ContainerClient, Error};
 use cdb_model::limits::MAX_BATCH_OPERATIONS;
-use cdb_model::{Batch, BatchError, Query, Stored};
+use cdb_model::{Batch, BatchError, Filter, Query, Stored};
 use duroxide::providers::{DeleteInstanceResult, InstanceFilter, ProviderAdmin, ProviderError};
 
-use super::instances;
-use crate::documents::{Durable, Instance, NEVER, Status};
+use super::{chunks, instances};
+use crate::documents::{Chunk, Durable, Instance, NEVER, Status};
 use crate::error::{provider_error, unreadable};
 use crate::history;
 use crate::provider::CosmosDBProvider;
@@ -108,11 +108,11 @@ pub(super) async fn delete_partition(
 ) -> Result<(), ProviderError> {
     let mut removal = Removal::default();
     for _ in 0..MAX_ROUNDS {
-        let mut rows = container
-            .query(Query::<Durable>::in_partition(instance_id))
-            .all()
-            .await
-            .map_err(|error| provider_error(DELETE, &error))?;
+        // The chunks can be any number of megabytes: their names will do.
+        let all = Query::<Durable>::in_partition(instance_id);
+        let rows = container.query(all.filter(!Filter::of_type::<Chunk>()));
+        let rows = rows.all().await;
+        let mut rows = rows.map_err(|error| provider_error(DELETE, &error))?;
         // After a lost answer the partition says what happened.
         let open = std::mem::take(&mut removal.perhaps);
         let is_gone = |row: &Stored<Durable>| rows.iter().all(|left| left.id != row.id);
@@ -133,6 +133,7 @@ pub(super) async fn delete_partition(
                     || error.is_ambiguous() => {}
             Err(Undeleted::Refused(error)) => return Err(provider_error(DELETE, &error)),
             Err(Undeleted::Unfit(error)) => return Err(unreadable(DELETE, error)),
+            Err(Undeleted::Chunks(error)) => return Err(error),
         }
     }
     Err(ProviderError::retryable(
@@ -180,6 +181,7 @@ fn count(rows: &[Stored<Durable>]) -> DeleteInstanceResult {
 enum Undeleted {
     Refused(Error),
     Unfit(BatchError),
+    Chunks(ProviderError),
 }
 
 impl From<Error> for Undeleted {
@@ -194,8 +196,15 @@ async fn delete_rows(
     mut rows: Vec<Stored<Durable>>,
     removal: &mut Removal,
 ) -> Result<(), Undeleted> {
-    if rows.len() > MAX_BATCH_OPERATIONS {
+    let has_chunks = rows.is_empty() || rows.iter().any(|row| chunks::refers(&row.document));
+    if has_chunks || rows.len() > MAX_BATCH_OPERATIONS {
         take_over(container, &mut rows).await?;
+    }
+    if has_chunks {
+        // Before the instance, so that an interrupted deletion can be found and repeated.
+        chunks::delete_all(container, DELETE, instance_id)
+            .await
+            .map_err(Undeleted::Chunks)?;
     }
     for chunk in rows.chunks(MAX_BATCH_OPERATIONS) {
         let mut batch = Batch::<Durable>::new(instance_id);
@@ -251,6 +260,9 @@ pub(super) fn add_delete(
         Durable::KeyValueDelta(document) => stored!(document),
         Durable::Member(document) => stored!(document),
         Durable::Schema(document) => stored!(document),
+        Durable::KeyValuePack(document) => stored!(document),
+        Durable::Chunk(document) => stored!(document),
+        Durable::Spill(document) => stored!(document),
     }
     .map(|_| ())
 }

@@ -7,9 +7,9 @@ use cdb_model::Query;
 use duroxide::providers::{ExecutionInfo, ProviderError};
 
 use super::instances::existing;
-use crate::documents::{Durable, Execution, ExecutionKey, HistorySegment, Status};
+use crate::documents::{Durable, Execution, ExecutionKey, HistorySegment, Status, Text};
 use crate::error::provider_error;
-use crate::history;
+use crate::{history, spill};
 
 /// Implements `ProviderAdmin::list_executions`.
 pub(crate) async fn list(
@@ -50,6 +50,19 @@ pub(crate) async fn latest(
         .current_execution_id)
 }
 
+/// What an execution has ended with, wherever that is stored.
+pub(super) async fn output(
+    container: &ContainerClient<Durable>,
+    output: Option<Text>,
+) -> Result<Option<String>, ProviderError> {
+    match output {
+        Some(text) => spill::read_or_fail(container, "read_output", text)
+            .await
+            .map(Some),
+        None => Ok(None),
+    }
+}
+
 /// Implements `ProviderAdmin::get_execution_info`.
 pub(crate) async fn info(
     container: &ContainerClient<Durable>,
@@ -65,7 +78,7 @@ pub(crate) async fn info(
         return Ok(ExecutionInfo {
             execution_id,
             status: instance.status.to_string(),
-            output: instance.output,
+            output: output(container, instance.output).await?,
             started_at: instance
                 .started_at
                 .unwrap_or(instance.created_at)
@@ -82,7 +95,7 @@ pub(crate) async fn info(
         Some(execution) => Ok(ExecutionInfo {
             execution_id,
             status: execution.status.to_string(),
-            output: execution.output,
+            output: output(container, execution.output).await?,
             started_at: execution.started_at.as_millis(),
             completed_at: execution.completed_at.map(cdb_model::Timestamp::as_millis),
             event_count,

@@ -4,6 +4,7 @@ use cdb_client::ContainerClient;
 use cdb_model::{Filter, Query};
 use duroxide::providers::{InstanceFilter, InstanceInfo, ProviderError};
 
+use super::executions;
 use crate::documents::{Durable, Instance, Status};
 use crate::error::provider_error;
 use crate::history;
@@ -124,7 +125,7 @@ pub(crate) async fn info(
         orchestration_version: instance.orchestration_version.unwrap_or_default(),
         current_execution_id: instance.current_execution_id,
         status: instance.status.to_string(),
-        output: instance.output,
+        output: executions::output(container, instance.output).await?,
         created_at: instance.created_at.as_millis(),
         updated_at: instance.updated_at.as_millis(),
         parent_instance_id: instance.parent_instance_id,

@@ -1,5 +1,6 @@
 //! Management: what there is, what it did, what can go.
 
+mod chunks;
 pub(crate) mod delete;
 pub(crate) mod executions;
 pub(crate) mod instances;

@@ -6,7 +6,7 @@ use cdb_model::{Batch, Filter, Query, Stored, Timestamp};
 use duroxide::providers::{InstanceFilter, ProviderError, PruneOptions, PruneResult};
 
 use super::delete::{MAX_ROUNDS, add_delete};
-use super::instances;
+use super::{chunks, instances};
 use crate::documents::{Durable, Execution, HistorySegment, Status};
 use crate::error::{provider_error, unreadable};
 
@@ -76,8 +76,8 @@ pub(crate) async fn prune_bulk(
     Ok(result)
 }
 
-/// Removes an execution and returns how many events it had. The history goes first, so that an execution that was
-/// removed in part is still found and finished by the next call.
+/// Removes an execution and returns how many events it had. The history goes first, and its chunks before it, so that an
+/// execution that was removed in part is still found and finished by the next call.
 ///
 /// What was removed, by us or by another call, is not there when it is looked for again; so that is what follows a lost
 /// answer.
@@ -94,6 +94,8 @@ async fn remove(
             _ => 0,
         });
         let events = *events.get_or_insert_with(|| found.sum());
+        let documents = rows.iter().map(|row| &row.document);
+        chunks::delete_of(container, PRUNE, documents).await?;
         match remove_rows(container, instance_id, &rows).await? {
             Ok(()) => return Ok(events),
             Err(error)

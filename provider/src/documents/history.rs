@@ -4,7 +4,7 @@ use cdb_model::{Document, Timestamp};
 use duroxide::Event;
 use serde::{Deserialize, Serialize};
 
-use super::Status;
+use super::{Status, Text};
 
 /// The events that one turn appended to one execution, or, written by `duroxide-cdb`, a single event.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
@@ -28,7 +28,7 @@ pub struct HistorySegment {
     /// The events: a JSON array, or a single JSON object. Text rather than JSON, because the service stores numbers as
     /// doubles and events must come back exactly as they went in.
     #[document(unindexed)]
-    pub event_data: String,
+    pub event_data: Text,
 }
 
 fn one() -> u64 {
@@ -53,19 +53,19 @@ impl HistorySegment {
             execution_id,
             event_id: first.event_id,
             event_count: events.len() as u64,
-            event_data: serde_json::to_string(events)?,
+            event_data: Text::Inline(serde_json::to_string(events)?),
         }))
     }
 
-    /// The events, in order.
+    /// The events of a segment's text, in order.
     ///
     /// # Errors
-    /// When the stored text is not what [`HistorySegment::pack`] or `duroxide-cdb` writes.
-    pub fn unpack(&self) -> Result<Vec<Event>, serde_json::Error> {
-        if self.event_data.starts_with('[') {
-            serde_json::from_str(&self.event_data)
+    /// When the text is not what [`HistorySegment::pack`] or `duroxide-cdb` writes.
+    pub fn unpack(event_data: &str) -> Result<Vec<Event>, serde_json::Error> {
+        if event_data.starts_with('[') {
+            serde_json::from_str(event_data)
         } else {
-            serde_json::from_str(&self.event_data).map(|event| vec![event])
+            serde_json::from_str(event_data).map(|event| vec![event])
         }
     }
 }
@@ -85,7 +85,7 @@ pub struct Execution {
     pub status: Status,
     /// What it ended with.
     #[document(unindexed)]
-    pub output: Option<String>,
+    pub output: Option<Text>,
     /// When it started.
     pub started_at: Timestamp,
     /// When it ended.

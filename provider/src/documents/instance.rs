@@ -7,6 +7,8 @@ use cdb_coordination::Lockable;
 use cdb_model::{Document, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::Text;
+
 /// One document per instance. Every change of ownership and every commit goes through its ETag.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
@@ -29,7 +31,7 @@ pub struct Instance {
     /// What the newest execution ended with.
     #[document(unindexed)]
     #[serde(default)]
-    pub output: Option<String>,
+    pub output: Option<Text>,
     /// The instance that started this one as a sub-orchestration.
     #[document(index)]
     #[serde(default)]

@@ -3,6 +3,8 @@
 use cdb_model::{Document, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::Text;
+
 /// A value that survives the executions of its instance.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
@@ -42,4 +44,28 @@ pub struct KeyValueDelta {
     /// When the orchestration set it.
     #[serde(default)]
     pub last_updated_at_ms: Timestamp,
+}
+
+/// The whole key-value store of an instance in one document. From the turn on that changed more of it than a batch
+/// takes, it is all that counts, and the documents of single keys are gone.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "kv_pack", id = "{instance_id}:kv_pack")]
+pub struct KeyValuePack {
+    /// The instance.
+    #[document(partition_key)]
+    pub instance_id: String,
+    /// [`PackedKeyValues`] as JSON text.
+    #[document(unindexed)]
+    pub value: Text,
+}
+
+/// What a [`KeyValuePack`] holds.
+#[derive(Serialize, Deserialize, Clone, Debug, Default)]
+#[serde(rename_all = "camelCase")]
+pub struct PackedKeyValues {
+    /// What ended executions left.
+    pub store: Vec<KeyValue>,
+    /// What the running execution has changed since.
+    pub delta: Vec<KeyValueDelta>,
 }

@@ -3,6 +3,7 @@
 //! Field names and discriminators are those of the container format of `duroxide-cdb`, so that a container written by
 //! it opens; what we add is optional on reading. This folder knows storage and nothing of turns, polling or time.
 
+mod chunk;
 mod history;
 mod inbox;
 mod instance;
@@ -15,15 +16,19 @@ mod session;
 
 use cdb_model::Container;
 
+pub use chunk::{Chunk, ChunkKey, Chunked, Spill, SpillKey, Text};
 pub use history::{Execution, ExecutionKey, HistorySegment, HistorySegmentKey};
 pub use inbox::{InboxRecord, InboxRecordKey};
 pub use instance::{Instance, InstanceKey, Status};
-pub use kv::{KeyValue, KeyValueDelta, KeyValueDeltaKey, KeyValueKey};
+pub use kv::{
+    KeyValue, KeyValueDelta, KeyValueDeltaKey, KeyValueKey, KeyValuePack, KeyValuePackKey,
+    PackedKeyValues,
+};
 pub use member::{Member, MemberKey};
 pub use outbox_intent::{IntentItem, IntentQueue, OutboxIntent, OutboxIntentKey};
 pub use queue_item::{
     NEVER, OrchestratorItem, OrchestratorItemKey, RESERVED, WorkerItem, WorkerItemKey,
-    dispatch_slot, target_instance,
+    dispatch_slot, outline, target_instance,
 };
 pub use schema::{FIRST_DUE, GATE, SCHEMA_PARTITION, SCHEMA_VERSION, Schema, SchemaKey, gate};
 pub use session::{Session, SessionKey};
@@ -72,4 +77,10 @@ pub enum Durable {
     Member(Member),
     /// Which form the documents have.
     Schema(Schema),
+    /// The key-value store of an instance that has changed more of it in one turn than a batch takes.
+    KeyValuePack(KeyValuePack),
+    /// A part of a text that is too large for its document.
+    Chunk(Chunk),
+    /// Which chunks belong to no document.
+    Spill(Spill),
 }

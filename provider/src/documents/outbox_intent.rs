@@ -3,6 +3,8 @@
 use cdb_model::{Document, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::{Chunked, Text};
+
 /// All messages of one turn to one instance. Delivered means: every target document exists.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
@@ -20,6 +22,9 @@ pub struct OutboxIntent {
     #[document(unindexed)]
     #[serde(default)]
     pub items: Vec<IntentItem>,
+    /// More messages, for any targets: a JSON array of [`IntentItem`]s that is too large for the document.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub more: Option<Chunked>,
     /// A whole target document as JSON text, in intents written by `duroxide-cdb`.
     #[document(unindexed)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,14 +37,30 @@ pub struct OutboxIntent {
     pub attempt_count: u32,
 }
 
+impl OutboxIntent {
+    /// An intent that holds nothing yet.
+    pub fn new(instance_id: &str, idempotency_key: String, target: &str, now: Timestamp) -> Self {
+        Self {
+            instance_id: instance_id.to_owned(),
+            idempotency_key,
+            target_instance_id: target.to_owned(),
+            items: Vec::new(),
+            more: None,
+            payload: None,
+            created_at: now,
+            attempt_count: 0,
+        }
+    }
+}
+
 /// One message of an intent.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 pub struct IntentItem {
     /// Which queue it goes to.
     pub queue: IntentQueue,
-    /// The message, as JSON text.
-    pub work_item: String,
+    /// The message, as JSON text. Its chunks, if it has any, are in the partition of its target already.
+    pub work_item: Text,
     /// Not before this time.
     pub visible_at: Timestamp,
 }

@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use cdb_coordination::Lockable;
 use cdb_model::{Document, Timestamp};
+use duroxide::ErrorDetails;
 use duroxide::providers::WorkItem;
 use serde::{Deserialize, Serialize};
+
+use super::Text;
 
 /// A message for an orchestration. Which dispatcher works on it is decided by the lock of its instance.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
@@ -23,7 +26,7 @@ pub struct OrchestratorItem {
     pub cause: String,
     /// The message, as JSON text.
     #[document(unindexed)]
-    pub work_item: String,
+    pub work_item: Text,
     /// Share of the load that the instance belongs to, see [`dispatch_slot`].
     #[document(index)]
     pub dispatch_slot: u8,
@@ -76,7 +79,7 @@ impl OrchestratorItem {
         let instance_id = target_instance(item).to_owned();
         Ok(Self {
             cause,
-            work_item: serde_json::to_string(item)?,
+            work_item: Text::Inline(serde_json::to_string(item)?),
             dispatch_slot: dispatch_slot(&instance_id),
             visible_at,
             enqueued_at,
@@ -113,7 +116,7 @@ impl OrchestratorItem {
     /// What is left of a consumed message that may be delivered again: its id, which a second delivery conflicts with.
     pub fn into_trace(self) -> Self {
         Self {
-            work_item: String::new(),
+            work_item: Text::Inline(String::new()),
             visible_at: NEVER,
             reserved: false,
             ttl: Some(REMEMBERED_SECONDS),
@@ -145,7 +148,7 @@ pub struct WorkerItem {
     pub activity_id: u64,
     /// The activity, as JSON text.
     #[document(unindexed)]
-    pub work_item: String,
+    pub work_item: Text,
     /// Share of the load that the instance belongs to, see [`dispatch_slot`].
     #[document(index)]
     pub dispatch_slot: u8,
@@ -197,7 +200,7 @@ impl WorkerItem {
             instance_id: instance.clone(),
             execution_id: *execution_id,
             activity_id: *id,
-            work_item: serde_json::to_string(item)?,
+            work_item: Text::Inline(serde_json::to_string(item)?),
             dispatch_slot: dispatch_slot(instance),
             visible_at: now,
             enqueued_at: now,
@@ -246,6 +249,42 @@ pub fn target_instance(item: &WorkItem) -> &str {
             parent_instance, ..
         } => parent_instance,
     }
+}
+
+/// A message without its long strings: enough to know what it is and where it goes.
+///
+/// # Errors
+/// When it cannot be written as JSON.
+pub fn outline(mut item: WorkItem) -> Result<String, serde_json::Error> {
+    match &mut item {
+        WorkItem::StartOrchestration { input, .. } | WorkItem::ActivityExecute { input, .. } => {
+            input.clear();
+        }
+        WorkItem::ActivityCompleted { result, .. } | WorkItem::SubOrchCompleted { result, .. } => {
+            result.clear();
+        }
+        WorkItem::ActivityFailed { details, .. } | WorkItem::SubOrchFailed { details, .. } => {
+            *details = ErrorDetails::Infrastructure {
+                operation: String::new(),
+                message: String::new(),
+                retryable: false,
+            };
+        }
+        WorkItem::ExternalRaised { data, .. } | WorkItem::QueueMessage { data, .. } => data.clear(),
+        WorkItem::CancelInstance { reason, .. } => reason.clear(),
+        WorkItem::ContinueAsNew {
+            input,
+            carry_forward_events,
+            initial_custom_status,
+            ..
+        } => {
+            input.clear();
+            carry_forward_events.clear();
+            *initial_custom_status = None;
+        }
+        WorkItem::TimerFired { .. } => {}
+    }
+    serde_json::to_string(&item)
 }
 
 fn execution_of(item: &WorkItem) -> Option<u64> {

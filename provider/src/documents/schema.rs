@@ -3,7 +3,7 @@
 use cdb_model::{Document, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::{OrchestratorItem, WorkerItem};
+use super::{OrchestratorItem, Text, WorkerItem};
 
 /// The partition of what concerns the whole container; no instance.
 pub const SCHEMA_PARTITION: &str = "cdb:schema";
@@ -64,7 +64,7 @@ pub fn gate() -> (Vec<OrchestratorItem>, Vec<WorkerItem>) {
     let message = |slot: u8| OrchestratorItem {
         instance_id: SCHEMA_PARTITION.to_owned(),
         cause: format!("gate-{slot}"),
-        work_item: WHY.to_owned(),
+        work_item: Text::Inline(WHY.to_owned()),
         dispatch_slot: slot,
         visible_at: GATE,
         enqueued_at: GATE,
@@ -78,7 +78,7 @@ pub fn gate() -> (Vec<OrchestratorItem>, Vec<WorkerItem>) {
         instance_id: SCHEMA_PARTITION.to_owned(),
         execution_id: 0,
         activity_id: u64::from(slot),
-        work_item: WHY.to_owned(),
+        work_item: Text::Inline(WHY.to_owned()),
         dispatch_slot: slot,
         visible_at: GATE,
         enqueued_at: GATE,

@@ -26,7 +26,7 @@ pub(super) async fn deliver(
             .map_err(Undelivered::Unfit)?;
         let mut count = 0;
         for activity in rest {
-            let bytes = batch.size_bytes() + activity.work_item.len() * 5 / 4;
+            let bytes = batch.size_bytes() + activity.work_item.outline().len() * 5 / 4;
             let full = batch.len() == MAX_BATCH_OPERATIONS || bytes > MAX_REQUEST_BYTES;
             if count > 0 && full {
                 break;

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::documents::Documents;
 use super::messages::Mailbag;
-use super::{Undelivered, activities};
+use super::{Undelivered, activities, remove};
 use crate::documents::OutboxIntent;
 use crate::provider::Inner;
 
@@ -124,10 +124,14 @@ pub(super) async fn deliver(
     let mut results: Vec<Result<(), Undelivered>> = Vec::with_capacity(intents.len());
     let mut bag = Mailbag::default();
     for intent in delivered {
-        bag.remove(intent);
+        if intent.more.is_some() {
+            remove::chunked(inner, intent).await;
+        } else {
+            bag.remove(intent);
+        }
     }
     for (number, intent) in intents.iter().enumerate() {
-        let result = match Documents::of(inner, intent) {
+        let result = match Documents::of(inner, intent).await {
             Ok(documents) => {
                 let mut messages = documents.messages.into_iter();
                 let put = messages.try_for_each(|message| bag.put(inner, number, message));
@@ -136,7 +140,7 @@ pub(super) async fn deliver(
                     Err(error) => Err(error),
                 }
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         };
         results.push(result);
     }

@@ -3,8 +3,10 @@
 use cdb_model::Timestamp;
 use duroxide::providers::WorkItem;
 
-use crate::documents::{IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, WorkerItem};
+use super::Undelivered;
+use crate::documents::{IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, Text, WorkerItem};
 use crate::provider::Inner;
+use crate::spill::{self, Unread};
 
 /// The documents of an intent.
 #[derive(Debug, Default)]
@@ -15,9 +17,10 @@ pub(super) struct Documents {
 
 impl Documents {
     /// Of our own intents and of those that `duroxide-cdb` has written.
-    pub(super) fn of(inner: &Inner, intent: &OutboxIntent) -> Result<Self, serde_json::Error> {
+    pub(super) async fn of(inner: &Inner, intent: &OutboxIntent) -> Result<Self, Undelivered> {
         let mut documents = Self::default();
-        for (number, item) in intent.items.iter().enumerate() {
+        let more = more_items(inner, intent).await?;
+        for (number, item) in intent.items.iter().chain(&more).enumerate() {
             let cause = format!("{}-{number}", intent.idempotency_key);
             documents.add(inner, item, cause)?;
         }
@@ -30,7 +33,7 @@ impl Documents {
                     WorkItem::ActivityExecute { .. } => IntentQueue::Worker,
                     _ => IntentQueue::Orchestrator,
                 },
-                work_item: legacy.work_item,
+                work_item: Text::Inline(legacy.work_item),
                 visible_at: legacy.visible_at,
             };
             documents.add(inner, &item, intent.idempotency_key.clone())?;
@@ -44,20 +47,37 @@ impl Documents {
         item: &IntentItem,
         cause: String,
     ) -> Result<(), serde_json::Error> {
-        let work_item: WorkItem = serde_json::from_str(&item.work_item)?;
+        let work_item: WorkItem = serde_json::from_str(item.work_item.outline())?;
         let now = inner.enqueue_time();
         if item.queue == IntentQueue::Worker
             && let Some(worker) = WorkerItem::new(&work_item, now)?
         {
-            self.activities.push(worker);
+            self.activities.push(WorkerItem {
+                work_item: item.work_item.clone(),
+                ..worker
+            });
             return Ok(());
         }
         let message = OrchestratorItem {
             delivered: true,
+            work_item: item.work_item.clone(),
             ..OrchestratorItem::new(&work_item, cause, item.visible_at, now)?
         };
         self.messages.push((message, work_item));
         Ok(())
+    }
+}
+
+/// The items of an intent that are not in its document.
+async fn more_items(inner: &Inner, intent: &OutboxIntent) -> Result<Vec<IntentItem>, Undelivered> {
+    let Some(more) = &intent.more else {
+        return Ok(Vec::new());
+    };
+    let text = Text::Chunked(more.clone());
+    match spill::read(&inner.container, "deliver", text).await {
+        Ok(text) => Ok(serde_json::from_str(&text)?),
+        Err(Unread::Damaged(reason)) => Err(Undelivered::Damaged(reason)),
+        Err(Unread::Failed(error)) => Err(Undelivered::Unread(error)),
     }
 }
 

@@ -8,9 +8,11 @@ mod deliver;
 mod documents;
 mod messages;
 mod reconcile;
+mod remove;
 
 use cdb_client::Error;
 use cdb_model::BatchError;
+use duroxide::providers::ProviderError;
 
 pub(crate) use deliver::{Outbox, deliver_all};
 pub(crate) use reconcile::run as reconcile;
@@ -19,6 +21,8 @@ pub(crate) use reconcile::run as reconcile;
 #[derive(Debug)]
 enum Undelivered {
     Unreadable(serde_json::Error),
+    Damaged(String),
+    Unread(ProviderError),
     Unfit(BatchError),
     Failed(Error),
     Unanswered,
@@ -28,6 +32,8 @@ impl std::fmt::Display for Undelivered {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Unreadable(error) => error.fmt(f),
+            Self::Damaged(reason) => f.write_str(reason),
+            Self::Unread(error) => error.fmt(f),
             Self::Unfit(error) => error.fmt(f),
             Self::Failed(error) => error.fmt(f),
             Self::Unanswered => f.write_str("the service did not answer"),

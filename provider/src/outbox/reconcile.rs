@@ -3,14 +3,15 @@
 use std::sync::Weak;
 use std::time::Duration;
 
-use cdb_model::{Batch, Query, Stored};
+use cdb_model::{Query, Stored};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::deliver::deliver;
-use crate::documents::{Durable, OutboxIntent};
+use super::remove;
+use crate::documents::OutboxIntent;
 use crate::provider::Inner;
-use crate::{turn, work};
+use crate::{spill, turn, work};
 
 /// Most intents per round; what is left comes in the next one, without waiting.
 const ROUND: u32 = 100;
@@ -21,6 +22,7 @@ const HOUSEKEEPING: Duration = Duration::from_millis(500);
 /// Runs until the provider is gone.
 pub(crate) async fn run(inner: Weak<Inner>, interval: Duration, stop: CancellationToken) {
     let mut next_round = Instant::now() + interval;
+    let mut last_sweep = Instant::now();
     loop {
         let tick = next_round.min(Instant::now() + HOUSEKEEPING);
         tokio::select! {
@@ -32,6 +34,10 @@ pub(crate) async fn run(inner: Weak<Inner>, interval: Duration, stop: Cancellati
         inner.work.sweep(inner.container.now());
         turn::give_back_unwanted(&inner).await;
         work::give_back_unwanted(&inner).await;
+        if Instant::now() >= last_sweep + inner.spill_age / 2 {
+            last_sweep = Instant::now();
+            spill::sweep(&inner).await;
+        }
         if Instant::now() >= next_round {
             // Idle queues ask whether anything is due, undelivered messages included.
             let quiet = matches!(inner.watch.is_quiet(&inner, interval).await, Ok(true));
@@ -62,7 +68,7 @@ async fn round(inner: &Inner) -> bool {
         match result {
             Ok(()) => {
                 delivered += 1;
-                remove_stored(inner, stored).await;
+                remove::stored(inner, stored).await;
             }
             Err(error) => tracing::warn!(
                 instance = %intent.instance_id,
@@ -73,22 +79,4 @@ async fn round(inner: &Inner) -> bool {
         }
     }
     delivered > 0 && u32::try_from(found.len()) == Ok(ROUND)
-}
-
-/// Deletes a delivered intent by the id it is stored under, which `duroxide-cdb` chose differently.
-async fn remove_stored(inner: &Inner, stored: &Stored<OutboxIntent>) {
-    let mut batch = Batch::<Durable>::new(&*stored.document.instance_id);
-    let removed = match batch.delete_stored(stored) {
-        Ok(_) => inner.container.execute(&batch).await.map(|_| ()),
-        Err(error) => {
-            tracing::warn!(%error, "delivered messages cannot be removed");
-            return;
-        }
-    };
-    if let Err(error) = removed
-        && !error.is_not_found()
-        && !error.is_precondition_failed()
-    {
-        tracing::debug!(%error, "delivered messages were not removed; the next round will");
-    }
 }

@@ -12,12 +12,12 @@ use cdb_client::BatchOutcome;
 use cdb_model::{
     Batch, BatchError, BulkBatch, Document, DocumentKey, ETag, OperationIndex, Stored, Timestamp,
 };
-use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem, WorkItem};
+use duroxide::providers::{DispatcherCapabilityFilter, ProviderError, WorkItem};
 use tokio::time::Instant;
 
+use super::begin::{self, Fetched};
 use super::candidate::{AVOID_UNFIT, supports};
 use super::claim::{Claim, Wish};
-use super::load;
 use super::lock::{lock_patch, locked, uncounted, unlock_patch};
 use super::mail::{MAX_MESSAGES, Message};
 use super::memory::{Past, Remembered};
@@ -197,6 +197,7 @@ impl<'a> Ahead<'a> {
                 past: Ok(past),
                 patient: true,
                 begun_at: Instant::now(),
+                refused: None,
                 ended: false,
             },
         );
@@ -231,7 +232,7 @@ pub(super) async fn begin(
     mut turn: Turn,
     filter: Option<&DispatcherCapabilityFilter>,
     lock_timeout: Duration,
-) -> Option<(OrchestrationItem, String, u32)> {
+) -> Result<Option<Fetched>, ProviderError> {
     let now = inner.container.now();
     let pinned = turn.instance.document.pinned_duroxide_version_packed;
     if pinned.is_some_and(|pinned| !supports(filter, pinned)) {
@@ -239,19 +240,17 @@ pub(super) async fn begin(
         let until = (now, now + AVOID_UNFIT);
         inner.turns.avoid(instance_id, until, pinned);
         give_back(inner, turn).await;
-        return None;
+        return Ok(None);
     }
     let fresh = turn.instance.document.locked_until > Some(now + lock_timeout / 4 * 3);
     if !fresh && !renew(inner, &mut turn, now + lock_timeout).await {
         let instance_id = &turn.instance.document.instance_id;
         inner.release_instance(instance_id, turn.claim);
         inner.hint_unknown(instance_id, None, Duration::ZERO);
-        return None;
+        return Ok(None);
     }
     merge_late(inner, &mut turn);
-    let begun = (load::item(&turn), turn.token.clone(), turn.attempt_count());
-    inner.turns.insert(turn);
-    Some(begun)
+    begin::begin(inner, turn).await.map(Some)
 }
 
 /// Gives a lock its full time again after its turn had to wait.
@@ -284,7 +283,7 @@ pub(crate) async fn give_back_unwanted(inner: &Inner) {
 }
 
 /// Unlocks the instance of a turn that nobody began, and lets anyone try it anew.
-async fn give_back(inner: &Inner, turn: Turn) {
+pub(super) async fn give_back(inner: &Inner, turn: Turn) {
     let instance_id = turn.instance.document.instance_id.clone();
     unlock(inner, &turn.instance, &turn.messages).await;
     inner.release_instance(&instance_id, turn.claim);

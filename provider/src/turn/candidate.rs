@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use cdb_coordination::Lockable;
 use cdb_model::{Query, Stored};
-use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem, ProviderError};
+use duroxide::providers::{DispatcherCapabilityFilter, ProviderError};
 use tokio::time::Instant;
 
 use super::ahead;
+use super::begin::{self, Fetched};
 use super::claim::{Claim, Wish};
 use super::load::{self, Loaded};
 use super::lock;
@@ -61,9 +62,6 @@ impl Candidate for InstanceCandidate {
     }
 }
 
-/// What a fetch gives to the runtime: the item, its lock token, the attempt.
-type Fetched = (OrchestrationItem, String, u32);
-
 /// How long a fetch without patience sleeps between two looks at a try that is still going on.
 const UNDECIDED_PAUSE: Duration = Duration::from_millis(5);
 
@@ -98,7 +96,7 @@ pub(crate) async fn fetch(
     {
         let id = &candidate.instance_id;
         if let Some(turn) = inner.turns.take_ahead(id) {
-            match ahead::begin(inner, turn, filter, lock_timeout).await {
+            match ahead::begin(inner, turn, filter, lock_timeout).await? {
                 Some(fetched) => return Ok(Some(fetched)),
                 None => continue,
             }
@@ -114,11 +112,9 @@ pub(crate) async fn fetch(
             continue;
         };
         if let Some(turn) = attempt(inner, &claim, &candidate, ask).await? {
-            let fetched = (load::item(&turn), turn.token.clone(), turn.attempt_count());
             claim.lasts_until(turn.instance.document.locked_until.unwrap_or_default());
             claim.keep();
-            inner.turns.insert(turn);
-            return Ok(Some(fetched));
+            return begin::begin(inner, turn).await.map(Some);
         }
     }
     Ok(None)
@@ -163,18 +159,13 @@ async fn poll(inner: &Inner) -> Result<Vec<InstanceCandidate>, ProviderError> {
         .map_err(|error| provider_error(FETCH, &error))?;
     let mut candidates = Vec::with_capacity(items.len());
     for stored in items {
-        let mut candidate = InstanceCandidate {
+        candidates.push(InstanceCandidate {
             instance_id: stored.document.instance_id.clone(),
             execution_id: stored.document.execution_id,
             known: true,
             polled: true,
-        };
-        match Message::parse(stored, asked_at) {
-            Ok(message) => inner.mail.note(message),
-            // The load will say what is wrong with it.
-            Err(_) => candidate.known = false,
-        }
-        candidates.push(candidate);
+        });
+        inner.mail.note(Message::read(stored, asked_at));
     }
     // Runtimes find the same messages, and race for the same locks if they begin with the same. So each begins with
     // the instances that it remembers, and goes through the others in an order of its own, those of its slots first.
@@ -277,6 +268,7 @@ async fn lock_turn(
         past,
         patient: ask.patient,
         begun_at: Instant::now(),
+        refused: None,
         ended: false,
     };
     ahead::merge_late(inner, &mut turn);

@@ -3,41 +3,33 @@
 use std::time::Duration;
 
 use cdb_client::BatchOutcome;
-use cdb_model::{
-    Batch, BatchError, Document, DocumentKey, ItemId, OperationIndex, Stored, Timestamp,
-};
+use cdb_model::{Batch, BatchError, ItemId, OperationIndex, Stored};
 use duroxide::Event;
 use duroxide::providers::{
     ExecutionMetadata, ProviderError, ScheduledActivityIdentifier, WorkItem,
 };
 
-use tokio::time::Instant;
-
-use super::after::after_commit;
+use super::advance::advance;
+use super::after::{Cancelled, after_commit};
 use super::ahead;
-use super::candidate::pack_version;
-use super::mail::Message;
-use super::memory::{Past, Remembered};
+use super::cargo::{Cargo, has_no_room, kv_changes};
 use super::next::NextTurn;
-use super::outgoing::{Origin, Outgoing, Placed};
+use super::outgoing::{Origin, Placed};
+use super::refusal::Refusal;
+use super::renew;
 use super::resolve::{Fate, fate};
+use super::settle::settle;
 use super::table::Turn;
-use crate::custom_status;
-use crate::documents::{
-    Durable, Execution, HistorySegment, Instance, OrchestratorItem, OutboxIntent, Status,
-};
+use crate::documents::{Durable, Instance, OrchestratorItem, OutboxIntent};
 use crate::error::{lock_lost, provider_error, unreadable};
 use crate::kv::KvWritten;
 use crate::provider::Inner;
 use crate::work;
 
-const ACK: &str = "ack_orchestration_item";
+pub(super) const ACK: &str = "ack_orchestration_item";
 
 /// How often a commit is sent again while the lock is still ours.
 const MAX_SENDS: u32 = 4;
-
-/// Most bytes of event text in one history document, so that it stays below the service's 2 MB with its escapes.
-const SEGMENT_BYTES: usize = 900 * 1024;
 
 /// What the runtime made of a turn.
 #[derive(Debug)]
@@ -54,7 +46,7 @@ pub(crate) struct TurnResult {
 pub(crate) async fn commit(
     inner: &Inner,
     token: &str,
-    result: TurnResult,
+    mut result: TurnResult,
 ) -> Result<(), ProviderError> {
     let shared = inner.turns.get(ACK, token)?;
     let mut turn = shared.lock().await;
@@ -63,35 +55,56 @@ pub(crate) async fn commit(
         inner.finish_turn(&mut turn);
         return Err(lock_lost(ACK, "it has expired"));
     }
+    if let Some(refusal) = turn.refused.take() {
+        refusal.complete(&mut result);
+    }
     let origin = Origin {
         instance_id: &turn.instance.document.instance_id.clone(),
         token,
         now,
     };
-    let outgoing = Outgoing::sort(
-        &origin,
-        &result.worker_items,
-        &result.orchestrator_items,
-        &result.cancelled,
-    )
-    .map_err(|error| unreadable(ACK, error))?;
-    let segments =
-        pack_history(origin.instance_id, &result).map_err(|error| unreadable(ACK, error))?;
-
-    let sent = send(inner, &mut turn, &result, &segments, &origin, outgoing).await?;
-    let intents = settle(inner, &mut turn, &result, &segments, sent);
+    let (intents, cancelled) = match load_and_send(inner, &mut turn, &result, &origin).await {
+        Ok(left) => left,
+        Err(error) => {
+            if !error.is_retryable() && !turn.ended {
+                // The runtime fails the orchestration with this error, in a second commit.
+                turn.refused = Some(Refusal::of(&turn, &result));
+            }
+            return Err(error);
+        }
+    };
     let patient = turn.patient;
     drop(turn);
-    if intents.is_empty() && result.cancelled.is_empty() {
+    if intents.is_empty() && cancelled.is_empty() {
         return Ok(());
     }
     if patient {
         // A dispatcher goes on. Who looks once sees at once what the turn has done elsewhere.
-        inner.spawn(|inner| async move { after_commit(&inner, &result.cancelled, intents).await });
+        inner.spawn(|inner| async move { after_commit(&inner, cancelled, intents).await });
     } else {
-        after_commit(inner, &result.cancelled, intents).await;
+        after_commit(inner, cancelled, intents).await;
     }
     Ok(())
+}
+
+/// Commits the turn. Returns what is left to do: messages to deliver, activities to remove.
+async fn load_and_send(
+    inner: &Inner,
+    turn: &mut Turn,
+    result: &TurnResult,
+    origin: &Origin<'_>,
+) -> Result<(Vec<OutboxIntent>, Cancelled), ProviderError> {
+    let mut cargo = Cargo::load(inner, turn, origin, result)?;
+    match send(inner, turn, result, origin, &mut cargo).await {
+        Ok(sent) => {
+            let cancelled = Cancelled::of(turn, result);
+            Ok((settle(inner, turn, result, cargo, sent), cancelled))
+        }
+        Err(error) => {
+            cargo.spilling.give_up(inner);
+            Err(error)
+        }
+    }
 }
 
 /// Sends the batch until it is known to be committed or the lock is known to be lost.
@@ -99,22 +112,28 @@ async fn send(
     inner: &Inner,
     turn: &mut Turn,
     result: &TurnResult,
-    segments: &[HistorySegment],
     origin: &Origin<'_>,
-    outgoing: Outgoing,
+    cargo: &mut Cargo,
 ) -> Result<Sent, ProviderError> {
-    let mut outgoing = outgoing;
+    let mut unanswered = false;
     for _ in 0..MAX_SENDS {
-        let mut sent = Sent::prepare(inner, turn, result, segments, origin, outgoing)
-            .map_err(|error| unreadable(ACK, error))?;
+        let mut sent = prepare(inner, turn, result, origin, cargo).await?;
         match inner.container.execute(&sent.batch).await {
             Ok(outcome) => {
                 sent.outcome = Some(outcome);
                 return Ok(sent);
             }
             Err(error) if error.is_ambiguous() || error.is_precondition_failed() => {
+                unanswered |= error.is_ambiguous();
                 match fate(inner, ACK, turn).await? {
-                    Fate::Committed => return Ok(sent),
+                    Fate::Committed => {
+                        if !unanswered {
+                            // By an earlier call. What this one would have left is not what is stored.
+                            cargo.spilling.give_up(inner);
+                            cargo.outgoing.intents.clear();
+                        }
+                        return Ok(sent);
+                    }
                     // The version is the one that was asked for: it was a message that was not.
                     Fate::Held(stored)
                         if !error.is_ambiguous() && stored.etag == turn.instance.etag =>
@@ -133,9 +152,30 @@ async fn send(
             }
             Err(error) => return Err(provider_error(ACK, &error)),
         }
-        outgoing = sent.outgoing;
     }
     Err(ProviderError::retryable(ACK, "the service did not answer"))
+}
+
+/// The commit as one batch. What is too large for that leaves it, and is written before.
+async fn prepare(
+    inner: &Inner,
+    turn: &mut Turn,
+    result: &TurnResult,
+    origin: &Origin<'_>,
+    cargo: &mut Cargo,
+) -> Result<Sent, ProviderError> {
+    match Sent::new(inner, turn, result, origin, cargo) {
+        Err(error) if has_no_room(&error) => {
+            cargo
+                .spill(turn, origin, result)
+                .map_err(|error| unreadable(ACK, error))?;
+            let writing = cargo.spilling.write(inner, ACK);
+            renew::while_doing(inner, turn, writing).await?;
+            Sent::new(inner, turn, result, origin, cargo)
+        }
+        prepared => prepared,
+    }
+    .map_err(|error| unreadable(ACK, error))
 }
 
 fn lost(inner: &Inner, turn: &mut Turn) -> ProviderError {
@@ -147,56 +187,55 @@ fn lost(inner: &Inner, turn: &mut Turn) -> ProviderError {
 }
 
 /// A commit as it is sent.
-struct Sent {
+pub(super) struct Sent {
     batch: Batch<Durable>,
     /// The instance as the commit leaves it.
-    instance: Instance,
-    instance_operation: OperationIndex,
-    kv: KvWritten,
-    outgoing: Outgoing,
-    placed: Placed,
+    pub(super) instance: Instance,
+    pub(super) instance_operation: OperationIndex,
+    /// Nothing when the store is one document.
+    pub(super) kv: Option<KvWritten>,
+    pub(super) placed: Placed,
     /// The lock of the next turn, which begins with the commit of this one.
-    next: Option<NextTurn>,
+    pub(super) next: Option<NextTurn>,
     /// Nothing when the answer was lost and the instance said that the commit took place.
-    outcome: Option<BatchOutcome<Durable>>,
+    pub(super) outcome: Option<BatchOutcome<Durable>>,
 }
 
 impl Sent {
     /// The operations that make the turn: instance, history, consumed messages, key-value store, and what it sends.
-    fn prepare(
+    fn new(
         inner: &Inner,
         turn: &Turn,
         result: &TurnResult,
-        segments: &[HistorySegment],
         origin: &Origin<'_>,
-        outgoing: Outgoing,
+        cargo: &mut Cargo,
     ) -> Result<Self, BatchError> {
-        let next = NextTurn::plan(inner, turn, result, &outgoing.own);
-        let messages = outgoing.own.len();
-        let mut instance = advance(turn, result, segments.len() as u64, origin.now);
+        let next = NextTurn::plan(inner, turn, result, &cargo.outgoing.own);
+        let messages = cargo.outgoing.own.len();
+        let documents = cargo.segments.len() as u64;
+        let mut instance = advance(turn, result, cargo.output.as_ref(), documents, origin.now);
         if let Some(next) = &next {
-            instance = next.lock(instance, &outgoing.own, origin.now)?;
+            instance = next.lock(instance, &cargo.outgoing.own, origin.now)?;
         }
         let mut batch = Batch::new(origin.instance_id);
         // First, so that a lost lock shows up as this operation's 412.
         let instance_operation = batch.replace_if_match(&instance, &turn.instance.etag)?;
-        let kv = add_turn(&mut batch, turn, result, segments, origin.now)?;
-        let mut outgoing = outgoing.fit(origin, &batch);
-        if next.is_some() && outgoing.own.len() < messages {
+        let kv = add_turn(&mut batch, turn, result, origin, cargo)?;
+        cargo.outgoing = std::mem::take(&mut cargo.outgoing).fit(origin, &batch);
+        if next.is_some() && cargo.outgoing.own.len() < messages {
             // They travel by intents now, so they are no part of the next turn.
-            return Self::prepare(inner, turn, result, segments, origin, outgoing);
+            return Self::new(inner, turn, result, origin, cargo);
         }
-        work::lock_ahead(inner, &mut outgoing.workers, origin.now);
+        work::lock_ahead(inner, &mut cargo.outgoing.workers, origin.now);
         if turn.patient {
-            outgoing.reserve(origin.now);
+            cargo.outgoing.reserve(origin.now);
         }
-        let placed = outgoing.add_to(&mut batch)?;
+        let placed = cargo.outgoing.add_to(&mut batch)?;
         Ok(Self {
             batch,
             instance,
             instance_operation,
             kv,
-            outgoing,
             placed,
             next,
             outcome: None,
@@ -204,7 +243,12 @@ impl Sent {
     }
 
     /// What an operation of the batch left, if its answer arrived.
-    fn stored<D>(&self, id: ItemId, document: D, operation: OperationIndex) -> Option<Stored<D>> {
+    pub(super) fn stored<D>(
+        &self,
+        id: ItemId,
+        document: D,
+        operation: OperationIndex,
+    ) -> Option<Stored<D>> {
         Some(Stored {
             id,
             etag: self.outcome.as_ref()?.etag(operation)?.clone(),
@@ -218,33 +262,27 @@ fn add_turn(
     batch: &mut Batch<Durable>,
     turn: &Turn,
     result: &TurnResult,
-    segments: &[HistorySegment],
-    now: Timestamp,
-) -> Result<KvWritten, BatchError> {
-    let before = &turn.instance.document;
-    let terminal = result
-        .metadata
-        .status
-        .as_ref()
-        .is_some_and(|status| Status::from(status.clone()).is_terminal());
-    if result.execution_id > before.current_execution_id && before.started_at.is_some() {
-        batch.upsert(&ended_execution(before, now))?;
+    origin: &Origin<'_>,
+    cargo: &Cargo,
+) -> Result<Option<KvWritten>, BatchError> {
+    cargo.spilling.settle(batch)?;
+    if let Some(leftover) = &cargo.leftover {
+        leftover.add_to(batch)?;
     }
-    for segment in segments {
+    if let Some(ended) = &cargo.ended {
+        batch.upsert(ended)?;
+    }
+    for segment in &cargo.segments {
         batch.create(segment)?;
     }
     for message in &turn.messages {
         consume(batch, &message.stored)?;
     }
-    turn.kv
-        .changes(
-            &before.instance_id,
-            result.execution_id,
-            &result.history_delta,
-            terminal,
-            now,
-        )
-        .add_to(batch)
+    if let Some((pack, _)) = &cargo.kv {
+        batch.upsert(pack)?;
+        return Ok(None);
+    }
+    kv_changes(turn, origin, result).add_to(batch).map(Some)
 }
 
 /// Takes a message out of the queue. One that may be delivered again leaves a trace.
@@ -259,208 +297,4 @@ fn consume(
         batch.delete_stored(message)?;
     }
     Ok(())
-}
-
-/// The instance after the turn.
-fn advance(turn: &Turn, result: &TurnResult, new_documents: u64, now: Timestamp) -> Instance {
-    let mut instance = turn.instance.document.clone();
-    let metadata = &result.metadata;
-    instance.lock_token = None;
-    instance.locked_until = None;
-    instance.commit_token = Some(turn.token.clone());
-    instance.updated_at = now;
-    for message in &turn.messages {
-        instance.attempts.remove(message.id().as_str());
-    }
-    if result.execution_id > instance.current_execution_id {
-        instance.current_execution_id = result.execution_id;
-        instance.status = Status::Running;
-        instance.output = None;
-        instance.pinned_duroxide_version_packed = None;
-        instance.history_documents = Some(0);
-        instance.started_at = Some(now);
-        instance.completed_at = None;
-    }
-    if result.execution_id == instance.current_execution_id
-        && let Some(count) = instance.history_documents.as_mut()
-    {
-        *count += new_documents;
-    }
-    if let Some(name) = &metadata.orchestration_name {
-        instance.orchestration_name.clone_from(name);
-    }
-    if metadata.orchestration_version.is_some() {
-        instance
-            .orchestration_version
-            .clone_from(&metadata.orchestration_version);
-    }
-    // A parent is for life: the first one stays.
-    if instance.parent_instance_id.is_none() {
-        instance
-            .parent_instance_id
-            .clone_from(&metadata.parent_instance_id);
-    }
-    if let Some(version) = &metadata.pinned_duroxide_version {
-        instance.pinned_duroxide_version_packed = Some(pack_version(version));
-    }
-    instance.started_at.get_or_insert(now);
-    if instance.status == Status::Pending && instance.is_created() {
-        instance.status = Status::Running;
-    }
-    if let Some(status) = &metadata.status {
-        instance.status = Status::from(status.clone());
-        instance.output.clone_from(&metadata.output);
-        instance.completed_at = Some(now);
-    }
-    if let Some(status) = custom_status::change_in(&result.history_delta) {
-        instance.custom_status = status;
-        instance.custom_status_version += 1;
-    }
-    instance
-}
-
-/// What is kept of the execution that this turn replaces.
-fn ended_execution(before: &Instance, now: Timestamp) -> Execution {
-    Execution {
-        instance_id: before.instance_id.clone(),
-        execution_id: before.current_execution_id,
-        status: before.status.clone(),
-        output: before.output.clone(),
-        started_at: before.started_at.unwrap_or(before.created_at),
-        completed_at: before
-            .completed_at
-            .or(before.status.is_terminal().then_some(now)),
-    }
-}
-
-/// Packs the new events: one document, or several when they are large.
-fn pack_history(
-    instance_id: &str,
-    result: &TurnResult,
-) -> Result<Vec<HistorySegment>, serde_json::Error> {
-    let mut segments = Vec::new();
-    let mut rest = &*result.history_delta;
-    while !rest.is_empty() {
-        let mut bytes = 0;
-        let mut end = 0;
-        while end < rest.len() {
-            bytes += serde_json::to_string(&rest[end])?.len();
-            if end > 0 && bytes > SEGMENT_BYTES {
-                break;
-            }
-            end += 1;
-        }
-        let (chunk, later) = rest.split_at(end);
-        segments.extend(HistorySegment::pack(
-            instance_id,
-            result.execution_id,
-            chunk,
-        )?);
-        rest = later;
-    }
-    Ok(segments)
-}
-
-/// The turn is committed: what it left is remembered, what it set in motion is handed on. Returns what goes elsewhere.
-fn settle(
-    inner: &Inner,
-    turn: &mut Turn,
-    result: &TurnResult,
-    segments: &[HistorySegment],
-    mut sent: Sent,
-) -> Vec<OutboxIntent> {
-    inner.mail.consumed(&turn.messages);
-    inner.turns.note_execution(&sent.instance);
-    hand_on_activities(inner, &mut sent);
-    let own = hand_on_messages(inner, &mut sent);
-    let intents = std::mem::take(&mut sent.outgoing.intents);
-
-    let added = segments
-        .iter()
-        .map(|segment| segment.event_data.len())
-        .sum();
-    let past = if result.execution_id > turn.instance.document.current_execution_id {
-        let read_at = turn.past.as_ref().ok().and_then(|past| past.read_at);
-        Ok(Past {
-            read_at,
-            ..Past::default()
-        })
-    } else {
-        std::mem::replace(&mut turn.past, Ok(Past::default()))
-    };
-    inner
-        .turns
-        .release_history(&turn.instance.document.instance_id);
-    let past = past.map(|past| past.extended(&result.history_delta, added));
-    let id = turn.instance.id.clone();
-    let instance = sent.stored(id, sent.instance.clone(), sent.instance_operation);
-    let kv = std::mem::take(&mut turn.kv);
-    let kv = sent
-        .outcome
-        .as_ref()
-        .and_then(|outcome| sent.kv.applied(kv, outcome));
-    let known = match (instance, past, kv) {
-        (Some(instance), Ok(past), Some(kv)) => Some(Remembered { instance, past, kv }),
-        _ => None,
-    };
-    match (sent.next, known) {
-        (Some(next), Some(known)) => {
-            inner.turns.end(turn);
-            next.begin(inner, turn, known, own);
-        }
-        (Some(next), None) => {
-            inner.finish_turn(turn);
-            next.lost_sight(inner, turn);
-        }
-        (None, known) => {
-            if let Some(known) = known.filter(|known| known.instance.document.has_more()) {
-                inner.memory.put(known);
-            }
-            inner.finish_turn(turn);
-        }
-    }
-    intents
-}
-
-/// Gives new activities to waiting workers: those that were created for them as theirs, the others as hints.
-fn hand_on_activities(inner: &Inner, sent: &mut Sent) {
-    let workers = std::mem::take(&mut sent.outgoing.workers);
-    for (document, &operation) in workers.into_iter().zip(&sent.placed.workers) {
-        let locked = document.lock_token.is_some().then(|| document.clone());
-        let id = document.key().to_id().ok();
-        let stored = id.and_then(|id| sent.stored(id, document, operation));
-        match (stored, locked) {
-            (Some(item), Some(_)) => inner.hand_over(item),
-            (Some(item), None) => inner.hint_free(item, Duration::ZERO),
-            (None, Some(item)) => work::lost_sight(inner, item),
-            (None, None) => inner.activities.quicken(),
-        }
-    }
-}
-
-/// Notes the turn's messages to its own instance. Returns those that are due.
-fn hand_on_messages(inner: &Inner, sent: &mut Sent) -> Vec<Message> {
-    let now = sent.instance.updated_at;
-    let own = std::mem::take(&mut sent.outgoing.own);
-    let mut due = Vec::new();
-    for (document, &operation) in own.into_iter().zip(&sent.placed.own) {
-        let after = document.due_at().since(now);
-        let (instance_id, execution_id) = (document.instance_id.clone(), document.execution_id);
-        let stored = document
-            .key()
-            .to_id()
-            .ok()
-            .and_then(|id| sent.stored(id, document, operation));
-        match stored.map(|stored| Message::parse(stored, Instant::now())) {
-            Some(Ok(message)) if after.is_zero() => due.push(message),
-            Some(Ok(message)) => inner.expect_message(message, after),
-            _ => inner.hint_unknown(&instance_id, execution_id, after),
-        }
-    }
-    if sent.next.is_none() {
-        for message in std::mem::take(&mut due) {
-            inner.expect_message(message, Duration::ZERO);
-        }
-    }
-    due
 }

@@ -1,31 +1,34 @@
 //! Everything a turn needs, in one query of the instance's partition.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_model::{Batch, Filter, Query, Stored, Timestamp};
-use duroxide::providers::{OrchestrationItem, ProviderError, WorkItem};
-use duroxide::{Event, EventKind};
+use duroxide::providers::{ProviderError, WorkItem};
 use tokio::time::Instant;
 
 use super::candidate::InstanceCandidate;
-use super::mail::{Message, in_order};
+use super::mail::{MAX_MESSAGES, Message, in_order};
 use super::memory::{Past, Remembered};
-use super::table::Turn;
 use crate::documents::{
-    Durable, HistorySegment, Instance, KeyValue, KeyValueDelta, OrchestratorItem, RESERVED,
+    Durable, HistorySegment, Instance, KeyValue, KeyValueDelta, KeyValuePack, OrchestratorItem,
+    RESERVED,
 };
 use crate::error::{provider_error, unreadable};
 use crate::history;
-use crate::kv::KvState;
+use crate::kv::{KvRows, KvState};
 use crate::provider::Inner;
+use crate::spill::{Leftover, Unread};
 
 const FETCH: &str = "fetch_orchestration_item";
 
 /// How often a history that lacks committed documents is read again before it is called damaged.
 const STALE_READS: u32 = 5;
 const STALE_DELAY: Duration = Duration::from_millis(20);
+
+/// Most messages that a load of several pages brings: what a turn takes, and some that are reserved for another runtime.
+#[expect(clippy::cast_possible_truncation, reason = "a constant below 2^32")]
+const MOST_MESSAGES: u32 = 2 * MAX_MESSAGES as u32;
 
 /// What the partition holds, as far as it concerns the next turn.
 #[derive(Debug)]
@@ -35,6 +38,8 @@ pub(crate) struct Loaded {
     /// Due messages, oldest first.
     pub(crate) messages: Vec<Message>,
     pub(crate) kv: KvState,
+    /// The key-value store as it was found, until the load is complete.
+    kv_rows: KvRows,
     history: History,
 }
 
@@ -46,6 +51,8 @@ enum History {
         segments: Vec<HistorySegment>,
         at: Instant,
     },
+    /// Read, and not all of it can be had.
+    Damaged(String),
     /// Known from the commits of this process. Holds if the lock is won on the remembered version.
     Remembered(Past),
 }
@@ -59,6 +66,7 @@ impl Loaded {
             instance: Some(instance.clone()),
             messages,
             kv: remembered.kv.clone(),
+            kv_rows: KvRows::default(),
             history: History::Remembered(remembered.past.clone()),
         }
     }
@@ -70,6 +78,7 @@ impl Loaded {
             instance: None,
             messages,
             kv: KvState::default(),
+            kv_rows: KvRows::default(),
             history: History::Remembered(Past::default()),
         }
     }
@@ -88,7 +97,7 @@ impl Loaded {
     pub(crate) fn only_queue_messages(&self) -> bool {
         self.messages
             .iter()
-            .all(|message| matches!(message.item, WorkItem::QueueMessage { .. }))
+            .all(|message| matches!(message.content.item(), Some(WorkItem::QueueMessage { .. })))
     }
 
     fn current_execution(&self) -> u64 {
@@ -101,7 +110,7 @@ impl Loaded {
     pub(crate) fn history_documents(&self) -> u64 {
         match &self.history {
             History::Read { segments, .. } => segments.len() as u64,
-            History::Remembered(_) => 0,
+            History::Remembered(_) | History::Damaged(_) => 0,
         }
     }
 
@@ -109,6 +118,7 @@ impl Loaded {
         match &self.history {
             History::Read { segments, .. } => !segments.is_empty(),
             History::Remembered(past) => !past.events.is_empty(),
+            History::Damaged(_) => true,
         }
     }
 
@@ -125,6 +135,7 @@ impl Loaded {
     pub(super) fn past(&self) -> Result<Past, String> {
         let (execution_id, segments, read_at) = match &self.history {
             History::Remembered(past) => return Ok(past.clone()),
+            History::Damaged(reason) => return Err(reason.clone()),
             History::Read {
                 execution_id,
                 segments,
@@ -137,12 +148,16 @@ impl Loaded {
                 segments.len()
             ));
         }
-        let events = history::unpack(segments).map_err(|error| error.to_string())?;
+        let mut events = Vec::new();
+        for segment in segments {
+            let unpacked = HistorySegment::unpack(segment.event_data.outline());
+            events.extend(unpacked.map_err(|error| error.to_string())?);
+        }
         Ok(Past {
             events: Arc::new(events),
             bytes: segments
                 .iter()
-                .map(|segment| segment.event_data.len())
+                .map(|segment| segment.event_data.bytes())
                 .sum(),
             read_at: Some(read_at),
         })
@@ -153,8 +168,8 @@ impl Loaded {
 pub(crate) fn starts(messages: &[Message]) -> bool {
     messages.iter().any(|message| {
         matches!(
-            message.item,
-            WorkItem::StartOrchestration { .. } | WorkItem::ContinueAsNew { .. }
+            message.content.item(),
+            Some(WorkItem::StartOrchestration { .. } | WorkItem::ContinueAsNew { .. })
         )
     })
 }
@@ -173,9 +188,9 @@ pub(crate) async fn load(
     let execution_id = known.or(candidate.execution_id).unwrap_or(1);
     loop {
         let asked = (inner.container.now(), Instant::now());
-        let (rows, pages) = read(inner, &candidate.instance_id, execution_id).await?;
-        let loaded = sort_out(&candidate.instance_id, execution_id, rows, asked)?;
-        if pages <= 1 || is_unchanged(inner, &loaded).await? {
+        let (rows, at_once) = read(inner, &candidate.instance_id, execution_id).await?;
+        let loaded = sort_out(&candidate.instance_id, execution_id, rows, asked);
+        if at_once || is_unchanged(inner, &loaded).await? {
             return Ok(loaded);
         }
     }
@@ -186,33 +201,40 @@ async fn is_unchanged(inner: &Inner, loaded: &Loaded) -> Result<bool, ProviderEr
     Ok(now.map(|stored| stored.etag) == loaded.instance.as_ref().map(|stored| stored.etag.clone()))
 }
 
+/// What the partition holds, and whether it was read in one page.
+///
+/// When a page does not hold it, the messages are left for a query of their own, which brings no more than a turn takes:
+/// thousands may wait, and every turn would read all of them.
 async fn read(
     inner: &Inner,
     instance_id: &str,
     execution_id: u64,
-) -> Result<(Vec<Stored<Durable>>, usize), ProviderError> {
-    let wanted = Filter::<Durable>::of_type::<Instance>()
+) -> Result<(Vec<Stored<Durable>>, bool), ProviderError> {
+    let failed = |error| provider_error(FETCH, &error);
+    let container = &inner.container;
+    let state = Filter::<Durable>::of_type::<Instance>()
         | Filter::of_type::<KeyValue>()
         | Filter::of_type::<KeyValueDelta>()
-        | OrchestratorItem::VISIBLE_AT
-            .le(inner.container.now() + RESERVED)
-            .within()
+        | Filter::of_type::<KeyValuePack>()
         | HistorySegment::EXECUTION_ID.eq(execution_id).within();
-    let mut pages = inner
-        .container
-        .query(Query::<Durable>::in_partition(instance_id).filter(wanted))
-        .pages();
-    let mut rows = Vec::new();
-    let mut count = 0;
-    while let Some(page) = pages
-        .next_page()
-        .await
-        .map_err(|error| provider_error(FETCH, &error))?
-    {
-        count += 1;
-        rows.extend(page);
+    let due = || OrchestratorItem::VISIBLE_AT.le(container.now() + RESERVED);
+    let in_partition = || Query::<Durable>::in_partition(instance_id);
+    let everything = in_partition().filter(state.clone() | due().within());
+    let mut pages = container.query(everything).pages();
+    let first = pages.next_page().await.map_err(failed)?;
+    if !pages.has_more() {
+        return Ok((first.unwrap_or_default(), true));
     }
-    Ok((rows, count))
+    let messages = Query::<OrchestratorItem>::in_partition(instance_id)
+        .filter(due())
+        .order_by(OrchestratorItem::BY_DUE.asc())
+        .top(MOST_MESSAGES);
+    let state = container.query(in_partition().filter(state)).all();
+    let messages = container.query(messages).all();
+    let (mut rows, messages) = futures::try_join!(state, messages).map_err(failed)?;
+    let messages = messages.into_iter();
+    rows.extend(messages.map(|stored| stored.map(Durable::OrchestratorItem)));
+    Ok((rows, false))
 }
 
 fn sort_out(
@@ -220,12 +242,13 @@ fn sort_out(
     execution_id: u64,
     rows: Vec<Stored<Durable>>,
     (now, asked_at): (Timestamp, Instant),
-) -> Result<Loaded, ProviderError> {
+) -> Loaded {
     let mut loaded = Loaded {
         instance_id: instance_id.to_owned(),
         instance: None,
         messages: Vec::new(),
         kv: KvState::default(),
+        kv_rows: KvRows::default(),
         history: History::Remembered(Past::default()),
     };
     let mut segments = Vec::new();
@@ -249,13 +272,11 @@ fn sort_out(
         match document {
             Durable::Instance(instance) => loaded.instance = Some(stored!(instance)),
             Durable::OrchestratorItem(item) => {
-                let message = Message::parse(stored!(item), asked_at).map_err(|error| {
-                    unreadable(FETCH, format!("a message of `{instance_id}`: {error}"))
-                })?;
-                loaded.messages.push(message);
+                loaded.messages.push(Message::read(stored!(item), asked_at));
             }
-            Durable::KeyValue(value) => loaded.kv.store.push(stored!(value)),
-            Durable::KeyValueDelta(delta) => loaded.kv.delta.push(stored!(delta)),
+            Durable::KeyValue(value) => loaded.kv_rows.singles.store.push(stored!(value)),
+            Durable::KeyValueDelta(delta) => loaded.kv_rows.singles.delta.push(stored!(delta)),
+            Durable::KeyValuePack(pack) => loaded.kv_rows.pack = Some(pack),
             Durable::History(segment) => segments.push(segment),
             Durable::Execution(_)
             | Durable::WorkerItem(_)
@@ -263,7 +284,9 @@ fn sort_out(
             | Durable::Inbox(_)
             | Durable::Session(_)
             | Durable::Member(_)
-            | Durable::Schema(_) => {}
+            | Durable::Schema(_)
+            | Durable::Chunk(_)
+            | Durable::Spill(_) => {}
         }
     }
     // Reserved ones are due too: whoever reserved them is not as fast as this runtime.
@@ -277,7 +300,7 @@ fn sort_out(
         segments,
         at: asked_at,
     };
-    Ok(loaded)
+    loaded
 }
 
 /// Makes sure that the history is the current execution's, and all of it. `None` when the instance has changed.
@@ -296,7 +319,7 @@ pub(crate) async fn complete(
     }
     for _ in 0..STALE_READS {
         if !loaded.lacks_history() {
-            return Ok(Some(loaded));
+            break;
         }
         // A lagging replica answered, or the instance moved on while the history was read.
         tokio::time::sleep(STALE_DELAY).await;
@@ -305,7 +328,25 @@ pub(crate) async fn complete(
         }
         loaded.history = segments(inner, &loaded, at).await?;
     }
+    match read_texts(inner, &mut loaded).await {
+        Ok(()) => {}
+        Err(Unread::Damaged(reason)) => loaded.history = History::Damaged(reason),
+        Err(Unread::Failed(error)) => return Err(error),
+    }
     Ok(Some(loaded))
+}
+
+/// Reads what is stored in chunks. If the lock is won afterwards, it was still in force.
+async fn read_texts(inner: &Inner, loaded: &mut Loaded) -> Result<(), Unread> {
+    loaded.kv = std::mem::take(&mut loaded.kv_rows)
+        .state(&inner.container, FETCH)
+        .await?;
+    if let History::Read { segments, .. } = &mut loaded.history {
+        for segment in segments {
+            history::complete(&inner.container, FETCH, segment).await?;
+        }
+    }
+    Ok(())
 }
 
 async fn segments(inner: &Inner, loaded: &Loaded, at: Instant) -> Result<History, ProviderError> {
@@ -333,74 +374,23 @@ pub(crate) async fn drop_orphans(inner: &Inner, loaded: &Loaded) -> Result<(), P
             .delete_stored(&message.stored)
             .map_err(|error| unreadable(FETCH, error))?;
     }
+    let texts = loaded.messages.iter();
+    let texts = texts.map(|message| &message.stored.document.work_item);
+    let leftover = Leftover::of(inner, &loaded.instance_id, texts);
+    if let Some(leftover) = &leftover {
+        leftover
+            .add_to(&mut batch)
+            .map_err(|error| unreadable(FETCH, error))?;
+    }
     match inner.container.execute(&batch).await {
         // Somebody else dropped or delivered them meanwhile.
         Err(error) if error.is_not_found() || error.is_precondition_failed() => Ok(()),
         Err(error) => Err(provider_error(FETCH, &error)),
-        Ok(_) => Ok(()),
-    }
-}
-
-/// What the runtime gets to see.
-pub(super) fn item(turn: &Turn) -> OrchestrationItem {
-    let (history, history_error) = match &turn.past {
-        Ok(past) => (Vec::clone(&past.events), None),
-        // The lock is held, so this is no error of the fetch: the runtime counts the attempt and in the end fails
-        // the orchestration (provider guide, "History Deserialization Contract").
-        Err(reason) => (Vec::new(), Some(reason.clone())),
-    };
-    let instance = &turn.instance.document;
-    let (name, version) = identity(instance, &history, &turn.messages);
-    OrchestrationItem {
-        instance: instance.instance_id.clone(),
-        orchestration_name: name,
-        execution_id: instance.current_execution_id,
-        version: version.unwrap_or_else(|| "unknown".to_owned()),
-        history,
-        messages: turn
-            .messages
-            .iter()
-            .map(|message| message.item.clone())
-            .collect(),
-        kv_snapshot: if history_error.is_some() {
-            HashMap::new()
-        } else {
-            turn.kv.snapshot()
-        },
-        history_error,
-    }
-}
-
-fn identity(
-    instance: &Instance,
-    history: &[Event],
-    messages: &[Message],
-) -> (String, Option<String>) {
-    if instance.is_created() {
-        return (
-            instance.orchestration_name.clone(),
-            instance.orchestration_version.clone(),
-        );
-    }
-    for event in history {
-        if let EventKind::OrchestrationStarted { name, version, .. } = &event.kind {
-            return (name.clone(), Some(version.clone()));
+        Ok(_) => {
+            if let Some(leftover) = leftover {
+                leftover.remove(inner);
+            }
+            Ok(())
         }
     }
-    for message in messages {
-        if let WorkItem::StartOrchestration {
-            orchestration,
-            version,
-            ..
-        }
-        | WorkItem::ContinueAsNew {
-            orchestration,
-            version,
-            ..
-        } = &message.item
-        {
-            return (orchestration.clone(), version.clone());
-        }
-    }
-    (String::new(), None)
 }

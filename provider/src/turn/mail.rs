@@ -17,6 +17,9 @@ use crate::documents::OrchestratorItem;
 /// Most messages of one turn. Each is deleted by the commit, which has room for 100 operations in all.
 pub(super) const MAX_MESSAGES: usize = 64;
 
+/// Most bytes of messages in one turn, unless a single one has more.
+const MAX_TURN_BYTES: usize = 32 * 1024 * 1024;
+
 /// Most bytes of messages that are kept. What comes beyond is left to a poll, which finds it when others are done.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 
@@ -24,30 +27,52 @@ const MAX_BYTES: usize = 32 * 1024 * 1024;
 /// not bring them back.
 const REMEMBERED: usize = 16_384;
 
-/// A queued message, read and parsed.
+/// A queued message, as it was read.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     pub(crate) stored: Stored<OrchestratorItem>,
-    pub(crate) item: WorkItem,
+    pub(crate) content: Content,
     /// When it was certainly still queued.
     pub(crate) seen_at: Instant,
 }
 
+/// What is known of a message.
+#[derive(Clone, Debug)]
+pub(crate) enum Content {
+    /// All of it.
+    Whole(WorkItem),
+    /// What it is and where it goes; its text is in chunks.
+    Outline(WorkItem),
+    /// Nothing, and why.
+    Unreadable(String),
+}
+
+impl Content {
+    /// The message, perhaps without its long strings.
+    pub(super) fn item(&self) -> Option<&WorkItem> {
+        match self {
+            Self::Whole(item) | Self::Outline(item) => Some(item),
+            Self::Unreadable(_) => None,
+        }
+    }
+}
+
 impl Message {
-    /// Parses a message that was found by a query which was asked at `seen_at`, or written then.
-    ///
-    /// # Errors
-    /// When its text is no work item.
-    pub(crate) fn parse(
-        stored: Stored<OrchestratorItem>,
-        seen_at: Instant,
-    ) -> Result<Self, serde_json::Error> {
-        let item = serde_json::from_str(&stored.document.work_item)?;
-        Ok(Self {
+    /// A message that was found by a query which was asked at `seen_at`, or written then.
+    pub(crate) fn read(stored: Stored<OrchestratorItem>, seen_at: Instant) -> Self {
+        let text = &stored.document.work_item;
+        let content = match serde_json::from_str(text.outline()) {
+            Ok(item) if text.chunked().is_some() => Content::Outline(item),
+            Ok(item) => Content::Whole(item),
+            Err(error) => {
+                Content::Unreadable(format!("message `{}` is no work item: {error}", stored.id))
+            }
+        };
+        Self {
             stored,
-            item,
+            content,
             seen_at,
-        })
+        }
     }
 
     /// A message that this process has just written, and the version that it has. `None` when it has no id.
@@ -58,9 +83,12 @@ impl Message {
             timestamp: document.enqueued_at,
             document,
         };
+        if stored.document.work_item.chunked().is_some() {
+            return Some(Self::read(stored, Instant::now()));
+        }
         Some(Self {
             stored,
-            item,
+            content: Content::Whole(item),
             seen_at: Instant::now(),
         })
     }
@@ -71,7 +99,7 @@ impl Message {
 
     fn bytes(&self) -> usize {
         // Text and parsed form.
-        2 * self.stored.document.work_item.len() + 512
+        2 * self.stored.document.work_item.outline().len() + 512
     }
 
     fn order(&self) -> (Timestamp, Timestamp, &ItemId) {
@@ -84,6 +112,13 @@ impl Message {
 pub(super) fn in_order(messages: &mut Vec<Message>) {
     messages.sort_by(|a, b| a.order().cmp(&b.order()));
     messages.truncate(MAX_MESSAGES);
+    let mut bytes = 0_usize;
+    let fitting = messages.iter().take_while(|message| {
+        bytes = bytes.saturating_add(message.stored.document.work_item.bytes());
+        bytes <= MAX_TURN_BYTES
+    });
+    let fitting = fitting.count();
+    messages.truncate(fitting.max(1));
 }
 
 /// All messages known to this process.
@@ -215,7 +250,7 @@ mod tests {
             etag: ETag::new("1"),
             timestamp: at,
         };
-        Message::parse(stored, Instant::now()).unwrap()
+        Message::read(stored, Instant::now())
     }
 
     fn due(mail: &Mail, now: u64) -> Vec<u64> {

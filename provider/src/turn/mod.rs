@@ -4,9 +4,12 @@
 //! before is a hint; everything kept in memory is checked by the ETag when it is acted on.
 
 mod abandon;
+mod advance;
 mod after;
 mod ahead;
+mod begin;
 mod candidate;
+mod cargo;
 mod claim;
 mod commit;
 mod load;
@@ -15,8 +18,10 @@ mod mail;
 mod memory;
 mod next;
 mod outgoing;
+mod refusal;
 mod renew;
 mod resolve;
+mod settle;
 mod table;
 
 pub(crate) use abandon::abandon;

@@ -90,6 +90,7 @@ impl NextTurn {
                 past: Ok(left.past),
                 patient: true,
                 begun_at: Instant::now(),
+                refused: None,
                 ended: false,
             },
         );

@@ -10,11 +10,20 @@ use cdb_model::{Batch, BatchError, OperationIndex, Timestamp};
 use duroxide::providers::{ScheduledActivityIdentifier, WorkItem};
 
 use crate::documents::{
-    Durable, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, WorkerItem, target_instance,
+    Durable, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, Text, WorkerItem,
+    target_instance,
 };
+use crate::spill::Spilling;
 
 /// Most bytes of messages in one intent, so that the document stays below the service's 2 MB with its escapes.
 const INTENT_BYTES: usize = 700 * 1024;
+
+/// What surrounds a message in an intent, about.
+const ITEM_BYTES: usize = 96;
+
+/// How much of a turn that is too large for its batch may still leave in intents of the usual form.
+const SPILLED_INTENTS: usize = 16;
+const SPILLED_INTENTS_BYTES: usize = 512 * 1024;
 
 /// What a turn sends, sorted by the way it goes.
 #[derive(Debug, Default)]
@@ -88,7 +97,7 @@ impl Outgoing {
             } else {
                 others.entry(target).or_default().push(IntentItem {
                     queue: IntentQueue::Orchestrator,
-                    work_item: serde_json::to_string(item)?,
+                    work_item: Text::Inline(serde_json::to_string(item)?),
                     visible_at,
                 });
             }
@@ -104,7 +113,7 @@ impl Outgoing {
         // Full from the start: the first item opens an intent of its own, never the one of another target.
         let mut bytes = usize::MAX;
         for item in items {
-            let size = item.work_item.len();
+            let size = item.work_item.outline().len() + ITEM_BYTES;
             match self.intents.last_mut() {
                 Some(intent) if bytes.saturating_add(size) <= INTENT_BYTES => {
                     bytes += size;
@@ -112,39 +121,34 @@ impl Outgoing {
                 }
                 _ => {
                     bytes = size;
-                    self.intents.push(OutboxIntent {
-                        instance_id: origin.instance_id.to_owned(),
-                        idempotency_key: format!("{}-{}", origin.token, self.intents.len()),
-                        target_instance_id: target.to_owned(),
+                    let key = format!("{}-{}", origin.token, self.intents.len());
+                    let intent = OutboxIntent {
                         items: vec![item],
-                        payload: None,
-                        created_at: origin.now,
-                        attempt_count: 0,
-                    });
+                        ..OutboxIntent::new(origin.instance_id, key, target, origin.now)
+                    };
+                    self.intents.push(intent);
                 }
             }
         }
     }
 
+    /// Bytes of everything that is sent.
+    pub(super) fn bytes(&self) -> usize {
+        let workers = self.workers.iter().map(|item| &item.work_item);
+        let own = self.own.iter().map(|item| &item.work_item);
+        let intents = self.intents.iter().flat_map(|intent| &intent.items);
+        let texts = workers
+            .chain(own)
+            .chain(intents.map(|item| &item.work_item));
+        texts.map(Text::bytes).sum()
+    }
+
     /// Makes room: when the rest does not fit beside `taken` operations and bytes, the own items leave as intents too.
     pub(super) fn fit(mut self, origin: &Origin<'_>, taken: &Batch<Durable>) -> Self {
-        let bytes = |text: &str| text.len() + 512;
-        let size: usize = self
-            .workers
-            .iter()
-            .map(|item| bytes(&item.work_item))
-            .sum::<usize>()
-            + self
-                .own
-                .iter()
-                .map(|item| bytes(&item.work_item))
-                .sum::<usize>()
-            + self
-                .intents
-                .iter()
-                .flat_map(|intent| &intent.items)
-                .map(|item| bytes(&item.work_item))
-                .sum::<usize>();
+        let workers = self.workers.iter().map(|item| item_bytes(&item.work_item));
+        let own = self.own.iter().map(|item| item_bytes(&item.work_item));
+        let intents = self.intents.iter().map(intent_bytes);
+        let size: usize = workers.chain(own).chain(intents).sum();
         let count = self.workers.len() + self.own.len() + self.intents.len();
         let fits = taken.len() + count <= MAX_BATCH_OPERATIONS
             // Items are text inside JSON: quotation marks are escaped and take two bytes.
@@ -152,6 +156,13 @@ impl Outgoing {
         if fits {
             return self;
         }
+        let items = self.take_own();
+        self.pack(origin, origin.instance_id, items);
+        self
+    }
+
+    /// The items of the own partition, as they travel by intents.
+    fn take_own(&mut self) -> Vec<IntentItem> {
         let workers = std::mem::take(&mut self.workers)
             .into_iter()
             .map(|item| IntentItem {
@@ -166,9 +177,38 @@ impl Outgoing {
                 work_item: item.work_item,
                 visible_at: item.visible_at,
             });
-        let items: Vec<IntentItem> = workers.chain(own).collect();
-        self.pack(origin, origin.instance_id, items);
-        self
+        workers.chain(own).collect()
+    }
+
+    /// Moves large texts out of the commit; and when what is left has no room in it, everything into one intent.
+    pub(super) fn spill(
+        &mut self,
+        origin: &Origin<'_>,
+        spilling: &mut Spilling,
+    ) -> Result<(), serde_json::Error> {
+        let workers = self.workers.iter_mut().map(|item| &mut item.work_item);
+        let own = self.own.iter_mut().map(|item| &mut item.work_item);
+        let intents = self.intents.iter_mut().flat_map(|intent| &mut intent.items);
+        let texts = workers
+            .chain(own)
+            .chain(intents.map(|item| &mut item.work_item));
+        for text in texts {
+            spilling.relieve_message(text)?;
+        }
+        let size: usize = self.intents.iter().map(intent_bytes).sum();
+        if self.intents.len() <= SPILLED_INTENTS && size <= SPILLED_INTENTS_BYTES {
+            return Ok(());
+        }
+        let mut items = self.take_own();
+        let intents = std::mem::take(&mut self.intents);
+        items.extend(intents.into_iter().flat_map(|intent| intent.items));
+        let list = serde_json::to_string(&items)?;
+        let key = format!("{}-0", origin.token);
+        self.intents.push(OutboxIntent {
+            more: Some(spilling.cut(origin.instance_id, &list)),
+            ..OutboxIntent::new(origin.instance_id, key, origin.instance_id, origin.now)
+        });
+        Ok(())
     }
 
     /// Leaves the messages that are due to the runtime that commits them.
@@ -195,6 +235,18 @@ impl Outgoing {
 pub(super) struct Placed {
     pub(super) workers: Vec<OperationIndex>,
     pub(super) own: Vec<OperationIndex>,
+}
+
+/// What a message takes in a document of its own, about.
+fn item_bytes(text: &Text) -> usize {
+    text.outline().len() + 512
+}
+
+fn intent_bytes(intent: &OutboxIntent) -> usize {
+    let items = intent.items.iter();
+    512 + items
+        .map(|item| item.work_item.outline().len() + ITEM_BYTES)
+        .sum::<usize>()
 }
 
 /// When a message is due: a timer's says so itself.

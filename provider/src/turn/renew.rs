@@ -14,6 +14,11 @@ use crate::provider::Inner;
 
 const RENEW: &str = "renew_orchestration_item_lock";
 
+/// How long a lock is renewed for where no dispatcher says how long it asks for.
+const USUAL_TIMEOUT: Duration = Duration::from_secs(5);
+
+const LOST: &str = "another runtime took it, or it was deleted";
+
 /// Implements `Provider::renew_orchestration_item_lock`.
 pub(crate) async fn renew(
     inner: &Inner,
@@ -30,10 +35,29 @@ pub(crate) async fn renew(
     if renewed.map_err(|error| provider_error(RENEW, &error))? {
         Ok(())
     } else {
-        Err(lock_lost(
-            RENEW,
-            "another runtime took it, or it was deleted",
-        ))
+        Err(lock_lost(RENEW, LOST))
+    }
+}
+
+/// Waits for something that a commit has to do first, and keeps the lock meanwhile.
+pub(super) async fn while_doing<T>(
+    inner: &Inner,
+    turn: &mut Turn,
+    work: impl Future<Output = Result<T, ProviderError>>,
+) -> Result<T, ProviderError> {
+    let timeout = inner.turns.lock_timeout().unwrap_or(USUAL_TIMEOUT);
+    tokio::pin!(work);
+    loop {
+        match tokio::time::timeout(timeout / 3, &mut work).await {
+            Ok(done) => return done,
+            Err(_) => {
+                let until = inner.container.now() + timeout;
+                let renewed = extend(inner, turn, until).await;
+                if !renewed.map_err(|error| provider_error(RENEW, &error))? {
+                    return Err(lock_lost(RENEW, LOST));
+                }
+            }
+        }
     }
 }
 

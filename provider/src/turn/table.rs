@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::claim::Wish;
 use super::mail::Message;
 use super::memory::Past;
+use super::refusal::Refusal;
 use crate::documents::Instance;
 use crate::error::lock_lost;
 use crate::kv::KvState;
@@ -36,6 +37,8 @@ pub(crate) struct Turn {
     pub(crate) patient: bool,
     /// When a dispatcher got it.
     pub(crate) begun_at: Instant,
+    /// Its commit was refused for good; the runtime fails the orchestration instead.
+    pub(crate) refused: Option<Refusal>,
     /// Committed, abandoned or lost. A second call with the same token waited for the first one and comes too late.
     pub(crate) ended: bool,
 }
@@ -283,6 +286,11 @@ impl TurnTable {
     /// Notes the lock time that a waiting dispatcher asked for: locks taken ahead of it last as long.
     pub(crate) fn note_lock_timeout(&self, lock_timeout: Duration) {
         self.state().lock_timeout = Some(lock_timeout);
+    }
+
+    /// The lock time that dispatchers of this process ask for, if any has asked.
+    pub(super) fn lock_timeout(&self) -> Option<Duration> {
+        self.state().lock_timeout
     }
 
     /// How long a lock taken ahead lasts; nothing when the turn would have to wait: when `ready` candidates are enough

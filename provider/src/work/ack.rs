@@ -9,13 +9,15 @@ use duroxide::providers::{ProviderError, WorkItem};
 use super::LOST;
 use super::ahead::Following;
 use super::fetch::read;
-use super::table::WorkLock;
+use super::table::{SharedLock, WorkLock};
 use crate::documents::{
-    Durable, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, target_instance,
+    Chunked, Durable, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, Text,
+    target_instance,
 };
 use crate::error::{lock_lost, provider_error, unreadable};
 use crate::outbox;
 use crate::provider::Inner;
+use crate::spill::{Leftover, Spilling};
 use crate::turn::{Ahead, enqueued};
 
 const ACK: &str = "ack_work_item";
@@ -38,30 +40,27 @@ pub(crate) async fn ack(
     token: &str,
     completion: Option<WorkItem>,
 ) -> Result<(), ProviderError> {
+    let completion = completion.map(|completion| within_limit(inner, completion));
     let shared = inner.work.get(ACK, token)?;
+    let cargo = Cargo::load(inner, &shared, completion.as_ref()).await?;
     let mut lock = shared.lock().await;
-    let now = inner.container.now();
-    if !lock.holds(now) {
-        inner.work.remove(&mut lock);
-        return Err(lock_lost(ACK, "it has expired"));
+    let now = held(inner, &mut lock)?;
+    let result = send(inner, &mut lock, &cargo).await;
+    if result.is_err() {
+        cargo.spilling.give_up(inner);
     }
-    let mut sorted = sort(&lock, completion.as_ref(), now)?;
-    if let Completion::Own(message) = &mut sorted
-        && lock.ask.is_some()
-        && inner.is_home_of(&message.instance_id)
-    {
-        **message = OrchestratorItem::clone(message).reserved(now);
-    }
-    let result = send(inner, &mut lock, &sorted).await;
     match &result {
         Err(error) if error.is_retryable() => return result.map(|_| ()),
         _ => inner.work.remove(&mut lock),
     }
     let sent = result?;
+    if let Some(leftover) = cargo.leftover {
+        leftover.remove(inner);
+    }
     let touched = inner
         .sessions
         .touch(&inner.container, &lock.item.document, now);
-    match (sorted, completion) {
+    match (cargo.completion, completion) {
         (Completion::Own(document), Some(item)) => sent.hand_on(inner, Some((*document, item))),
         (Completion::Other(intent), _) => {
             sent.hand_on(inner, None);
@@ -76,6 +75,100 @@ pub(crate) async fn ack(
     }
     touched.await;
     Ok(())
+}
+
+/// What the end of an activity leaves.
+struct Cargo {
+    completion: Completion,
+    /// The chunks of its result.
+    spilling: Spilling,
+    /// The chunks of its input.
+    leftover: Option<Leftover>,
+}
+
+impl Cargo {
+    /// Writes what does not fit into a document. The lock can be renewed meanwhile.
+    async fn load(
+        inner: &Inner,
+        shared: &SharedLock,
+        completion: Option<&WorkItem>,
+    ) -> Result<Self, ProviderError> {
+        let mut lock = shared.lock().await;
+        let now = held(inner, &mut lock)?;
+        let mut sorted = sort(&lock, completion, now)?;
+        if let Completion::Own(message) = &mut sorted
+            && lock.ask.is_some()
+            && inner.is_home_of(&message.instance_id)
+        {
+            **message = OrchestratorItem::clone(message).reserved(now);
+        }
+        let item = &lock.item.document;
+        let leftover = Leftover::of(inner, &item.instance_id, [&item.work_item]);
+        let mut spilling = Spilling::new(inner, &item.instance_id);
+        drop(lock);
+        sorted
+            .spill(&mut spilling)
+            .map_err(|error| unreadable(ACK, error))?;
+        spilling.write(inner, ACK).await?;
+        Ok(Self {
+            completion: sorted,
+            spilling,
+            leftover,
+        })
+    }
+}
+
+/// The time, if the lock holds.
+fn held(inner: &Inner, lock: &mut WorkLock) -> Result<Timestamp, ProviderError> {
+    let now = inner.container.now();
+    if lock.holds(now) {
+        return Ok(now);
+    }
+    inner.work.remove(lock);
+    Err(lock_lost(ACK, "it has expired"))
+}
+
+impl Completion {
+    /// Moves a large result out of its document.
+    fn spill(&mut self, spilling: &mut Spilling) -> Result<(), serde_json::Error> {
+        let text = match self {
+            Self::None => return Ok(()),
+            Self::Own(message) => Some(&mut message.work_item),
+            Self::Other(intent) => intent.items.first_mut().map(|item| &mut item.work_item),
+        };
+        match text {
+            Some(text) if !Chunked::fits(text.outline()) => spilling.relieve_message(text),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The end of an activity, or that its result is too large. Refused, it would run again and again.
+fn within_limit(inner: &Inner, completion: WorkItem) -> WorkItem {
+    let WorkItem::ActivityCompleted {
+        instance,
+        execution_id,
+        id,
+        result,
+    } = completion
+    else {
+        return completion;
+    };
+    let what = "the result of an activity";
+    match inner.limits.check_value(ACK, what, result.len()) {
+        Ok(()) => WorkItem::ActivityCompleted {
+            instance,
+            execution_id,
+            id,
+            result,
+        },
+        Err(error) => WorkItem::ActivityFailed {
+            instance,
+            execution_id,
+            id,
+            details: error.to_infrastructure_error(),
+        },
+    }
 }
 
 fn sort(
@@ -93,18 +186,15 @@ fn sort(
         let message = OrchestratorItem::new(completion, cause, now, now).map_err(failed)?;
         return Ok(Completion::Own(Box::new(message)));
     }
+    let target = target_instance(completion);
+    let intent = OutboxIntent::new(&item.instance_id, lock.token.clone(), target, now);
     Ok(Completion::Other(Box::new(OutboxIntent {
-        instance_id: item.instance_id.clone(),
-        idempotency_key: lock.token.clone(),
-        target_instance_id: target_instance(completion).to_owned(),
         items: vec![IntentItem {
             queue: IntentQueue::Orchestrator,
-            work_item: serde_json::to_string(completion).map_err(failed)?,
+            work_item: Text::Inline(serde_json::to_string(completion).map_err(failed)?),
             visible_at: now,
         }],
-        payload: None,
-        created_at: now,
-        attempt_count: 0,
+        ..intent
     })))
 }
 
@@ -112,13 +202,13 @@ fn sort(
 async fn send<'a>(
     inner: &'a Inner,
     lock: &mut WorkLock,
-    completion: &Completion,
+    cargo: &Cargo,
 ) -> Result<Sent<'a>, ProviderError> {
-    let mut sent = Sent::new(inner, lock, completion);
+    let mut sent = Sent::new(inner, lock, &cargo.completion);
     let mut sends = 0;
     while sends < MAX_SENDS {
         let batch = sent
-            .batch(lock, completion)
+            .batch(lock, cargo)
             .map_err(|error| unreadable(ACK, error))?;
         let error = match inner.container.execute(&batch).await {
             Ok(outcome) => {
@@ -182,15 +272,15 @@ impl<'a> Sent<'a> {
         }
     }
 
-    fn batch(
-        &mut self,
-        lock: &WorkLock,
-        completion: &Completion,
-    ) -> Result<Batch<Durable>, BatchError> {
+    fn batch(&mut self, lock: &WorkLock, cargo: &Cargo) -> Result<Batch<Durable>, BatchError> {
         let mut batch = Batch::new(&*lock.item.document.instance_id);
         // First, so that a lost lock shows up as this operation's 404 or 412.
         batch.delete_stored(&lock.item)?;
-        match completion {
+        cargo.spilling.settle(&mut batch)?;
+        if let Some(leftover) = &cargo.leftover {
+            leftover.add_to(&mut batch)?;
+        }
+        match &cargo.completion {
             Completion::None => {}
             Completion::Own(message) => {
                 self.completion = Some(batch.create(&**message)?);

@@ -8,12 +8,15 @@ use cdb_model::{Batch, ETag, Filter, ItemId, Query, Stored};
 use duroxide::providers::{ProviderError, SessionFetchConfig, TagFilter, WorkItem};
 use tokio::time::Instant;
 
+use super::abandon::abandon;
 use super::ahead::{lock_patch, locked};
+use super::poison::set_aside;
 use super::table::{Ask, WorkLock};
 use crate::documents::{Durable, WorkerItem, WorkerItemKey};
 use crate::error::{provider_error, unreadable};
 use crate::provider::Inner;
 use crate::session::Claim as SessionClaim;
+use crate::spill::{self, Unread};
 use crate::wait::{Candidate, Queue};
 
 const FETCH: &str = "fetch_work_item";
@@ -113,7 +116,7 @@ async fn take(
     if candidate.handed_at.is_some() {
         let fresh = item.document.locked_until > Some(now + asked.lock_timeout / 4 * 3);
         if fresh {
-            return begin(inner, item, asked).map(Some);
+            return begin(inner, item, asked).await;
         }
         // It is ours but has lain for too long: locked anew, and the attempt counted once.
         item.document.attempt_count = item.document.attempt_count.saturating_sub(1);
@@ -130,24 +133,39 @@ async fn take(
     Ok(fetched)
 }
 
-/// Hands a locked activity to its worker.
-fn begin(
+/// Hands a locked activity to its worker. One that cannot be read is handed to nobody.
+async fn begin(
     inner: &Inner,
     item: Stored<WorkerItem>,
     asked: &Asked<'_>,
-) -> Result<Fetched, ProviderError> {
-    let work_item = serde_json::from_str(&item.document.work_item)
-        .map_err(|error| unreadable(FETCH, format!("activity `{}`: {error}", item.id)))?;
+) -> Result<Option<Fetched>, ProviderError> {
     let token = item.document.lock_token.clone().unwrap_or_default();
-    let fetched = (work_item, token.clone(), item.document.attempt_count);
+    let attempts = item.document.attempt_count;
+    let text = item.document.work_item.clone();
+    let id = item.id.clone();
     inner.work.insert(WorkLock {
-        token,
+        token: token.clone(),
         item,
         ask: asked.patient.clone(),
         begun_at: Instant::now(),
         ended: false,
     });
-    Ok(fetched)
+    let reason = match spill::read(&inner.container, FETCH, text).await {
+        Ok(text) => match serde_json::from_str(&text) {
+            Ok(work_item @ WorkItem::ActivityExecute { .. }) => {
+                return Ok(Some((work_item, token, attempts)));
+            }
+            Ok(_) => format!("item `{id}` of the worker queue is no activity"),
+            Err(error) => format!("activity `{id}` cannot be read: {error}"),
+        },
+        Err(Unread::Damaged(reason)) => format!("activity `{id}` cannot be read: {reason}"),
+        Err(Unread::Failed(error)) => {
+            abandon(inner, &token, None, true).await?;
+            return Err(error);
+        }
+    };
+    set_aside(inner, &token, attempts, reason).await?;
+    Ok(None)
 }
 
 /// A poll that no worker waits for: all of them see what it finds, and those at work are not kept.
@@ -260,7 +278,7 @@ async fn attempt(
         etag,
         timestamp: now,
     };
-    begin(inner, item, asked).map(Some)
+    begin(inner, item, asked).await
 }
 
 /// One conditional write: of the item, or of the item together with its session. `None` when somebody was faster.

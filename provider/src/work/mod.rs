@@ -4,6 +4,7 @@ mod abandon;
 mod ack;
 mod ahead;
 mod fetch;
+mod poison;
 mod renew;
 mod table;
 

@@ -1,38 +1,42 @@
-//! The key-value store of an instance.
-//!
-//! A running execution writes deltas; when it ends they are merged into the store. A turn starts from the store alone,
-//! because replay produces the execution's own changes again (provider guide, "KV Store"); clients see both.
+//! What is stored for an instance, and what a turn makes of it.
 
 use std::collections::{BTreeMap, HashMap};
 
-use cdb_client::{BatchOutcome, ContainerClient};
-use cdb_model::{
-    Batch, BatchError, Document, DocumentKey, ETag, Filter, ItemId, OperationIndex, Query, Stored,
-    Timestamp,
-};
-use duroxide::providers::{KvEntry, ProviderError};
+use cdb_model::{Document, DocumentKey, ETag, ItemId, Stored, Timestamp};
+use duroxide::providers::KvEntry;
 use duroxide::{Event, EventKind};
 
-use crate::documents::{Durable, KeyValue, KeyValueDelta, KeyValueDeltaKey, KeyValueKey};
-use crate::error::provider_error;
+use super::KvChanges;
+use crate::documents::{KeyValue, KeyValueDelta, KeyValuePack, PackedKeyValues};
 
 /// What is stored for an instance.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KvState {
     pub(crate) store: Vec<Stored<KeyValue>>,
     pub(crate) delta: Vec<Stored<KeyValueDelta>>,
+    /// The document that both were read from, instead of documents of their own.
+    pub(crate) pack: Option<KeyValuePack>,
 }
 
-/// What a turn does to it.
+/// The documents of a key-value store as they are found, of which a pack may make the others void.
 #[derive(Debug, Default)]
-pub(crate) struct KvChanges {
-    values: Vec<KeyValue>,
-    deltas: Vec<KeyValueDelta>,
-    gone_values: Vec<Stored<KeyValue>>,
-    gone_deltas: Vec<Stored<KeyValueDelta>>,
+pub(crate) struct KvRows {
+    pub(crate) singles: KvState,
+    pub(crate) pack: Option<KeyValuePack>,
 }
 
 impl KvState {
+    /// The contents of a pack. `None` when one of its keys has no id.
+    pub(crate) fn unpacked(pack: KeyValuePack, contents: PackedKeyValues) -> Option<Self> {
+        let store = contents.store.into_iter().map(unversioned);
+        let delta = contents.delta.into_iter().map(unversioned);
+        Some(Self {
+            store: store.collect::<Option<_>>()?,
+            delta: delta.collect::<Option<_>>()?,
+            pack: Some(pack),
+        })
+    }
+
     /// Bytes of all values, with an estimate for what surrounds them.
     pub(crate) fn bytes(&self) -> usize {
         let store = self.store.iter().map(|stored| stored.document.value.len());
@@ -164,75 +168,18 @@ impl KvState {
     }
 }
 
-impl KvChanges {
-    /// Adds them to the commit.
-    pub(crate) fn add_to(self, batch: &mut Batch<Durable>) -> Result<KvWritten, BatchError> {
-        let values = self.values.into_iter();
-        let values = values
-            .map(|value| batch.upsert(&value).map(|operation| (value, operation)))
-            .collect::<Result<_, _>>()?;
-        let deltas = self.deltas.into_iter();
-        let deltas = deltas
-            .map(|delta| batch.upsert(&delta).map(|operation| (delta, operation)))
-            .collect::<Result<_, _>>()?;
-        let mut gone = Vec::new();
-        for value in &self.gone_values {
-            batch.delete_stored(value)?;
-            gone.push(value.id.clone());
-        }
-        for delta in &self.gone_deltas {
-            batch.delete_stored(delta)?;
-            gone.push(delta.id.clone());
-        }
-        Ok(KvWritten {
-            values,
-            deltas,
-            gone,
-        })
-    }
-}
-
-/// Changes as they are part of a batch.
-#[derive(Debug)]
-pub(crate) struct KvWritten {
-    values: Vec<(KeyValue, OperationIndex)>,
-    deltas: Vec<(KeyValueDelta, OperationIndex)>,
-    gone: Vec<ItemId>,
-}
-
-impl KvWritten {
-    /// The state after the batch. `None` when its answer does not say which versions it left.
-    pub(crate) fn applied(
-        &self,
-        mut state: KvState,
-        outcome: &BatchOutcome<Durable>,
-    ) -> Option<KvState> {
-        state.store.retain(|stored| !self.gone.contains(&stored.id));
-        state.delta.retain(|stored| !self.gone.contains(&stored.id));
-        for (value, operation) in &self.values {
-            let etag = outcome.etag(*operation)?.clone();
-            put(
-                &mut state.store,
-                value.key().to_id().ok()?,
-                value.clone(),
-                etag,
-            );
-        }
-        for (delta, operation) in &self.deltas {
-            let etag = outcome.etag(*operation)?.clone();
-            put(
-                &mut state.delta,
-                delta.key().to_id().ok()?,
-                delta.clone(),
-                etag,
-            );
-        }
-        Some(state)
-    }
+/// A document that has no version of its own.
+fn unversioned<D: Document>(document: D) -> Option<Stored<D>> {
+    Some(Stored {
+        id: document.key().to_id().ok()?,
+        document,
+        etag: ETag::new(String::new()),
+        timestamp: Timestamp::default(),
+    })
 }
 
 /// Puts a new version in the place of the one before.
-fn put<D>(documents: &mut Vec<Stored<D>>, id: ItemId, document: D, etag: ETag) {
+pub(super) fn put<D>(documents: &mut Vec<Stored<D>>, id: ItemId, document: D, etag: ETag) {
     documents.retain(|stored| stored.id != id);
     documents.push(Stored {
         id,
@@ -240,79 +187,4 @@ fn put<D>(documents: &mut Vec<Stored<D>>, id: ItemId, document: D, etag: ETag) {
         etag,
         timestamp: Timestamp::default(),
     });
-}
-
-/// Implements `Provider::get_kv_value`.
-pub(crate) async fn read_value(
-    container: &ContainerClient<Durable>,
-    instance_id: &str,
-    key: &str,
-) -> Result<Option<String>, ProviderError> {
-    const READ: &str = "get_kv_value";
-    let failed = |error| provider_error(READ, &error);
-    let delta = container
-        .read(&KeyValueDeltaKey::new(instance_id, key))
-        .await
-        .map_err(failed)?;
-    if let Some(delta) = delta {
-        return Ok(delta.document.value);
-    }
-    let stored = container
-        .read(&KeyValueKey::new(instance_id, key))
-        .await
-        .map_err(failed)?;
-    Ok(stored.map(|stored| stored.document.value))
-}
-
-/// Implements `Provider::get_kv_all_values`.
-pub(crate) async fn read_all(
-    container: &ContainerClient<Durable>,
-    instance_id: &str,
-) -> Result<HashMap<String, String>, ProviderError> {
-    Ok(load(container, "get_kv_all_values", instance_id)
-        .await?
-        .visible())
-}
-
-/// Everything that is stored for an instance.
-pub(crate) async fn load(
-    container: &ContainerClient<Durable>,
-    operation: &'static str,
-    instance_id: &str,
-) -> Result<KvState, ProviderError> {
-    let wanted = Filter::<Durable>::of_type::<KeyValue>() | Filter::of_type::<KeyValueDelta>();
-    let rows = container
-        .query(Query::<Durable>::in_partition(instance_id).filter(wanted))
-        .all()
-        .await
-        .map_err(|error| provider_error(operation, &error))?;
-    let mut state = KvState::default();
-    for row in rows {
-        let Stored {
-            id,
-            document,
-            etag,
-            timestamp,
-        } = row;
-        match document {
-            Durable::KeyValue(document) => {
-                state.store.push(Stored {
-                    id,
-                    document,
-                    etag,
-                    timestamp,
-                });
-            }
-            Durable::KeyValueDelta(document) => {
-                state.delta.push(Stored {
-                    id,
-                    document,
-                    etag,
-                    timestamp,
-                });
-            }
-            _ => {}
-        }
-    }
-    Ok(state)
 }

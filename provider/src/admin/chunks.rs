@@ -1,0 +1,105 @@
+//! The chunks of what is deleted.
+
+use cdb_client::ContainerClient;
+use cdb_model::{BulkBatch, Query};
+use duroxide::providers::ProviderError;
+
+use crate::documents::{Chunk, ChunkKey, Chunked, Durable, Text};
+use crate::error::{provider_error, unreadable};
+
+/// Most chunks that are deleted by one bulk.
+const AT_ONCE: usize = 100;
+
+/// The texts of a document that may be in chunks.
+fn texts(document: &Durable) -> Vec<&Text> {
+    match document {
+        Durable::Instance(instance) => instance.output.iter().collect(),
+        Durable::History(segment) => vec![&segment.event_data],
+        Durable::Execution(execution) => execution.output.iter().collect(),
+        Durable::OrchestratorItem(item) => vec![&item.work_item],
+        Durable::WorkerItem(item) => vec![&item.work_item],
+        Durable::OutboxIntent(intent) => {
+            let items = intent.items.iter();
+            items.map(|item| &item.work_item).collect()
+        }
+        Durable::KeyValuePack(pack) => vec![&pack.value],
+        Durable::Inbox(_)
+        | Durable::Session(_)
+        | Durable::KeyValue(_)
+        | Durable::KeyValueDelta(_)
+        | Durable::Chunk(_)
+        | Durable::Spill(_)
+        | Durable::Member(_)
+        | Durable::Schema(_) => Vec::new(),
+    }
+}
+
+/// Whether there are chunks besides a document.
+pub(super) fn refers(document: &Durable) -> bool {
+    match document {
+        Durable::Spill(_) => true,
+        Durable::OutboxIntent(intent) if intent.more.is_some() => true,
+        _ => texts(document).iter().any(|text| text.chunked().is_some()),
+    }
+}
+
+/// Deletes the chunks of these documents.
+pub(super) async fn delete_of(
+    container: &ContainerClient<Durable>,
+    operation: &'static str,
+    documents: impl Iterator<Item = &Durable>,
+) -> Result<(), ProviderError> {
+    let keys: Vec<ChunkKey> = documents
+        .flat_map(texts)
+        .filter_map(Text::chunked)
+        .flat_map(keys_of)
+        .collect();
+    delete(container, operation, &keys).await
+}
+
+/// Deletes all chunks in the partition of an instance.
+pub(super) async fn delete_all(
+    container: &ContainerClient<Durable>,
+    operation: &'static str,
+    instance_id: &str,
+) -> Result<(), ProviderError> {
+    let query = Query::<Chunk>::in_partition(instance_id).values(Chunk::PART);
+    let parts = container.query(query).all().await;
+    let parts = parts.map_err(|error| provider_error(operation, &error))?;
+    let keys: Vec<ChunkKey> = parts
+        .into_iter()
+        .map(|part| ChunkKey::new(instance_id, part))
+        .collect();
+    delete(container, operation, &keys).await
+}
+
+fn keys_of(chunked: &Chunked) -> Vec<ChunkKey> {
+    let parts = chunked.parts();
+    parts
+        .map(|part| ChunkKey::new(&*chunked.instance_id, part))
+        .collect()
+}
+
+/// Deletes chunks; those that are gone already are no error.
+async fn delete(
+    container: &ContainerClient<Durable>,
+    operation: &'static str,
+    keys: &[ChunkKey],
+) -> Result<(), ProviderError> {
+    for keys in keys.chunks(AT_ONCE) {
+        let mut bulk = BulkBatch::<Durable>::new();
+        for key in keys {
+            bulk.delete(key)
+                .map_err(|error| unreadable(operation, error))?;
+        }
+        for result in container.execute_bulk(&bulk).await {
+            match result {
+                Err(error) if !error.is_not_found() => {
+                    return Err(provider_error(operation, &error));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}

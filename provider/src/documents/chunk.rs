@@ -1,0 +1,209 @@
+//! Texts of any size: in their document while they fit, in chunks of their own when they do not.
+//!
+//! The service takes 2 MB per document. A longer text is written as [`Chunk`]s before the commit that refers to them,
+//! under a name that was never used before; until that commit nothing knows of them. A [`Spill`] does: it is written
+//! first and goes with the commit, so that the chunks of a commit that never came are found and removed. Containers in
+//! which nothing is that large hold neither.
+
+use cdb_model::{Document, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// Most bytes of a chunk as JSON: well below the service's 2 MB, in steps that its storage takes quickly.
+const CHUNK_BYTES: usize = 1024 * 1024;
+
+/// A text that is stored as it is, or in chunks beside its document.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(untagged)]
+pub enum Text {
+    /// As it is: a JSON string, as in containers of `duroxide-cdb`.
+    Inline(String),
+    /// In chunks.
+    Chunked(Chunked),
+}
+
+/// Where the chunks of a text are.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct Chunked {
+    /// The instance whose partition holds them.
+    pub instance_id: String,
+    /// What they are called: unique for each text that was ever written.
+    pub blob: String,
+    /// How many there are, numbered from zero.
+    pub chunks: u32,
+    /// Bytes of the text.
+    pub bytes: u64,
+    /// What has to be known of the text without reading it. Of a message: the message, its long strings left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outline: Option<String>,
+}
+
+impl Text {
+    /// Bytes of the text, wherever it is.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Inline(text) => text.len(),
+            Self::Chunked(chunked) => usize::try_from(chunked.bytes).unwrap_or(usize::MAX),
+        }
+    }
+
+    /// Where its chunks are, if it has any.
+    pub fn chunked(&self) -> Option<&Chunked> {
+        match self {
+            Self::Inline(_) => None,
+            Self::Chunked(chunked) => Some(chunked),
+        }
+    }
+
+    /// The text, or what is known of it without reading its chunks.
+    pub fn outline(&self) -> &str {
+        match self {
+            Self::Inline(text) => text,
+            Self::Chunked(chunked) => chunked.outline.as_deref().unwrap_or_default(),
+        }
+    }
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Self {
+        Self::Inline(text)
+    }
+}
+
+/// A part of a text.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "chunk", id = "{instance_id}:chunk:{part}")]
+pub struct Chunk {
+    /// The instance.
+    #[document(partition_key)]
+    pub instance_id: String,
+    /// The text's name and the number of the part, see [`Chunked::parts`].
+    pub part: String,
+    /// The part.
+    #[document(unindexed)]
+    pub payload: String,
+}
+
+impl Chunked {
+    /// Whether a text has room in a document of its own.
+    pub fn fits(text: &str) -> bool {
+        fitting(text) == text.len()
+    }
+
+    /// The names of its chunks, in order.
+    pub fn parts(&self) -> impl Iterator<Item = String> + '_ {
+        (0..self.chunks).map(|number| part(&self.blob, number))
+    }
+
+    /// Cuts a text into chunks that fit into documents.
+    pub fn cut(instance_id: &str, blob: &str, text: &str) -> (Self, Vec<Chunk>) {
+        let mut chunks = Vec::new();
+        let mut rest = text;
+        while !rest.is_empty() || chunks.is_empty() {
+            let (payload, later) = rest.split_at(fitting(rest));
+            let number = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
+            chunks.push(Chunk {
+                instance_id: instance_id.to_owned(),
+                part: part(blob, number),
+                payload: payload.to_owned(),
+            });
+            rest = later;
+        }
+        let chunked = Self {
+            instance_id: instance_id.to_owned(),
+            blob: blob.to_owned(),
+            chunks: u32::try_from(chunks.len()).unwrap_or(u32::MAX),
+            bytes: text.len() as u64,
+            outline: None,
+        };
+        (chunked, chunks)
+    }
+}
+
+fn part(blob: &str, number: u32) -> String {
+    format!("{blob}-{number}")
+}
+
+/// How many bytes of a text fit into a chunk: up to the last character that does.
+fn fitting(text: &str) -> usize {
+    let mut bytes = 0;
+    for (at, character) in text.char_indices() {
+        bytes += match character {
+            '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+            '\0'..='\u{1f}' => 6,
+            other => other.len_utf8(),
+        };
+        if bytes > CHUNK_BYTES {
+            return at;
+        }
+    }
+    text.len()
+}
+
+/// Which chunks belong to no document: written for a commit that is still to come, or left by one that has consumed
+/// what referred to them.
+///
+/// A commit deletes the spill of its own chunks, so it fails when they were given up as lost; and it creates the spill
+/// of what it consumes. Whatever crashes in between, a spill is left that says what to remove.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "spill", id = "{instance_id}:spill:{name}")]
+#[document(composite(BY_CREATED = r#type, created_at))]
+pub struct Spill {
+    /// The instance whose commit it is.
+    #[document(partition_key)]
+    pub instance_id: String,
+    /// Unique for each spill.
+    pub name: String,
+    /// The chunks.
+    pub texts: Vec<Chunked>,
+    /// When it was written. Those that are old are swept.
+    #[document(index)]
+    pub created_at: Timestamp,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cut, every chunk fits as JSON, and joined it is the text again.
+    fn check(text: &str, chunks: u32) {
+        let (chunked, parts) = Chunked::cut("i", "b", text);
+        assert_eq!(chunked.chunks, chunks);
+        assert_eq!(chunked.bytes, text.len() as u64);
+        let joined: String = parts.iter().map(|chunk| &*chunk.payload).collect();
+        assert!(joined == text, "a text of {} bytes has changed", text.len());
+        for (chunk, part) in parts.iter().zip(chunked.parts()) {
+            assert_eq!(chunk.part, part);
+            let bytes = serde_json::to_string(chunk).unwrap().len();
+            assert!(bytes <= CHUNK_BYTES + 100, "{bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn a_text_is_cut_where_its_json_is_full() {
+        check("", 1);
+        check("short", 1);
+        check(&"x".repeat(CHUNK_BYTES), 1);
+        check(&"x".repeat(CHUNK_BYTES + 1), 2);
+        check(&"\"".repeat(CHUNK_BYTES), 2);
+        check(&"\u{1}".repeat(CHUNK_BYTES / 2), 4);
+        check(&"é😀".repeat(CHUNK_BYTES / 4), 2);
+        check(&"a\u{7f}\\\n".repeat(CHUNK_BYTES / 4), 2);
+    }
+
+    #[test]
+    fn what_fits_is_stored_as_plain_text() {
+        let text = Text::Inline("plain".to_owned());
+        assert_eq!(serde_json::to_string(&text).unwrap(), r#""plain""#);
+        let (chunked, _) = Chunked::cut("i", "b", "x");
+        let json = serde_json::to_string(&Text::Chunked(chunked.clone())).unwrap();
+        assert_eq!(
+            json,
+            r#"{"instanceId":"i","blob":"b","chunks":1,"bytes":1}"#
+        );
+        let read: Text = serde_json::from_str(&json).unwrap();
+        assert_eq!(read, Text::Chunked(chunked));
+    }
+}

@@ -1,0 +1,49 @@
+//! Taking delivered intents out of their senders' partitions, together with their chunks.
+
+use cdb_model::{Batch, BatchError, Stored};
+
+use crate::documents::{Durable, OutboxIntent, OutboxIntentKey};
+use crate::provider::Inner;
+use crate::spill::Leftover;
+
+/// Removes an intent that has chunks.
+pub(super) async fn chunked(inner: &Inner, intent: &OutboxIntent) {
+    let key = OutboxIntentKey::new(&*intent.instance_id, &*intent.idempotency_key);
+    remove(inner, intent, |batch| batch.delete(&key).map(|_| ())).await;
+}
+
+/// Removes an intent by the id it is stored under, which `duroxide-cdb` chose differently.
+pub(super) async fn stored(inner: &Inner, stored: &Stored<OutboxIntent>) {
+    remove(inner, &stored.document, |batch| {
+        batch.delete_stored(stored).map(|_| ())
+    })
+    .await;
+}
+
+async fn remove(
+    inner: &Inner,
+    intent: &OutboxIntent,
+    delete: impl FnOnce(&mut Batch<Durable>) -> Result<(), BatchError>,
+) {
+    let mut batch = Batch::<Durable>::new(&*intent.instance_id);
+    let leftover = Leftover::of_chunked(inner, &intent.instance_id, &intent.more);
+    let built = delete(&mut batch).and_then(|()| match &leftover {
+        Some(leftover) => leftover.add_to(&mut batch),
+        None => Ok(()),
+    });
+    if let Err(error) = built {
+        tracing::warn!(%error, "delivered messages cannot be removed");
+        return;
+    }
+    match inner.container.execute(&batch).await {
+        Ok(_) => {
+            if let Some(leftover) = leftover {
+                leftover.remove(inner);
+            }
+        }
+        Err(error) if error.is_not_found() || error.is_precondition_failed() => {}
+        Err(error) => {
+            tracing::debug!(%error, "delivered messages were not removed; the next round will");
+        }
+    }
+}

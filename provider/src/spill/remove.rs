@@ -1,0 +1,179 @@
+//! Removing chunks that nothing refers to any more, at once or by the sweep.
+
+use cdb_model::{Batch, BatchError, BulkBatch, Query, Stored};
+
+use crate::documents::{ChunkKey, Chunked, Durable, Spill, SpillKey, Text};
+use crate::provider::Inner;
+
+/// Most spills per sweep; what is left comes with the next one.
+const ROUND: u32 = 100;
+
+/// The names of spills that are being swept begin like this, so that no commit finds its own any more.
+const SWEPT: &str = "swept-";
+
+/// Most chunks that are removed by one bulk.
+const AT_ONCE: usize = 100;
+
+/// Chunks to remove, and the document that says so.
+#[derive(Debug)]
+pub(crate) struct Leftover(Spill);
+
+impl Leftover {
+    /// What is left of texts that a commit of this instance consumes. `None` when none of them has chunks.
+    pub(crate) fn of<'a>(
+        inner: &Inner,
+        instance_id: &str,
+        texts: impl IntoIterator<Item = &'a Text>,
+    ) -> Option<Self> {
+        let texts = texts.into_iter().filter_map(Text::chunked);
+        Self::of_chunked(inner, instance_id, texts)
+    }
+
+    pub(crate) fn of_chunked<'a>(
+        inner: &Inner,
+        instance_id: &str,
+        texts: impl IntoIterator<Item = &'a Chunked>,
+    ) -> Option<Self> {
+        let texts: Vec<Chunked> = texts
+            .into_iter()
+            .map(|chunked| Chunked {
+                outline: None,
+                ..chunked.clone()
+            })
+            .collect();
+        (!texts.is_empty()).then(|| {
+            Self(Spill {
+                instance_id: instance_id.to_owned(),
+                name: uuid::Uuid::new_v4().to_string(),
+                texts,
+                created_at: inner.container.now(),
+            })
+        })
+    }
+
+    /// Adds to the commit that these chunks are to go.
+    pub(crate) fn add_to(&self, batch: &mut Batch<Durable>) -> Result<(), BatchError> {
+        batch.create(&self.0).map(|_| ())
+    }
+
+    /// Removes them without anybody waiting for it. What fails is left to the sweep.
+    pub(crate) fn remove(self, inner: &Inner) {
+        inner.spawn(|inner| async move { remove(&inner, &self.0).await });
+    }
+}
+
+/// Removes the chunks of a commit that is not tried any more, if it has not taken place.
+pub(super) fn give_up(inner: &Inner, spill: Spill) {
+    inner.spawn(|inner| async move {
+        let mut batch = Batch::<Durable>::new(&*spill.instance_id);
+        let key = SpillKey::new(&*spill.instance_id, &*spill.name);
+        let renamed = swept(&spill);
+        let built = batch.delete(&key).and_then(|_| batch.create(&renamed));
+        if built.is_ok() && inner.container.execute(&batch).await.is_ok() {
+            remove(&inner, &renamed).await;
+        }
+    });
+}
+
+/// A spill under the name that it is swept by.
+fn swept(spill: &Spill) -> Spill {
+    Spill {
+        name: format!("{SWEPT}{}", spill.name),
+        ..spill.clone()
+    }
+}
+
+/// Deletes chunks, then what told of them.
+async fn remove(inner: &Inner, spill: &Spill) {
+    let parts = spill
+        .texts
+        .iter()
+        .flat_map(|text| text.parts().map(|part| (&text.instance_id, part)));
+    let mut bulk = BulkBatch::<Durable>::new();
+    for (instance_id, part) in parts {
+        if bulk.delete(&ChunkKey::new(&**instance_id, part)).is_err() {
+            // No chunk has such an id.
+            continue;
+        }
+        if bulk.len() == AT_ONCE && !emptied(inner, &mut bulk).await {
+            return;
+        }
+    }
+    if !emptied(inner, &mut bulk).await {
+        return;
+    }
+    let key = SpillKey::new(&*spill.instance_id, &*spill.name);
+    match inner.container.delete(&key).await {
+        Err(error) if !error.is_not_found() => {
+            tracing::debug!(%error, "chunks were removed, but not what tells of them; the sweep will");
+        }
+        _ => {}
+    }
+}
+
+/// Sends the deletions. Whether all of them are done.
+async fn emptied(inner: &Inner, bulk: &mut BulkBatch<Durable>) -> bool {
+    let full = std::mem::replace(bulk, BulkBatch::new());
+    if full.is_empty() {
+        return true;
+    }
+    for result in inner.container.execute_bulk(&full).await {
+        if let Err(error) = result
+            && !error.is_not_found()
+        {
+            tracing::debug!(%error, "chunks are left to the sweep");
+            return false;
+        }
+    }
+    true
+}
+
+/// Removes the chunks of commits that never came, and of removals that were interrupted.
+pub(crate) async fn sweep(inner: &Inner) {
+    let before = inner.container.now() - inner.spill_age;
+    let query = Query::<Spill>::across_partitions()
+        .filter(Spill::CREATED_AT.le(before))
+        .order_by(Spill::BY_CREATED.asc())
+        .top(ROUND);
+    let found: Vec<Stored<Spill>> = match inner.container.query(query).all().await {
+        Ok(found) => found,
+        Err(error) => {
+            tracing::warn!(%error, "lost chunks cannot be searched for");
+            return;
+        }
+    };
+    for stored in found {
+        if let Some(spill) = take(inner, stored).await {
+            tracing::info!(
+                instance = %spill.instance_id,
+                texts = spill.texts.len(),
+                "removing chunks that no commit refers to"
+            );
+            remove(inner, &spill).await;
+        }
+    }
+}
+
+/// Gives a spill another name, so that a commit that is still to come fails. `None` when it has just come.
+async fn take(inner: &Inner, stored: Stored<Spill>) -> Option<Spill> {
+    if stored.document.name.starts_with(SWEPT) {
+        return Some(stored.document);
+    }
+    let renamed = swept(&stored.document);
+    let mut batch = Batch::<Durable>::new(&*renamed.instance_id);
+    let built = batch
+        .delete_stored(&stored)
+        .and_then(|_| batch.create(&renamed));
+    if let Err(error) = built {
+        tracing::warn!(%error, "lost chunks cannot be removed");
+        return None;
+    }
+    match inner.container.execute(&batch).await {
+        Ok(_) => Some(renamed),
+        // Settled by its commit, or taken by another runtime; after a lost answer the next sweep will find it.
+        Err(error) => {
+            tracing::debug!(%error, "a spill was not taken");
+            None
+        }
+    }
+}

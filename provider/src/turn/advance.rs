@@ -1,0 +1,87 @@
+//! What a turn makes of its instance.
+
+use cdb_model::Timestamp;
+
+use super::candidate::pack_version;
+use super::commit::TurnResult;
+use super::table::Turn;
+use crate::custom_status;
+use crate::documents::{Execution, Instance, Status, Text};
+
+/// The instance after the turn.
+pub(super) fn advance(
+    turn: &Turn,
+    result: &TurnResult,
+    output: Option<&Text>,
+    new_documents: u64,
+    now: Timestamp,
+) -> Instance {
+    let mut instance = turn.instance.document.clone();
+    let metadata = &result.metadata;
+    instance.lock_token = None;
+    instance.locked_until = None;
+    instance.commit_token = Some(turn.token.clone());
+    instance.updated_at = now;
+    for message in &turn.messages {
+        instance.attempts.remove(message.id().as_str());
+    }
+    if result.execution_id > instance.current_execution_id {
+        instance.current_execution_id = result.execution_id;
+        instance.status = Status::Running;
+        instance.output = None;
+        instance.pinned_duroxide_version_packed = None;
+        instance.history_documents = Some(0);
+        instance.started_at = Some(now);
+        instance.completed_at = None;
+    }
+    if result.execution_id == instance.current_execution_id
+        && let Some(count) = instance.history_documents.as_mut()
+    {
+        *count += new_documents;
+    }
+    if let Some(name) = &metadata.orchestration_name {
+        instance.orchestration_name.clone_from(name);
+    }
+    if metadata.orchestration_version.is_some() {
+        instance
+            .orchestration_version
+            .clone_from(&metadata.orchestration_version);
+    }
+    // A parent is for life: the first one stays.
+    if instance.parent_instance_id.is_none() {
+        instance
+            .parent_instance_id
+            .clone_from(&metadata.parent_instance_id);
+    }
+    if let Some(version) = &metadata.pinned_duroxide_version {
+        instance.pinned_duroxide_version_packed = Some(pack_version(version));
+    }
+    instance.started_at.get_or_insert(now);
+    if instance.status == Status::Pending && instance.is_created() {
+        instance.status = Status::Running;
+    }
+    if let Some(status) = &metadata.status {
+        instance.status = Status::from(status.clone());
+        instance.output = output.cloned();
+        instance.completed_at = Some(now);
+    }
+    if let Some(status) = custom_status::change_in(&result.history_delta) {
+        instance.custom_status = status;
+        instance.custom_status_version += 1;
+    }
+    instance
+}
+
+/// What is kept of the execution that this turn replaces.
+pub(super) fn ended_execution(before: &Instance, now: Timestamp) -> Execution {
+    Execution {
+        instance_id: before.instance_id.clone(),
+        execution_id: before.current_execution_id,
+        status: before.status.clone(),
+        output: before.output.clone(),
+        started_at: before.started_at.unwrap_or(before.created_at),
+        completed_at: before
+            .completed_at
+            .or(before.status.is_terminal().then_some(now)),
+    }
+}

@@ -1,0 +1,124 @@
+//! A locked turn as the runtime gets it: with everything that is stored in chunks read, and what cannot be read named.
+
+use std::collections::HashMap;
+
+use duroxide::providers::{OrchestrationItem, ProviderError, WorkItem};
+use duroxide::{Event, EventKind};
+
+use super::ahead;
+use super::mail::{Content, Message};
+use super::table::Turn;
+use crate::documents::Instance;
+use crate::provider::Inner;
+use crate::spill::{self, Unread};
+
+const FETCH: &str = "fetch_orchestration_item";
+
+/// What a fetch gives to the runtime: the item, its lock token, the attempt.
+pub(super) type Fetched = (OrchestrationItem, String, u32);
+
+/// Registers a turn whose lock was won, and hands it to a dispatcher.
+///
+/// # Errors
+/// When the service does not say what is in its messages. The lock is given back then.
+pub(super) async fn begin(inner: &Inner, mut turn: Turn) -> Result<Fetched, ProviderError> {
+    match read_messages(inner, &mut turn.messages).await {
+        Ok(()) => {}
+        // The lock is held, so this is no error of the fetch: the runtime counts the attempt and in the end fails the
+        // orchestration (provider guide, "History Deserialization Contract").
+        Err(Unread::Damaged(reason)) => turn.past = Err(reason),
+        Err(Unread::Failed(error)) => {
+            ahead::give_back(inner, turn).await;
+            return Err(error);
+        }
+    }
+    if let Err(reason) = &turn.past {
+        tracing::error!(instance = %turn.instance.document.instance_id, %reason, "instance cannot be read");
+    }
+    let fetched = (item(&turn), turn.token.clone(), turn.attempt_count());
+    inner.turns.insert(turn);
+    Ok(fetched)
+}
+
+/// Completes the messages of which only an outline is known. They cannot change: the turn that consumes them is this one.
+async fn read_messages(inner: &Inner, messages: &mut [Message]) -> Result<(), Unread> {
+    for message in messages {
+        match &message.content {
+            Content::Whole(_) => {}
+            Content::Unreadable(reason) => return Err(Unread::Damaged(reason.clone())),
+            Content::Outline(_) => {
+                let text = message.stored.document.work_item.clone();
+                let text = spill::read(&inner.container, FETCH, text).await?;
+                let item = serde_json::from_str(&text).map_err(|error| {
+                    Unread::Damaged(format!("message `{}`: {error}", message.id()))
+                })?;
+                message.content = Content::Whole(item);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the runtime gets to see.
+fn item(turn: &Turn) -> OrchestrationItem {
+    let (history, history_error) = match &turn.past {
+        Ok(past) => (Vec::clone(&past.events), None),
+        Err(reason) => (Vec::new(), Some(reason.clone())),
+    };
+    let instance = &turn.instance.document;
+    let (name, version) = identity(instance, &history, &turn.messages);
+    OrchestrationItem {
+        instance: instance.instance_id.clone(),
+        orchestration_name: name,
+        execution_id: instance.current_execution_id,
+        version: version.unwrap_or_else(|| "unknown".to_owned()),
+        history,
+        messages: turn
+            .messages
+            .iter()
+            .filter_map(|message| message.content.item().cloned())
+            .collect(),
+        kv_snapshot: if history_error.is_some() {
+            HashMap::new()
+        } else {
+            turn.kv.snapshot()
+        },
+        history_error,
+    }
+}
+
+fn identity(
+    instance: &Instance,
+    history: &[Event],
+    messages: &[Message],
+) -> (String, Option<String>) {
+    if instance.is_created() {
+        return (
+            instance.orchestration_name.clone(),
+            instance.orchestration_version.clone(),
+        );
+    }
+    for event in history {
+        if let EventKind::OrchestrationStarted { name, version, .. } = &event.kind {
+            return (name.clone(), Some(version.clone()));
+        }
+    }
+    for message in messages {
+        if let Some(
+            WorkItem::StartOrchestration {
+                orchestration,
+                version,
+                ..
+            }
+            | WorkItem::ContinueAsNew {
+                orchestration,
+                version,
+                ..
+            },
+        ) = message.content.item()
+        {
+            return (orchestration.clone(), version.clone());
+        }
+    }
+    (String::new(), None)
+}

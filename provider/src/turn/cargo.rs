@@ -1,0 +1,250 @@
+//! What a turn leaves, in the form in which its commit takes it.
+//!
+//! Most turns fit into one batch as they are. When one does not, everything large moves into chunks, the history of the
+//! turn becomes one document, the key-value store another one, and all that it sends travels in few intents. What is
+//! left fits into a batch whatever the size of the turn.
+
+use cdb_model::{BatchError, EncodeError};
+use duroxide::EventKind;
+use duroxide::providers::ProviderError;
+
+use super::advance::ended_execution;
+use super::commit::{ACK, TurnResult};
+use super::outgoing::{Origin, Outgoing};
+use super::table::Turn;
+use crate::documents::{Execution, HistorySegment, KeyValuePack, PackedKeyValues, Status, Text};
+use crate::error::unreadable;
+use crate::kv::KvChanges;
+use crate::provider::Inner;
+use crate::spill::{Leftover, Spilling};
+
+/// Most bytes of event text in one history document, so that it stays below the service's 2 MB with its escapes.
+const SEGMENT_BYTES: usize = 900 * 1024;
+
+/// Everything of a turn that can be large.
+#[derive(Debug)]
+pub(super) struct Cargo {
+    pub(super) segments: Vec<HistorySegment>,
+    /// Bytes of all events.
+    pub(super) history_bytes: usize,
+    pub(super) outgoing: Outgoing,
+    /// What the execution ends with.
+    pub(super) output: Option<Text>,
+    /// The execution that this turn replaces.
+    pub(super) ended: Option<Execution>,
+    /// The key-value store, if it is or becomes one document and changes.
+    pub(super) kv: Option<(KeyValuePack, PackedKeyValues)>,
+    pub(super) spilling: Spilling,
+    /// The chunks of what the turn consumes.
+    pub(super) leftover: Option<Leftover>,
+}
+
+impl Cargo {
+    /// What the turn leaves, as documents of the usual form.
+    ///
+    /// # Errors
+    /// When it exceeds a limit of the provider, or cannot be written as JSON.
+    pub(super) fn load(
+        inner: &Inner,
+        turn: &Turn,
+        origin: &Origin<'_>,
+        result: &TurnResult,
+    ) -> Result<Self, ProviderError> {
+        let failed = |error| unreadable(ACK, error);
+        let before = &turn.instance.document;
+        let (segments, history_bytes) = pack_history(inner, origin.instance_id, result)?;
+        let outgoing = Outgoing::sort(
+            origin,
+            &result.worker_items,
+            &result.orchestrator_items,
+            &result.cancelled,
+        )
+        .map_err(failed)?;
+        let output = result.metadata.output.clone();
+        let bytes = history_bytes + outgoing.bytes() + output.as_ref().map_or(0, String::len);
+        let status = result.metadata.status.clone().map(Status::from);
+        if status != Some(Status::Failed) {
+            inner.limits.check_turn(ACK, bytes)?;
+        }
+        if status.is_none() {
+            let past = turn.past.as_ref().map_or(0, |past| past.bytes);
+            inner.limits.check_history(ACK, past + history_bytes)?;
+        }
+        let replaces = result.execution_id > before.current_execution_id;
+        let mut cargo = Self {
+            segments,
+            history_bytes,
+            outgoing,
+            output: output.map(Text::Inline),
+            ended: (replaces && before.started_at.is_some())
+                .then(|| ended_execution(before, origin.now)),
+            kv: None,
+            spilling: Spilling::new(inner, origin.instance_id),
+            leftover: None,
+        };
+        if turn.kv.pack.is_some() {
+            cargo.pack_kv(turn, origin, result).map_err(failed)?;
+        }
+        let consumed = turn.messages.iter();
+        let consumed = consumed.map(|message| &message.stored.document.work_item);
+        let old_pack = cargo.kv.as_ref().and(turn.kv.pack.as_ref());
+        let texts = consumed.chain(old_pack.map(|pack| &pack.value));
+        cargo.leftover = Leftover::of(inner, origin.instance_id, texts);
+        Ok(cargo)
+    }
+
+    /// Moves out of the commit what has no room in it.
+    pub(super) fn spill(
+        &mut self,
+        turn: &Turn,
+        origin: &Origin<'_>,
+        result: &TurnResult,
+    ) -> Result<(), serde_json::Error> {
+        if self.kv.is_none() {
+            self.pack_kv(turn, origin, result)?;
+        }
+        self.segments = joined(std::mem::take(&mut self.segments));
+        let ended = self.ended.as_mut().and_then(|ended| ended.output.as_mut());
+        let history = self.segments.iter_mut();
+        let texts = history
+            .map(|segment| &mut segment.event_data)
+            .chain(&mut self.output)
+            .chain(ended)
+            .chain(self.kv.as_mut().map(|(pack, _)| &mut pack.value));
+        for text in texts {
+            self.spilling.relieve(text);
+        }
+        self.outgoing.spill(origin, &mut self.spilling)
+    }
+
+    /// The key-value store as one document, if the turn changes it.
+    fn pack_kv(
+        &mut self,
+        turn: &Turn,
+        origin: &Origin<'_>,
+        result: &TurnResult,
+    ) -> Result<(), serde_json::Error> {
+        let changes = kv_changes(turn, origin, result);
+        if !changes.is_empty() {
+            self.kv = Some(changes.pack(origin.instance_id, &turn.kv)?);
+        }
+        Ok(())
+    }
+}
+
+/// What the turn changes in the key-value store.
+pub(super) fn kv_changes(turn: &Turn, origin: &Origin<'_>, result: &TurnResult) -> KvChanges {
+    let status = result.metadata.status.clone().map(Status::from);
+    turn.kv.changes(
+        origin.instance_id,
+        result.execution_id,
+        &result.history_delta,
+        status.is_some_and(|status| status.is_terminal()),
+        origin.now,
+    )
+}
+
+/// Whether a batch has no room for an operation, so that something has to leave it.
+pub(super) fn has_no_room(error: &BatchError) -> bool {
+    matches!(
+        error,
+        BatchError::Full
+            | BatchError::TooLarge { .. }
+            | BatchError::Encode(EncodeError::TooLarge { .. })
+    )
+}
+
+/// Packs the new events: one document, or several when they are large. Returns their bytes beside them.
+fn pack_history(
+    inner: &Inner,
+    instance_id: &str,
+    result: &TurnResult,
+) -> Result<(Vec<HistorySegment>, usize), ProviderError> {
+    let failed = |error| unreadable(ACK, error);
+    let mut sizes = Vec::with_capacity(result.history_delta.len());
+    for event in &result.history_delta {
+        let bytes = serde_json::to_string(event).map_err(failed)?.len();
+        inner.limits.check_value(ACK, what(&event.kind), bytes)?;
+        sizes.push(bytes);
+    }
+    let mut segments = Vec::new();
+    let mut begin = 0;
+    while begin < sizes.len() {
+        let mut end = begin;
+        let mut bytes = 0;
+        while end < sizes.len() && (end == begin || bytes + sizes[end] <= SEGMENT_BYTES) {
+            bytes += sizes[end];
+            end += 1;
+        }
+        let events = &result.history_delta[begin..end];
+        let segment = HistorySegment::pack(instance_id, result.execution_id, events);
+        segments.extend(segment.map_err(failed)?);
+        begin = end;
+    }
+    Ok((segments, sizes.iter().sum()))
+}
+
+/// What is large in a large event.
+fn what(event: &EventKind) -> &'static str {
+    match event {
+        EventKind::OrchestrationStarted { .. } => "the input",
+        EventKind::OrchestrationCompleted { .. } => "the output",
+        EventKind::OrchestrationFailed { .. } => "the error",
+        EventKind::OrchestrationContinuedAsNew { .. } => "the input of the next execution",
+        EventKind::ActivityScheduled { .. } => "the input of an activity",
+        EventKind::ActivityCompleted { .. } => "the result of an activity",
+        EventKind::ActivityFailed { .. } => "the error of an activity",
+        EventKind::SubOrchestrationScheduled { .. } | EventKind::OrchestrationChained { .. } => {
+            "the input of another orchestration"
+        }
+        EventKind::SubOrchestrationCompleted { .. } => "the result of a sub-orchestration",
+        EventKind::SubOrchestrationFailed { .. } => "the error of a sub-orchestration",
+        EventKind::ExternalEvent { .. } | EventKind::QueueEventDelivered { .. } => {
+            "the data of an event"
+        }
+        _ => "an event of the history",
+    }
+}
+
+/// The history of a turn as one document.
+fn joined(segments: Vec<HistorySegment>) -> Vec<HistorySegment> {
+    let mut segments = segments.into_iter();
+    let Some(mut first) = segments.next() else {
+        return Vec::new();
+    };
+    let mut text = first.event_data.outline().to_owned();
+    for later in segments {
+        // Each is an array of at least one event.
+        text.pop();
+        text.push(',');
+        text.push_str(later.event_data.outline().trim_start_matches('['));
+        first.event_count += later.event_count;
+    }
+    first.event_data = Text::Inline(text);
+    vec![first]
+}
+
+#[cfg(test)]
+mod tests {
+    use duroxide::Event;
+
+    use super::*;
+
+    #[test]
+    fn the_history_of_a_turn_is_the_same_in_one_document() {
+        let event = |id| {
+            let kind = EventKind::ExternalSubscribed {
+                name: "[]".to_owned(),
+            };
+            Event::with_event_id(id, "i", 1, None, kind)
+        };
+        let events: Vec<Event> = (1..=5).map(event).collect();
+        let pack = |events: &[Event]| HistorySegment::pack("i", 1, events).unwrap().unwrap();
+        let apart = vec![pack(&events[..2]), pack(&events[2..3]), pack(&events[3..])];
+        let joined = joined(apart);
+        assert_eq!(joined.len(), 1);
+        assert_eq!((joined[0].event_id, joined[0].event_count), (1, 5));
+        let read = HistorySegment::unpack(joined[0].event_data.outline()).unwrap();
+        assert_eq!(read, events);
+    }
+}

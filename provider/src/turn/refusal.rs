@@ -1,0 +1,100 @@
+//! A turn whose commit was refused for good, and the one that fails the orchestration in its place.
+//!
+//! When a commit is refused, the runtime commits a failure instead: one event with the error, and nothing else. It does
+//! not say which orchestration that was, if it never had a commit before, and it does not tell the parent, which would
+//! wait for ever (duroxide 0.1.32, `process_orchestration_item`). Both are known from the turn that was refused.
+
+use duroxide::EventKind;
+use duroxide::providers::{ExecutionMetadata, WorkItem};
+
+use super::commit::TurnResult;
+use super::table::Turn;
+use crate::documents::Status;
+
+/// What is known from the turn that was refused.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    metadata: ExecutionMetadata,
+    parent: Option<Parent>,
+}
+
+/// Who waits for the orchestration to end.
+#[derive(Debug)]
+struct Parent {
+    instance: String,
+    execution: u64,
+    event: u64,
+}
+
+impl Refusal {
+    pub(super) fn of(turn: &Turn, refused: &TurnResult) -> Self {
+        let past = turn.past.as_ref().map(|past| &**past.events);
+        let past = past.unwrap_or_default().iter();
+        // The newest start counts: a turn can begin the next execution.
+        let mut events = refused.history_delta.iter().chain(past);
+        let parent = events.find_map(|event| match &event.kind {
+            EventKind::OrchestrationStarted {
+                parent_instance,
+                parent_id,
+                parent_execution_id,
+                ..
+            } => Some(
+                parent_instance
+                    .as_ref()
+                    .zip(*parent_id)
+                    .map(|(instance, event)| Parent {
+                        instance: instance.clone(),
+                        execution: parent_execution_id.unwrap_or(1),
+                        event,
+                    }),
+            ),
+            _ => None,
+        });
+        Self {
+            metadata: refused.metadata.clone(),
+            parent: parent.flatten(),
+        }
+    }
+
+    /// Adds to a failure what it lacks.
+    pub(super) fn complete(self, failure: &mut TurnResult) {
+        let status = failure.metadata.status.clone().map(Status::from);
+        let details = failure
+            .history_delta
+            .iter()
+            .rev()
+            .find_map(|event| match &event.kind {
+                EventKind::OrchestrationFailed { details } => Some(details.clone()),
+                _ => None,
+            });
+        let (Some(Status::Failed), Some(details)) = (status, details) else {
+            return;
+        };
+        let metadata = &mut failure.metadata;
+        let refused = self.metadata;
+        metadata.orchestration_name = metadata
+            .orchestration_name
+            .take()
+            .or(refused.orchestration_name);
+        metadata.orchestration_version = metadata
+            .orchestration_version
+            .take()
+            .or(refused.orchestration_version);
+        metadata.parent_instance_id = metadata
+            .parent_instance_id
+            .take()
+            .or(refused.parent_instance_id);
+        let told = failure.orchestrator_items.iter().any(|item| {
+            matches!(item, WorkItem::SubOrchFailed { parent_instance, .. }
+                if self.parent.as_ref().is_some_and(|parent| parent.instance == *parent_instance))
+        });
+        if let Some(parent) = self.parent.filter(|_| !told) {
+            failure.orchestrator_items.push(WorkItem::SubOrchFailed {
+                parent_instance: parent.instance,
+                parent_execution_id: parent.execution,
+                parent_id: parent.event,
+                details,
+            });
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Long histories, and many events for one instance.
+
+use std::time::{Duration, Instant};
+
+use cdb_tests::Backend;
+use duroxide::providers::{Provider, ProviderAdmin, WorkItem};
+use duroxide::{Event, EventKind, OrchestrationContext, OrchestrationRegistry};
+
+use super::{LOCK, Left, documents, end_of, enqueue, event, named, start, text, turn};
+use crate::harness::{World, no_activities};
+
+async fn a_history_comes_back(turns: u64, events: u64) {
+    let backend = Backend::start().await;
+    let provider = backend.provider().await;
+    enqueue(&provider, start("large", String::new())).await;
+    let mut expected = Vec::new();
+    for n in 0..turns {
+        let kind = |id: u64| EventKind::ExternalEvent {
+            name: format!("event-{id}"),
+            data: text(100),
+        };
+        let ids = n * events + 1..=(n + 1) * events;
+        let added: Vec<Event> = ids.map(|id| event("large", id, kind(id))).collect();
+        let left = Left {
+            events: added.clone(),
+            metadata: named(),
+            ..Left::default()
+        };
+        let history = turn(&provider, left).await;
+        assert!(history == expected, "turn {n} began with another history");
+        expected.extend(added);
+        let next = WorkItem::ExternalRaised {
+            instance: "large".to_owned(),
+            name: "go".to_owned(),
+            data: String::new(),
+        };
+        enqueue(&provider, next).await;
+    }
+    let fresh = backend.provider().await;
+    let begun = Instant::now();
+    let found = fresh.fetch_orchestration_item(LOCK, Duration::from_secs(20), None);
+    let (item, ..) = found.await.expect("a fetch").expect("a turn");
+    println!(
+        "loaded {} events in {:?}",
+        item.history.len(),
+        begun.elapsed()
+    );
+    assert!(item.history == expected, "the history has changed");
+    fresh
+        .delete_instance("large", true)
+        .await
+        .expect("it is deleted");
+    assert_eq!(documents(&fresh, "large").await, 0);
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_history_of_ten_thousand_events_comes_back() {
+    a_history_comes_back(10, 1_000).await;
+}
+
+#[tokio::test]
+#[ignore = "takes minutes; docs/testing.md"]
+async fn a_history_of_a_hundred_thousand_events_comes_back() {
+    a_history_comes_back(10, 10_000).await;
+}
+
+/// Ends when it has heard an event so many times.
+async fn events_are_all_heard(count: usize) {
+    let listening = OrchestrationRegistry::builder()
+        .register(
+            "Listen",
+            |ctx: OrchestrationContext, count: String| async move {
+                let count: u32 = count.parse().map_err(|_| "no number".to_owned())?;
+                let mut sum = 0;
+                for _ in 0..count {
+                    let number = ctx.dequeue_event("numbers").await;
+                    sum += number.parse::<u32>().map_err(|error| error.to_string())?;
+                }
+                Ok(sum.to_string())
+            },
+        )
+        .build();
+    let world = World::start(no_activities(), listening).await;
+    let begun = Instant::now();
+    let started = world
+        .client
+        .start_orchestration("ear", "Listen", count.to_string());
+    started.await.expect("it starts");
+    world
+        .until("ear", |kind| {
+            matches!(kind, EventKind::QueueSubscribed { .. })
+        })
+        .await;
+    for number in 0..count {
+        let raised = world
+            .client
+            .enqueue_event("ear", "numbers", number.to_string());
+        raised.await.expect("the event is queued");
+    }
+    println!("{count} events were queued in {:?}", begun.elapsed());
+    let sum = (count * (count - 1) / 2).to_string();
+    assert_eq!(end_of(&world, "ear").await, sum);
+    println!("{count} events were heard in {:?}", begun.elapsed());
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hundreds_of_events_are_all_heard() {
+    events_are_all_heard(200).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes minutes; docs/testing.md"]
+async fn five_thousand_events_are_all_heard() {
+    events_are_all_heard(5_000).await;
+}

@@ -1,0 +1,415 @@
+//! Turns of any size: they commit at once or not at all, are read back exactly, and leave nothing behind.
+//!
+//! The sizes here are small enough for every run. The same tests with the full sizes are ignored; docs/testing.md has
+//! the command.
+
+mod long;
+
+use std::time::{Duration, Instant};
+
+use cdb_emulator::{Effect, Fault, OperationKind};
+use cdb_provider::CosmosDBProvider;
+use cdb_provider::documents::{Chunk, Durable, OrchestratorItem, Spill, WorkerItem};
+use cdb_provider::model::{Filter, Query};
+use cdb_tests::Backend;
+use duroxide::providers::{ExecutionMetadata, Provider, ProviderAdmin, PruneOptions, WorkItem};
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::{ActivityContext, Event, EventKind, OrchestrationContext, OrchestrationRegistry};
+
+use crate::harness::{World, eventually};
+
+const LOCK: Duration = Duration::from_secs(60);
+
+/// How long the largest of them may take, in a debug build on a busy machine.
+const END: Duration = Duration::from_secs(900);
+
+/// How long a commit has for its parts, here.
+const ORPHANED: Duration = Duration::from_secs(4);
+
+/// A text of so many bytes, with characters that are escaped and such that take several bytes.
+fn text(bytes: usize) -> String {
+    let mut text = "line \"1\"\n\\ 😀 é ".repeat(bytes / 21 + 1);
+    let mut end = bytes;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+    text
+}
+
+fn start(instance: &str, input: String) -> WorkItem {
+    WorkItem::StartOrchestration {
+        instance: instance.to_owned(),
+        orchestration: "Large".to_owned(),
+        input,
+        version: None,
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
+        execution_id: 1,
+    }
+}
+
+fn activity(instance: &str, id: u64, input: String) -> WorkItem {
+    WorkItem::ActivityExecute {
+        instance: instance.to_owned(),
+        execution_id: 1,
+        id,
+        name: "Work".to_owned(),
+        input,
+        session_id: None,
+        tag: None,
+    }
+}
+
+fn event(instance: &str, id: u64, kind: EventKind) -> Event {
+    Event::with_event_id(id, instance, 1, None, kind)
+}
+
+fn started(instance: &str, input: String) -> Event {
+    let kind = EventKind::OrchestrationStarted {
+        name: "Large".to_owned(),
+        version: "1.0.0".to_owned(),
+        input,
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
+        carry_forward_events: None,
+        initial_custom_status: None,
+    };
+    event(instance, 1, kind)
+}
+
+fn named() -> ExecutionMetadata {
+    ExecutionMetadata {
+        orchestration_name: Some("Large".to_owned()),
+        orchestration_version: Some("1.0.0".to_owned()),
+        ..ExecutionMetadata::default()
+    }
+}
+
+/// What one turn leaves.
+#[derive(Clone, Default)]
+struct Left {
+    events: Vec<Event>,
+    activities: Vec<WorkItem>,
+    messages: Vec<WorkItem>,
+    metadata: ExecutionMetadata,
+}
+
+/// Takes the next turn of the only instance there is, and commits it, as often as the runtime would try.
+async fn turn(provider: &CosmosDBProvider, left: Left) -> Vec<Event> {
+    for _ in 0..5 {
+        let found = provider.fetch_orchestration_item(LOCK, Duration::from_secs(20), None);
+        let (item, token, _) = found.await.expect("a fetch").expect("a turn");
+        assert_eq!(item.history_error, None);
+        if commit(provider, &token, item.execution_id, &left).await {
+            return item.history;
+        }
+    }
+    panic!("the turn is never committed");
+}
+
+/// Whether a turn is committed; if not, it was lost, and comes again.
+async fn commit(provider: &CosmosDBProvider, token: &str, execution_id: u64, left: &Left) -> bool {
+    for _ in 0..20 {
+        let left = left.clone();
+        let committed = provider.ack_orchestration_item(
+            token,
+            execution_id,
+            left.events,
+            left.activities,
+            left.messages,
+            left.metadata,
+            Vec::new(),
+        );
+        match committed.await {
+            Ok(()) => return true,
+            Err(error) if error.is_retryable() => {}
+            // A busy machine takes longer than the parts of a commit are kept for here.
+            Err(error) if error.message.contains("Invalid lock token") => return false,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    false
+}
+
+async fn enqueue(provider: &CosmosDBProvider, message: WorkItem) {
+    let enqueued = provider.enqueue_for_orchestrator(message, None);
+    enqueued.await.expect("the message is queued");
+}
+
+/// How many documents of each kind there are that only a large turn needs: parts of texts, and what tells of lost ones.
+async fn litter(provider: &CosmosDBProvider) -> (u64, u64) {
+    let container = provider.container();
+    let chunks = container.query(Query::<Chunk>::across_partitions().count());
+    let spills = container.query(Query::<Spill>::across_partitions().count());
+    let sum = |counts: Vec<u64>| counts.into_iter().sum();
+    (
+        sum(chunks.all().await.expect("a count")),
+        sum(spills.all().await.expect("a count")),
+    )
+}
+
+/// Everything that is stored for an instance.
+async fn documents(provider: &CosmosDBProvider, instance: &str) -> usize {
+    let everything = Query::<Durable>::in_partition(instance).filter(Filter::all());
+    let found = provider.container().query(everything).all().await;
+    found.expect("the partition can be read").len()
+}
+
+/// What a large orchestration ends with, however long that takes. Not asked for by the client, which reads the whole
+/// history ten times a second.
+async fn end_of(world: &World, instance: &str) -> String {
+    let begun = Instant::now();
+    while begun.elapsed() < END {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        match world.provider.get_instance_info(instance).await {
+            Ok(info) if info.status == "Completed" => return info.output.unwrap_or_default(),
+            Ok(info) => assert_ne!(info.status, "Failed", "{:?}", info.output),
+            // Its first turn is not committed yet.
+            Err(_) => {}
+        }
+    }
+    panic!("{instance} does not end");
+}
+
+fn echo() -> ActivityRegistry {
+    let echo = |_: ActivityContext, input: String| async move { Ok(input) };
+    ActivityRegistry::builder().register("Echo", echo).build()
+}
+
+/// Passes its input through an activity and a child, and ends with it, in its second execution.
+fn passing_on() -> OrchestrationRegistry {
+    OrchestrationRegistry::builder()
+        .register(
+            "Large",
+            |ctx: OrchestrationContext, input: String| async move {
+                let result = ctx.schedule_activity("Echo", input).await?;
+                let result = ctx.schedule_sub_orchestration("Child", result).await?;
+                if ctx.execution_id() == 1 {
+                    return ctx.continue_as_new(result).await;
+                }
+                Ok(result)
+            },
+        )
+        .register(
+            "Child",
+            |_: OrchestrationContext, input: String| async move { Ok(input) },
+        )
+        .build()
+}
+
+async fn a_value_goes_through_everything(bytes: usize) {
+    let world = World::start(echo(), passing_on()).await;
+    let value = text(bytes);
+    let begun = Instant::now();
+    let started = world.client.start_orchestration("large", "Large", &*value);
+    started.await.expect("it starts");
+    let output = end_of(&world, "large").await;
+    println!("{bytes} bytes went round in {:?}", begun.elapsed());
+    assert!(output == value, "the value has changed");
+    let provider = &world.provider;
+    let info = provider
+        .get_instance_info("large")
+        .await
+        .expect("an instance");
+    assert!(
+        info.output.as_deref() == Some(&*value),
+        "the output has changed"
+    );
+
+    // What was consumed is gone. What is left belongs to histories and outputs: nothing tells of lost parts.
+    eventually(async || litter(provider).await.1 == 0).await;
+    let (before, _) = litter(provider).await;
+    let oldest = PruneOptions {
+        keep_last: Some(1),
+        ..PruneOptions::default()
+    };
+    provider
+        .prune_executions("large", oldest)
+        .await
+        .expect("it is pruned");
+    let (after, _) = litter(provider).await;
+    assert!(after < before, "{after} of {before} parts are left");
+    let tree = provider.get_instance_tree("large").await.expect("a tree");
+    provider
+        .delete_instances_atomic(&tree.all_ids, false)
+        .await
+        .expect("it is deleted");
+    for instance in &tree.all_ids {
+        assert_eq!(documents(provider, instance).await, 0, "{instance}");
+    }
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_value_larger_than_a_document_goes_through_everything() {
+    a_value_goes_through_everything(1_100_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes minutes; docs/testing.md"]
+async fn a_value_of_sixteen_megabytes_goes_through_everything() {
+    a_value_goes_through_everything(16 * 1024 * 1024).await;
+}
+
+/// One turn that sends `count` activities and `count` children, sets 150 keys, and has a long history.
+fn everything_at_once(instance: &str, count: u64) -> Left {
+    let key = |n: u64| EventKind::KeyValueSet {
+        key: format!("key-{n}"),
+        value: text(8_000),
+        last_updated_at_ms: n,
+    };
+    let mut events = vec![started(instance, text(100_000))];
+    events.extend((2..152).map(|n| event(instance, n, key(n))));
+    Left {
+        events,
+        activities: (1..=count)
+            .map(|id| activity(instance, id, text(50)))
+            .collect(),
+        messages: (1..=count)
+            .map(|n| start(&format!("child-{n}"), text(50)))
+            .collect(),
+        metadata: named(),
+    }
+}
+
+async fn count<D>(provider: &CosmosDBProvider) -> u64
+where
+    D: cdb_provider::model::MemberOf<Durable> + cdb_provider::model::QueriedIn<Durable>,
+{
+    let counted = provider
+        .container()
+        .query(Query::<D>::across_partitions().count());
+    counted.all().await.expect("a count").into_iter().sum()
+}
+
+async fn a_turn_commits_at_once(sent: u64) {
+    let backend = Backend::start().await;
+    let provider = backend.provider().await;
+    enqueue(&provider, start("large", text(100_000))).await;
+    let left = everything_at_once("large", sent);
+    let begun = Instant::now();
+    turn(&provider, left.clone()).await;
+    println!(
+        "committed {sent} activities and {sent} children in {:?}",
+        begun.elapsed()
+    );
+    eventually(async || {
+        count::<WorkerItem>(&provider).await == sent
+            && count::<OrchestratorItem>(&provider).await == sent
+    })
+    .await;
+    println!("delivered after {:?}", begun.elapsed());
+    let fresh = backend.provider().await;
+    assert!(fresh.read("large").await.expect("a history") == left.events);
+    let keys = fresh.get_kv_all_values("large").await.expect("the keys");
+    assert_eq!(keys.len(), 150);
+    let one = fresh
+        .get_kv_value("large", "key-77")
+        .await
+        .expect("a value");
+    assert_eq!(one, Some(text(8_000)));
+    fresh
+        .delete_instance("large", true)
+        .await
+        .expect("it is deleted");
+    assert_eq!(documents(&fresh, "large").await, 0);
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_turn_that_sends_hundreds_commits_at_once() {
+    a_turn_commits_at_once(300).await;
+}
+
+#[tokio::test]
+#[ignore = "takes a minute; docs/testing.md"]
+async fn a_turn_that_sends_ten_thousand_commits_at_once() {
+    a_turn_commits_at_once(5_000).await;
+}
+
+/// A turn that needs parts of everything, and few requests.
+fn spilled(instance: &str) -> Left {
+    Left {
+        events: vec![started(instance, text(1_400_000))],
+        activities: vec![activity(instance, 1, text(1_200_000))],
+        messages: vec![start("child", text(1_200_000))],
+        metadata: named(),
+    }
+}
+
+#[tokio::test]
+async fn a_lost_answer_at_any_write_of_a_large_turn_changes_nothing() {
+    // One more than there are writes, so that the last round loses nothing.
+    for lost in 0..9 {
+        let backend = Backend::start_with(|config| config.orphan_age = ORPHANED).await;
+        let Some(emulator) = backend.emulator() else {
+            println!("skipped: only the emulator loses answers on demand");
+            return;
+        };
+        let provider = backend.provider().await;
+        enqueue(&provider, start("large", String::new())).await;
+        for kind in [OperationKind::Create, OperationKind::Batch] {
+            emulator.inject(Fault::once(Effect::DropAnswer).on(kind).after(lost));
+        }
+        let left = spilled("large");
+        turn(&provider, left.clone()).await;
+        emulator.clear_faults();
+        assert!(provider.read("large").await.expect("a history") == left.events);
+        let any = duroxide::providers::TagFilter::default();
+        let fetched = provider.fetch_work_item(LOCK, Duration::from_secs(20), None, &any);
+        let (item, token, _) = fetched.await.expect("a fetch").expect("an activity");
+        assert!(item == left.activities[0], "the activity has changed");
+        provider.ack_work_item(&token, None).await.expect("it ends");
+        let found = provider.fetch_orchestration_item(LOCK, Duration::from_secs(20), None);
+        let (child, token, _) = found.await.expect("a fetch").expect("the child");
+        assert!(child.messages == left.messages, "the child has changed");
+        let end =
+            provider.ack_orchestration_item(&token, 1, vec![], vec![], vec![], named(), vec![]);
+        end.await.expect("it commits");
+        for instance in ["large", "child"] {
+            provider
+                .delete_instance(instance, true)
+                .await
+                .expect("it is deleted");
+        }
+        eventually(async || litter(&provider).await == (0, 0)).await;
+        backend.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_crash_between_parts_and_commit_leaves_nothing_behind() {
+    let backend = Backend::start_with(|config| config.orphan_age = ORPHANED).await;
+    let Some(emulator) = backend.emulator() else {
+        println!("skipped: only the emulator fails on demand");
+        return;
+    };
+    let provider = backend.provider().await;
+    enqueue(&provider, start("large", String::new())).await;
+    let found = provider.fetch_orchestration_item(LOCK, Duration::from_secs(20), None);
+    let (_, token, _) = found.await.expect("a fetch").expect("a turn");
+    // The parts are written, and the process ends before their commit.
+    emulator.inject(Fault::always(Effect::DropRequest).on(OperationKind::Batch));
+    let left = spilled("large");
+    let commit = provider.ack_orchestration_item(
+        &token,
+        1,
+        left.events,
+        left.activities,
+        left.messages,
+        left.metadata,
+        vec![],
+    );
+    let crashed = tokio::time::timeout(Duration::from_secs(3), commit).await;
+    assert!(!matches!(crashed, Ok(Ok(()))), "it was committed");
+    assert!(litter(&provider).await.0 > 3, "its parts were written");
+    drop(provider);
+    emulator.clear_faults();
+    let heir = backend.provider().await;
+    eventually(async || litter(&heir).await == (0, 0)).await;
+    assert_eq!(heir.read("large").await.expect("a history"), []);
+    backend.stop().await;
+}

@@ -1,0 +1,142 @@
+//! What exceeds a limit fails its orchestration, once, in words that name size and limit.
+
+use std::time::Duration;
+
+use cdb_provider::CosmosDBProviderConfig;
+use duroxide::runtime::RuntimeOptions;
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
+
+use crate::harness::World;
+
+/// `Give` answers with so many bytes; `Send` passes that many to an activity; `Ask` asks a child to `Give` them;
+/// `Remember` takes them in events, one of 10,000 bytes after the other.
+fn orchestrations() -> OrchestrationRegistry {
+    let bytes = |text: &str| text.parse::<usize>().map_err(|error| error.to_string());
+    OrchestrationRegistry::builder()
+        .register("Give", move |_: OrchestrationContext, count: String| async move {
+            Ok("x".repeat(bytes(&count)?))
+        })
+        .register("Send", move |ctx: OrchestrationContext, count: String| async move {
+            ctx.schedule_activity("Take", "x".repeat(bytes(&count)?)).await
+        })
+        .register("Ask", |ctx: OrchestrationContext, count: String| async move {
+            ctx.schedule_sub_orchestration("Give", count).await
+        })
+        .register("Work", |ctx: OrchestrationContext, count: String| async move {
+            ctx.schedule_activity("Make", count).await
+        })
+        .register("Remember", move |ctx: OrchestrationContext, count: String| async move {
+            for _ in 0..bytes(&count)? / 10_000 {
+                ctx.schedule_activity("Make", "10000").await?;
+            }
+            Ok(String::new())
+        })
+        .build()
+}
+
+fn activities() -> ActivityRegistry {
+    ActivityRegistry::builder()
+        .register("Take", |_: ActivityContext, taken: String| async move {
+            Ok(taken.len().to_string())
+        })
+        .register("Make", |_: ActivityContext, count: String| async move {
+            let count: usize = count.parse().map_err(|_| "no number".to_owned())?;
+            Ok("x".repeat(count))
+        })
+        .build()
+}
+
+async fn world(change: impl FnOnce(&mut CosmosDBProviderConfig)) -> World {
+    let mut world = World::with_config(change).await;
+    world
+        .join(activities(), orchestrations(), RuntimeOptions::default())
+        .await;
+    world
+}
+
+/// It fails, once, with these words.
+async fn fails(world: &World, orchestration: &str, input: &str, words: &[&str]) {
+    let error = world.run(orchestration, orchestration, input).await;
+    let error = error.expect_err("it is too large").display_message();
+    for word in words {
+        assert!(error.contains(word), "no `{word}` in: {error}");
+    }
+    let info = world
+        .client
+        .get_instance_info(orchestration)
+        .await
+        .expect("an instance");
+    assert_eq!(info.status, "Failed");
+    assert_eq!(info.orchestration_name, orchestration);
+    // Nothing tries it again.
+    if let Some(emulator) = world.emulator() {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        emulator.reset_requests();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let spent = emulator.requests().data_requests();
+        assert!(spent < 60, "{spent} requests after the end");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_value_above_the_limit_fails_its_orchestration_with_size_and_limit() {
+    let world = world(|config| config.max_value_bytes = 100_000).await;
+    let limit = ["100000", "max_value_bytes"];
+    fails(
+        &world,
+        "Give",
+        "150000",
+        &[&limit[..], &["the output", "1501"]].concat(),
+    )
+    .await;
+    fails(
+        &world,
+        "Send",
+        "150000",
+        &[&limit[..], &["the input of an activity"]].concat(),
+    )
+    .await;
+    fails(
+        &world,
+        "Work",
+        "150000",
+        &[&limit[..], &["the result of an activity", "150000"]].concat(),
+    )
+    .await;
+    // The parent hears of it, and fails with the same words.
+    fails(
+        &world,
+        "Ask",
+        "150000",
+        &[&limit[..], &["the output"]].concat(),
+    )
+    .await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_history_above_the_limit_fails_its_orchestration_with_size_and_limit() {
+    let world = world(|config| config.max_history_bytes = 50_000).await;
+    fails(
+        &world,
+        "Remember",
+        "200000",
+        &["the history", "50000", "max_history_bytes"],
+    )
+    .await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_above_the_limit_fails_its_orchestration_with_size_and_limit() {
+    let world = world(|config| config.max_turn_bytes = 50_000).await;
+    fails(
+        &world,
+        "Send",
+        "60000",
+        &["the turn", "50000", "max_turn_bytes"],
+    )
+    .await;
+    world.stop().await;
+}
