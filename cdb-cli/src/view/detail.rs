@@ -12,7 +12,7 @@ use futures::try_join;
 use serde::Serialize;
 
 use super::instances::Row;
-use super::work_item::describe;
+use super::work_item::{describe, shown};
 use crate::exit::Failure;
 use crate::output::short;
 use crate::time::{span, utc};
@@ -134,7 +134,7 @@ pub(crate) async fn read(
         .iter()
         .filter(|message| message.document.visible_at < NEVER);
     let messages = waiting.map(|message| Message {
-        what: describe(&message.document.work_item),
+        what: describe(message.document.work_item.outline()),
         due_at: message.document.due_at(),
         attempts: attempts(message.id.as_str()),
     });
@@ -142,7 +142,7 @@ pub(crate) async fn read(
     messages.sort_by_key(|message| message.due_at);
     Ok(Detail {
         slot: cdb_provider::documents::dispatch_slot(id),
-        output: instance.output.clone(),
+        output: instance.output.as_ref().map(shown),
         custom_status: instance.custom_status.clone(),
         locked_until: locked_until(&instance, now),
         messages,
@@ -179,7 +179,7 @@ pub(crate) fn locked_until(instance: &Instance, now: Timestamp) -> Option<Timest
 
 fn activity(item: WorkerItem, now: Timestamp) -> Activity {
     Activity {
-        what: describe(&item.work_item),
+        what: describe(item.work_item.outline()),
         event: item.activity_id,
         due_at: item.enqueued_at,
         locked_until: item.locked_until.filter(|until| *until > now),

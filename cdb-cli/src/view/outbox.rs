@@ -49,11 +49,14 @@ pub(crate) async fn read(
 }
 
 fn intent(intent: OutboxIntent) -> Intent {
-    let items = intent.items.iter().map(|item| &item.work_item);
+    let items = intent.items.iter().map(|item| item.work_item.outline());
+    let more = intent.more.as_ref();
+    let more = more.map(|more| format!("more messages, {} bytes in parts", more.bytes));
     Intent {
         messages: items
-            .chain(&intent.payload)
-            .map(|text| describe(text))
+            .chain(intent.payload.as_deref())
+            .map(describe)
+            .chain(more)
             .collect(),
         source: intent.instance_id,
         target: intent.target_instance_id,

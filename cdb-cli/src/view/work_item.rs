@@ -1,6 +1,15 @@
 //! A queued message in a few words.
 
+use cdb_provider::documents::Text;
 use duroxide::providers::WorkItem;
+
+/// A stored text; of one that is too large for its document, how large it is.
+pub(crate) fn shown(text: &Text) -> String {
+    match text {
+        Text::Inline(text) => text.clone(),
+        Text::Chunked(chunked) => format!("({} bytes, stored in parts)", chunked.bytes),
+    }
+}
 
 /// What a message is, from its stored text: `StartOrchestration Order`. Text that is no message says so.
 pub(crate) fn describe(stored: &str) -> String {

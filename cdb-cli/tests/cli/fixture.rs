@@ -98,7 +98,7 @@ pub(crate) async fn fill(account: &Account) -> ContainerClient<Durable> {
         ..order(2, Status::Running)
     };
     let failed = Instance {
-        output: Some("card refused".to_owned()),
+        output: Some("card refused".to_owned().into()),
         ..order(3, Status::Failed)
     };
     let child = Instance {
@@ -177,9 +177,10 @@ async fn queue(container: &ContainerClient<Durable>) {
         target_instance_id: "order-2::sub::4".to_owned(),
         items: vec![IntentItem {
             queue: IntentQueue::Orchestrator,
-            work_item: serde_json::to_string(&start).expect("JSON"),
+            work_item: serde_json::to_string(&start).expect("JSON").into(),
             visible_at: at(64),
         }],
+        more: None,
         payload: None,
         created_at: at(64),
         attempt_count: 3,
