@@ -23,8 +23,9 @@ use crate::workload::{Job, Kind, MESSAGES, QUEUE};
 pub(crate) const RUNTIMES: usize = 3;
 /// How many orchestrations are in flight.
 const WINDOW: usize = 40;
-/// How long an orchestration may take that is finished in well under a second when nothing is broken.
-const PATIENCE: Duration = Duration::from_secs(180);
+/// How long an orchestration may take that is finished in well under a second when nothing is broken. A store that allows a
+/// tenth of what is needed has all that are in flight wait for each other.
+const PATIENCE: Duration = Duration::from_secs(900);
 /// How often an orchestration is looked at.
 const LOOK: Duration = Duration::from_millis(150);
 

@@ -129,10 +129,13 @@ impl Store {
         admin(self.port, method, path, body).await
     }
 
-    /// Ends all faults, also those of later restarts.
+    /// Ends all faults and limits, also those of later restarts.
     pub(crate) async fn calm_down(&mut self) -> Result<(), String> {
         "{}".clone_into(&mut self.faults);
-        self.ask("DELETE", "/_admin/faults", "").await.map(drop)
+        match self.throughput.take() {
+            Some(_) => self.restart().await,
+            None => self.ask("DELETE", "/_admin/faults", "").await.map(drop),
+        }
     }
 }
 
