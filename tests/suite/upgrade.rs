@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use cdb_emulator::{Emulator, OperationKind};
 use cdb_provider::client::{Bootstrap, CosmosClient, MasterKey};
-use cdb_provider::documents::{SCHEMA_PARTITION, SCHEMA_VERSION, Schema};
+use cdb_provider::documents::{NEVER, SCHEMA_PARTITION, SCHEMA_VERSION, Schema};
 use cdb_provider::model::{Container, ContainerDefinition, DecodeError, DefaultTtl, DocumentShape};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::providers::{Provider, ProviderAdmin, TagFilter};
@@ -25,15 +25,22 @@ use workload::{CANCELLED, ENDINGS, EVENTS, Ending, HOSTILE, KEPT, REASON};
 
 use crate::harness::{PATIENCE, eventually};
 
-/// Left by `duroxide-cdb` 0.1.10; docs/testing.md says how.
-const OLD_PROVIDER: &str = include_str!("../upgrade/duroxide-cdb-0.1.10.jsonl");
+/// Containers in which unfinished work was left; docs/testing.md says how.
+const FILES: [&str; 2] = [
+    include_str!("../upgrade/duroxide-cdb-0.1.10.jsonl"),
+    include_str!("../upgrade/cdb-provider-before-forms.jsonl"),
+];
+/// Left by `duroxide-cdb` 0.1.10.
+const OLD_PROVIDER: usize = 0;
+/// Left by our own, before containers said which form their documents have.
+const BEFORE_FORMS: usize = 1;
 
 /// A container that is defined by the first line of a file and has no document types.
 #[derive(Debug)]
-enum WrittenByOldProvider {}
+enum Written<const FILE: usize> {}
 
-impl Container for WrittenByOldProvider {
-    const NAME: &'static str = "WrittenByOldProvider";
+impl<const FILE: usize> Container for Written<FILE> {
+    const NAME: &'static str = "Written";
     const DISCRIMINATOR: &'static str = "type";
     const PARTITION_KEY: &'static [&'static str] = &["/instanceId"];
     const DOCUMENTS: &'static [&'static DocumentShape] = &[];
@@ -51,13 +58,14 @@ impl Container for WrittenByOldProvider {
     }
 
     fn definition() -> ContainerDefinition {
-        let definition = OLD_PROVIDER.lines().next().expect("a first line");
+        let definition = FILES[FILE].lines().next().expect("a first line");
         serde_json::from_str(definition).expect("a definition")
     }
 }
 
 /// An emulator with the container of a file, as if it had been left two minutes ago.
-async fn loaded<C: Container>(file: &str) -> Emulator {
+async fn loaded<const FILE: usize>() -> Emulator {
+    let file = FILES[FILE];
     let emulator = raw_container::emulator().start().await;
     let emulator = emulator.expect("the emulator starts");
     let client = CosmosClient::builder(emulator.endpoint())
@@ -65,7 +73,7 @@ async fn loaded<C: Container>(file: &str) -> Emulator {
         .build()
         .expect("a client");
     let database = client.database(DATABASE);
-    let made = database.bootstrap::<C>(CONTAINER, Bootstrap::CreateIfMissing);
+    let made = database.bootstrap::<Written<FILE>>(CONTAINER, Bootstrap::CreateIfMissing);
     made.await.expect("it is created");
     let left: u64 = file
         .lines()
@@ -105,9 +113,15 @@ fn shifted(mut document: Value, by: i128) -> Value {
         "lastUpdatedAtMs",
     ];
     for name in TIMES {
-        if let Some(time) = document[name].as_u64() {
+        let time = document[name].as_u64();
+        if let Some(time) = time.filter(|time| *time < NEVER.as_millis()) {
             let later = i128::from(time) + by;
             document[name] = u64::try_from(later).expect("a time").into();
+        }
+    }
+    if let Some(items) = document.get_mut("items").and_then(Value::as_array_mut) {
+        for item in items {
+            *item = shifted(item.take(), by);
         }
     }
     // An intent carries the whole document that it will become.
@@ -197,7 +211,7 @@ async fn undelivered(emulator: &Emulator) -> Vec<String> {
 
 #[tokio::test]
 async fn what_the_old_provider_left_is_finished() {
-    let emulator = loaded::<WrittenByOldProvider>(OLD_PROVIDER).await;
+    let emulator = loaded::<OLD_PROVIDER>().await;
     let provider = open(&emulator).await;
     assert_eq!(provider.list_instances().await.expect("a list").len(), 22);
     finish(&provider).await;
@@ -210,8 +224,20 @@ async fn what_the_old_provider_left_is_finished() {
 }
 
 #[tokio::test]
+async fn what_a_former_version_left_is_finished() {
+    let emulator = loaded::<BEFORE_FORMS>().await;
+    let provider = open(&emulator).await;
+    finish(&provider).await;
+    let left = undelivered(&emulator).await;
+    assert!(
+        left.iter().all(|line| line.contains("TimerFired")),
+        "{left:#?}"
+    );
+}
+
+#[tokio::test]
 async fn what_the_old_provider_wrote_is_read_and_deleted_as_our_own() {
-    let emulator = loaded::<WrittenByOldProvider>(OLD_PROVIDER).await;
+    let emulator = loaded::<OLD_PROVIDER>().await;
     let provider = open(&emulator).await;
     let client = Client::new(Arc::new(provider.clone()));
     let history = client

@@ -8,6 +8,7 @@ mod bootstrap;
 mod documents;
 mod faults;
 mod feed;
+mod hostile;
 mod queries;
 mod shop;
 mod splits;

@@ -247,3 +247,22 @@ async fn a_token_of_an_unknown_range_shows_a_split_that_nobody_told_of() {
         .collect();
     assert_eq!(sent, ["0:-1#4", "0:-1#4,2:-1#6", "2:-1#6"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_document_that_is_nested_without_end_is_refused_and_harms_nobody() {
+    let nested = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
+    for field in ["status", "foreign"] {
+        let document = format!(
+            r#"{{"id": "order:7", "type": "order", "customer": "ann", "number": 7, "viewCount": 0,
+                "_etag": "v", "_ts": 1, "{field}": {nested}}}"#
+        );
+        let script = Script::new([Step::status(200).body(document)]);
+        let partition = PartitionKey::from("ann");
+        let read = shop(&script).read_in(&partition, &order(7).key()).await;
+        let kind = read.unwrap_err().kind();
+        assert!(
+            matches!(kind, ErrorKind::Decode | ErrorKind::Protocol),
+            "{kind:?}"
+        );
+    }
+}
