@@ -182,6 +182,7 @@ pub struct WorkMessage {
     /// The stream.
     pub stream: String,
     /// Chosen by the sender, unique within the stream.
+    #[document(index)]
     pub message_id: String,
     /// Its place in the stream, from 1 and without gaps.
     pub sequence: u64,

@@ -4,14 +4,15 @@
 //! believed to have failed its token is looked for in the store, so nothing is written twice and nothing is taken for lost that
 //! is not.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::{Error, ErrorKind};
-use cdb_model::BatchError;
+use cdb_model::{BatchError, Query};
 use tokio::time::Instant;
 
-use super::documents::{WorkPartitionKey, WorkStreamKey};
+use super::documents::{WorkMessage, WorkPartitionKey, WorkStreamKey};
 use super::entry::Settlement;
 use super::error::WorkError;
 use super::inner::Inner;
@@ -237,7 +238,7 @@ impl Inner {
                 self.check_done(flight, &key).await?;
             }
             Some(&Origin::Message(number)) if is_news(&error) => {
-                self.refused_message(flight, number);
+                self.refused_message(flight, number).await?;
             }
             Some(&Origin::Effect(number)) if is_final(&error) => {
                 let message_id = flight.entries[number].message_id().to_owned();
@@ -318,19 +319,51 @@ impl Inner {
     }
 
     /// A new message that is there is a duplicate; a claimed one that is gone was deleted by somebody else.
-    fn refused_message(&self, flight: &mut Flight<'_>, number: usize) {
-        if flight.entries[number].report().is_none() {
-            telemetry::duplicate();
-            flight
-                .entries
-                .remove(number)
-                .settle(Ok(Settlement::Duplicate));
-            return;
+    async fn refused_message(
+        &self,
+        flight: &mut Flight<'_>,
+        number: usize,
+    ) -> Result<(), WorkError> {
+        if let Some(report) = flight.entries[number].report() {
+            let reason = report.claim.not_owner();
+            self.refuse(flight, number, reason);
+            return Ok(());
         }
-        let reason = flight.entries[number]
-            .report()
-            .map(|report| report.claim.not_owner());
-        self.refuse(flight, number, reason.unwrap_or(WorkError::Unflushed));
+        let culprit = flight.entries.remove(number);
+        telemetry::duplicate();
+        culprit.settle(Ok(Settlement::Duplicate));
+        self.drop_duplicates(flight).await
+    }
+
+    /// Where one message came again, others may have too: a sender that starts over sends everything again. One question
+    /// finds them all, where the batch would name one per request.
+    async fn drop_duplicates(&self, flight: &mut Flight<'_>) -> Result<(), WorkError> {
+        let new = flight.entries.iter().filter(|one| one.report().is_none());
+        let ids: Vec<&str> = new.map(Pending::message_id).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let partition = self.config.partitions.name(flight.partition);
+        let query = Query::<WorkMessage>::in_partition(partition)
+            .filter(WorkMessage::MESSAGE_ID.is_in(ids));
+        let rows = self.container.query(query).all().await?;
+        let there: HashSet<(StreamKey, String)> = rows
+            .into_iter()
+            .map(|row| row.document)
+            .map(|message| {
+                let key = StreamKey::new(message.lane, &message.stream);
+                (key, message.message_id)
+            })
+            .collect();
+        let is_there = |pending: &Pending| {
+            pending.report().is_none()
+                && there.contains(&(pending.key(), pending.message_id().to_owned()))
+        };
+        for duplicate in take_if(&mut flight.entries, is_there) {
+            telemetry::duplicate();
+            duplicate.settle(Ok(Settlement::Duplicate));
+        }
+        Ok(())
     }
 
     /// An entry comes to nothing, and with a report all later ones of its stream.

@@ -97,11 +97,12 @@ impl Stream {
 
     /// Whether its messages cannot go on without news from the store.
     fn is_stuck(&self) -> bool {
+        if self.waiting.is_empty() || self.out.is_some() {
+            return false;
+        }
+        let Some(done) = self.done else { return true };
         let next = self.waiting.get(&(self.reported + 1));
-        !self.waiting.is_empty()
-            && self.out.is_none()
-            && self.done.is_none_or(|done| done == self.reported)
-            && next.is_none_or(|next| next.dead_since.is_some())
+        done == self.reported && next.is_none_or(|next| next.dead_since.is_some())
     }
 }
 

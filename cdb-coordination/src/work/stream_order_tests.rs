@@ -67,6 +67,18 @@ fn a_later_message_waits_for_the_earlier_one_in_whatever_order_they_are_found() 
 }
 
 #[test]
+fn a_stream_waits_until_it_is_known_how_far_it_is() {
+    let mut streams = Streams::default();
+    streams.learn(message("s", 1), false);
+    assert_eq!(take(&mut streams), None, "it may have ended long ago");
+    assert!(streams.has_unknown());
+    assert_eq!(streams.stuck(), [key("s")]);
+    assert!(streams.learn_done(&key("s"), 0));
+    assert!(!streams.has_unknown());
+    assert_eq!(take(&mut streams), Some(1));
+}
+
+#[test]
 fn streams_do_not_wait_for_each_other_and_the_oldest_message_comes_first() {
     let mut streams = Streams::default();
     streams.learn(message("s", 1), true);

@@ -1,0 +1,134 @@
+//! Orders come in as messages, and every order's messages are worked on one after the other, by whichever of two
+//! coordinators holds its share. The stock changes together with the end of the message that changes it, or not at all.
+//!
+//!     cargo run -p cdb-coordination --example work_coordinator
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
+use cdb_coordination::{
+    ClaimedWork, FlushStrategy, IntervalConfig, Membership, MembershipConfig, NewWork, Work,
+    WorkConfig, WorkCoordinator, WorkMember,
+};
+use cdb_emulator::Emulator;
+use cdb_model::{Container, Document, Query};
+use serde::{Deserialize, Serialize};
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// What an order has come to. It lies in the partition of its messages, so that one batch can write both.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[document(type = "order", id = "{partition}:order:{number}")]
+struct Order {
+    #[document(partition_key)]
+    partition: String,
+    number: String,
+    history: Vec<String>,
+}
+
+#[derive(Container, Clone, Debug)]
+enum Shop {
+    #[container(extends)]
+    Work(Work),
+    Order(Order),
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    // In place of an account: an emulator in this process.
+    let emulator = Emulator::start().await?;
+    let client = CosmosClient::builder(emulator.endpoint())
+        .credential(MasterKey::new(emulator.key())?)
+        .build()?;
+    let shop: ContainerClient<Shop> = client
+        .database("shop")
+        .bootstrap("work", Bootstrap::CreateIfMissing)
+        .await?;
+
+    // Usually two processes. They share the virtual partitions by a roster in the container.
+    let (left, right) = tokio::try_join!(coordinator(&shop, "left"), coordinator(&shop, "right"))?;
+    let workers = [&left, &right].map(|work| tokio::spawn(work_on(work.clone(), shop.clone())));
+
+    // Messages arrive, some of them twice. One request per partition stores them all.
+    let inbox = left.scoped();
+    for number in 1..=6 {
+        for event in ["placed", "paid", "paid", "sent"] {
+            let order = format!("order-{number}");
+            let message = NewWork::inbox(order, event).with_body("event", event);
+            inbox.store(message).await;
+        }
+    }
+    inbox.commit().await?;
+
+    for worker in workers {
+        worker.await??;
+    }
+    for order in shop
+        .query(Query::<Order>::across_partitions())
+        .all()
+        .await?
+    {
+        println!(
+            "{}: {}",
+            order.document.number,
+            order.document.history.join(", ")
+        );
+    }
+    left.shutdown().await?;
+    right.shutdown().await?;
+    Ok(())
+}
+
+async fn coordinator(shop: &ContainerClient<Shop>, name: &str) -> Result<WorkCoordinator, Failure> {
+    let container = shop.view::<Work>();
+    let mut roster = MembershipConfig::named(name);
+    roster.heartbeat = Duration::from_millis(300);
+    let membership = Membership::start::<WorkMember, Work>(container.clone(), roster);
+    // Alone until it is on the roster, it would take every partition and give half of them back.
+    let mut views = membership.watch();
+    views.wait_for(|view| view.members().len() == 2).await?;
+    let mut config = WorkConfig::default();
+    config.upkeep = Duration::from_millis(200);
+    Ok(WorkCoordinator::open(container, Arc::new(membership), config).await?)
+}
+
+/// Works until nothing has come for a while.
+async fn work_on(work: WorkCoordinator, shop: ContainerClient<Shop>) -> Result<(), Failure> {
+    // Ends are written ten times a second, together. The next message of an order does not wait for that.
+    let ends = work.interval(IntervalConfig::every(Duration::from_millis(100)));
+    loop {
+        let claimed = work.claim(20, Duration::from_secs(3)).await;
+        if claimed.is_empty() {
+            return Ok(ends.close().await?);
+        }
+        for message in claimed {
+            handle(&shop, message, &ends).await?;
+        }
+    }
+}
+
+/// Notes the event in its order, together with the end of the message.
+async fn handle(
+    shop: &ContainerClient<Shop>,
+    claimed: ClaimedWork,
+    ends: &dyn FlushStrategy,
+) -> Result<(), Failure> {
+    let message = claimed.message().clone();
+    let key = OrderKey::new(&*message.partition, &*message.stream);
+    let mut order = match shop.read(&key).await? {
+        Some(stored) => stored.document,
+        None => Order {
+            partition: message.partition,
+            number: message.stream,
+            history: Vec::new(),
+        },
+    };
+    order.history.push(message.body);
+    let mut effects = claimed.effects::<Shop>();
+    effects.upsert(&order)?;
+    let report = claimed.done().with_effects(&effects)?;
+    // The next message reads what this one wrote, so it waits for the write. Who keeps state in memory need not.
+    ends.report(report).await.settled().await?;
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! What the work coordinator promises, measured:
+//!
+//!     cargo measure-work order            # 1,000 streams of 100 messages, 4 processes, kills, pauses, 5 % faults
+//!     cargo measure-work order --streams 50 --messages 20 --kills 2 --pauses 1
+//!     cargo measure-work flush            # requests of the strategies at 1,000 messages a second
+//!
+//! `worker` is how the first starts its processes.
+
+mod flush;
+mod order;
+mod worker;
+
+use std::collections::HashMap;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// `--name value` pairs.
+struct Options(HashMap<String, String>);
+
+impl Options {
+    fn read(words: impl Iterator<Item = String>) -> Result<Self, Failure> {
+        let words: Vec<String> = words.collect();
+        let pairs = words.chunks(2).map(|pair| match pair {
+            [name, value] if name.starts_with("--") => {
+                Ok((name.trim_start_matches("--").to_owned(), value.clone()))
+            }
+            other => Err(format!("expected `--name value`, found {other:?}")),
+        });
+        Ok(Self(pairs.collect::<Result<_, _>>()?))
+    }
+
+    fn number(&self, name: &str, otherwise: u64) -> Result<u64, Failure> {
+        match self.0.get(name) {
+            Some(text) => Ok(text.parse()?),
+            None => Ok(otherwise),
+        }
+    }
+
+    fn text(&self, name: &str) -> Result<&str, Failure> {
+        let text = self.0.get(name).ok_or(format!("--{name} is missing"))?;
+        Ok(text)
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let mut words = std::env::args().skip(1);
+    let command = words.next().unwrap_or_default();
+    let options = Options::read(words)?;
+    match command.as_str() {
+        "order" => order::run(&options).await,
+        "worker" => worker::run(&options).await,
+        "flush" => flush::run(&options).await,
+        other => Err(format!("`{other}` is neither `order` nor `flush`").into()),
+    }
+}

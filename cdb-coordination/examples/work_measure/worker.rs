@@ -1,0 +1,219 @@
+//! A process that stores the messages of its streams and works on those of its partitions, until it is killed.
+//!
+//! Started again it stores everything from the first message on: what was stored is dropped at the door. The effect of
+//! a message is a change of its stream's tally that the store accepts only right after the message before it, so every
+//! refusal is an attempt to break the order or to apply a message twice.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cdb_client::{ContainerClient, CosmosClient, MasterKey, RetryConfig};
+use cdb_coordination::{
+    ClaimedWork, FlushStrategy, IntervalConfig, Membership, MembershipConfig, NewWork, Partitions,
+    Receipt, Work, WorkConfig, WorkCoordinator, WorkError, WorkMember, WorkReport,
+};
+use cdb_model::{Container, Document, Patch};
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+
+use crate::{Failure, Options};
+
+/// How far a stream has been applied.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[document(type = "tally", id = "{partition}:tally:{stream}")]
+pub(crate) struct Tally {
+    #[document(partition_key)]
+    pub(crate) partition: String,
+    pub(crate) stream: String,
+    #[document(index)]
+    pub(crate) last: u64,
+    #[document(index)]
+    pub(crate) count: u64,
+}
+
+impl Tally {
+    pub(crate) fn new(partitions: Partitions, number: u64) -> Self {
+        let stream = name_of(number);
+        Self {
+            partition: partitions.name(partitions.of_stream(&stream)),
+            stream,
+            last: 0,
+            count: 0,
+        }
+    }
+}
+
+/// That something came out of order or twice. Stored, so that a killed process has told it.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[document(type = "violation", id = "{partition}:violation:{unique}")]
+pub(crate) struct Violation {
+    #[document(partition_key)]
+    partition: String,
+    unique: String,
+    what: String,
+}
+
+#[derive(Container, Clone, Debug)]
+pub(crate) enum Measured {
+    #[container(extends)]
+    Work(Work),
+    Tally(Tally),
+    Violation(Violation),
+}
+
+fn name_of(stream: u64) -> String {
+    format!("stream-{stream}")
+}
+
+pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
+    let index = options.number("index", 0)?;
+    let retry = RetryConfig::default()
+        .with_deadline(Duration::from_secs(10))
+        .with_attempt_timeout(Duration::from_secs(5));
+    let client = CosmosClient::builder(options.text("endpoint")?)
+        .credential(MasterKey::new(cdb_emulator::WELL_KNOWN_KEY)?)
+        .retry(retry)
+        .build()?;
+    let container: ContainerClient<Measured> = client.database("measure").container("work");
+    let work = coordinator(&container, index).await?;
+    let (to_judge, receipts) = mpsc::unbounded_channel();
+    tokio::spawn(judge(container, receipts));
+    tokio::spawn(store_all(work.clone(), Share::of(options, index)?));
+    let ends = work.interval(IntervalConfig::every(Duration::from_millis(200)));
+    let mut seen = HashMap::new();
+    loop {
+        for claimed in work.claim(500, Duration::from_secs(1)).await {
+            check_handed_out(&mut seen, &claimed, &to_judge);
+            let receipt = ends.report(applied(claimed)?).await;
+            to_judge.send(Told::Receipt(receipt))?;
+        }
+    }
+}
+
+async fn coordinator(
+    container: &ContainerClient<Measured>,
+    index: u64,
+) -> Result<WorkCoordinator, Failure> {
+    let mut roster = MembershipConfig::named(format!("worker-{index}"));
+    roster.heartbeat = Duration::from_millis(700);
+    let membership = Membership::start::<WorkMember, Work>(container.view(), roster);
+    let mut config = WorkConfig::default();
+    config.name = format!("worker-{index}");
+    config.lease = Duration::from_secs(5);
+    config.upkeep = Duration::from_millis(500);
+    config.sweep = Duration::from_secs(3);
+    let slots = Arc::new(membership);
+    loop {
+        // Every request can fail, also the first ones.
+        match WorkCoordinator::open(container.view(), slots.clone(), config.clone()).await {
+            Err(error) if error.is_transient() => {}
+            opened => return Ok(opened?),
+        }
+    }
+}
+
+/// The streams whose messages this process stores.
+struct Share {
+    streams: Vec<u64>,
+    messages: u64,
+}
+
+impl Share {
+    fn of(options: &Options, index: u64) -> Result<Self, Failure> {
+        let (streams, workers) = (options.number("streams", 1)?, options.number("workers", 1)?);
+        Ok(Self {
+            streams: (0..streams)
+                .filter(|stream| stream % workers == index)
+                .collect(),
+            messages: options.number("messages", 1)?,
+        })
+    }
+}
+
+/// Stores message after message of every stream. A round begins when the one before it is stored, as a sender would that
+/// answers for the order of what it sends.
+async fn store_all(work: WorkCoordinator, share: Share) {
+    for message in 1..=share.messages {
+        let mut left = share.streams.clone();
+        while !left.is_empty() {
+            let scope = work.scoped();
+            let mut receipts = Vec::new();
+            for &stream in &left {
+                let new = NewWork::inbox(name_of(stream), message.to_string());
+                receipts.push((stream, scope.store(new).await));
+            }
+            if let Err(error) = scope.commit().await {
+                eprintln!("some messages are sent again: {error}");
+            }
+            left.clear();
+            for (stream, receipt) in receipts {
+                if receipt.settled().await.is_err() {
+                    left.push(stream);
+                }
+            }
+        }
+    }
+}
+
+fn applied(claimed: ClaimedWork) -> Result<WorkReport, Failure> {
+    let message = claimed.message();
+    let number: u64 = message.message_id.parse()?;
+    let key = TallyKey::new(&*message.partition, &*message.stream);
+    let patch = Patch::<Tally>::new()
+        .set(Tally::LAST, number)
+        .incr(Tally::COUNT, 1)
+        .when(Tally::LAST.eq(number - 1));
+    let mut effects = claimed.effects::<Measured>();
+    effects.patch(&key, &patch)?;
+    Ok(claimed.done().with_effects(&effects)?)
+}
+
+/// What the judge is told.
+enum Told {
+    Receipt(Receipt),
+    Violation(String),
+}
+
+/// Under one fence, messages of a stream are handed out one after the other; going back is allowed, since what was not
+/// written comes again, but never going on with a gap.
+fn check_handed_out(
+    seen: &mut HashMap<(String, u64), u64>,
+    claimed: &ClaimedWork,
+    to_judge: &mpsc::UnboundedSender<Told>,
+) {
+    let message = claimed.message();
+    let number: u64 = message.message_id.parse().unwrap_or_default();
+    let place = (message.stream.clone(), claimed.fencing_token());
+    let gap = seen.get(&place).is_some_and(|last| number > last + 1);
+    if gap || number != message.sequence {
+        let what = format!(
+            "{} handed out {number} at {}",
+            message.stream, message.sequence
+        );
+        // The judge lives as long as the process.
+        let _told = to_judge.send(Told::Violation(what));
+    }
+    seen.insert(place, number);
+}
+
+/// Stores violations as often as it takes.
+async fn judge(container: ContainerClient<Measured>, mut told: mpsc::UnboundedReceiver<Told>) {
+    while let Some(told) = told.recv().await {
+        let what = match told {
+            Told::Violation(what) => what,
+            Told::Receipt(receipt) => match receipt.settled().await {
+                Err(error @ (WorkError::EffectRefused { .. } | WorkError::OutOfOrder { .. })) => {
+                    error.to_string()
+                }
+                _ => continue,
+            },
+        };
+        let violation = Violation {
+            partition: "violations".to_owned(),
+            unique: uuid::Uuid::new_v4().to_string(),
+            what,
+        };
+        while container.upsert(&violation).await.is_err() {}
+    }
+}
