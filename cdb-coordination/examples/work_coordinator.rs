@@ -64,16 +64,14 @@ async fn main() -> Result<(), Failure> {
     for worker in workers {
         worker.await??;
     }
-    for order in shop
-        .query(Query::<Order>::across_partitions())
-        .all()
-        .await?
-    {
-        println!(
-            "{}: {}",
-            order.document.number,
-            order.document.history.join(", ")
-        );
+    let query = Query::<Order>::across_partitions();
+    let mut orders = shop.query(query).all().await?;
+    orders.sort_by(|one, other| one.document.number.cmp(&other.document.number));
+    for order in orders {
+        let Order {
+            number, history, ..
+        } = order.document;
+        println!("{number}: {}", history.join(", "));
     }
     left.shutdown().await?;
     right.shutdown().await?;

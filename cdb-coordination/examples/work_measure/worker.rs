@@ -62,6 +62,9 @@ pub(crate) enum Measured {
     Violation(Violation),
 }
 
+/// Messages of a stream that are sent together.
+const BURST: usize = 10;
+
 fn name_of(stream: u64) -> String {
     format!("stream-{stream}")
 }
@@ -131,29 +134,43 @@ impl Share {
     }
 }
 
-/// Stores message after message of every stream. A round begins when the one before it is stored, as a sender would that
-/// answers for the order of what it sends.
+/// Stores the messages of every stream, a few of each at a time. The next ones come when these are stored, as from a
+/// sender who answers for the order of what it sends.
 async fn store_all(work: WorkCoordinator, share: Share) {
-    for message in 1..=share.messages {
-        let mut left = share.streams.clone();
+    for first in (1..=share.messages).step_by(BURST) {
+        let last = share.messages.min(first + BURST as u64 - 1);
+        let mut left: Vec<(u64, u64)> = Vec::new();
+        for &stream in &share.streams {
+            left.push((stream, first));
+        }
         while !left.is_empty() {
-            let scope = work.scoped();
-            let mut receipts = Vec::new();
-            for &stream in &left {
-                let new = NewWork::inbox(name_of(stream), message.to_string());
-                receipts.push((stream, scope.store(new).await));
-            }
-            if let Err(error) = scope.commit().await {
-                eprintln!("some messages are sent again: {error}");
-            }
-            left.clear();
-            for (stream, receipt) in receipts {
-                if receipt.settled().await.is_err() {
-                    left.push(stream);
-                }
-            }
+            left = store_round(&work, &left, last).await;
         }
     }
+}
+
+/// Stores the messages of streams from one number to another. Returns the streams that have not come so far, and where
+/// they go on.
+async fn store_round(work: &WorkCoordinator, from: &[(u64, u64)], last: u64) -> Vec<(u64, u64)> {
+    let scope = work.scoped();
+    let mut receipts = Vec::new();
+    for &(stream, first) in from {
+        for message in first..=last {
+            let new = NewWork::inbox(name_of(stream), message.to_string());
+            receipts.push((stream, message, scope.store(new).await));
+        }
+    }
+    if let Err(error) = scope.commit().await {
+        eprintln!("some messages are sent again: {error}");
+    }
+    let mut left: Vec<(u64, u64)> = Vec::new();
+    for (stream, message, receipt) in receipts {
+        let is_first_failure = left.last().is_none_or(|(failed, _)| *failed != stream);
+        if receipt.settled().await.is_err() && is_first_failure {
+            left.push((stream, message));
+        }
+    }
+    left
 }
 
 fn applied(claimed: ClaimedWork) -> Result<WorkReport, Failure> {

@@ -1,17 +1,22 @@
 //! What operators do: look at messages that were set aside, bring them back or discard them, forget streams at rest.
 //!
-//! Every step is a conditional write of its own and needs no partition to be held; the holder notices with its next sweep.
+//! Every step is a conditional write of its own. Messages can be brought back or discarded from anywhere: the holder of
+//! the partition notices with its next sweep.
 
 use std::time::Duration;
 
-use cdb_model::{Batch, BulkBatch, Patch, Query, Stored};
+use cdb_model::{Batch, Filter, Patch, Query, Stored, Timestamp};
 
 use super::coordinator::WorkCoordinator;
-use super::documents::{Work, WorkMessage, WorkStream};
+use super::documents::{Work, WorkMessage, WorkPartition, WorkPartitionKey, WorkStream};
 use super::error::WorkError;
+use super::inner::Inner;
 use super::plan::{message_key, stream_key};
 use super::status::WorkStatus;
 use super::stream_order::StreamKey;
+
+/// Streams in one batch, beside the operation that checks the fence.
+const MOST_FORGOTTEN: u32 = 99;
 
 impl WorkCoordinator {
     /// Messages that failed too often and hold their streams, with the reason of the last failure.
@@ -71,38 +76,77 @@ impl WorkCoordinator {
         refused(executed.map(drop), message)
     }
 
-    /// Deletes the documents of up to 1,000 streams that have no message left and were at rest for so long. A stream that
-    /// comes back begins anew. Returns how many were deleted.
+    /// Deletes the documents of streams that have no message left and were at rest for so long, up to 99 in each partition
+    /// that this coordinator holds. A stream that comes back begins anew. Returns how many were deleted.
     ///
-    /// Not less than ended messages are remembered, or their duplicates would be taken for new ones in a new order.
+    /// At rest means at least as long as ended messages are remembered: otherwise their duplicates would be taken for new
+    /// messages.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// When they cannot be read or deleted.
     pub async fn forget_streams(&self, at_rest: Duration) -> Result<usize, WorkError> {
-        let container = &self.inner.container;
-        let before = container.now() - at_rest.max(self.inner.config.remember);
-        let query = Query::<WorkStream>::across_partitions()
+        let before = self.inner.container.now() - at_rest.max(self.inner.config.remember);
+        let mut forgotten = 0;
+        for partition in self.partitions() {
+            forgotten += self.inner.forget_in(partition, before).await?;
+        }
+        Ok(forgotten)
+    }
+}
+
+impl Inner {
+    /// Only the holder may do this, since it is the one that remembers how far streams are; so the fence is checked by the
+    /// batch, and each stream must be what it was when it was read to be at rest.
+    async fn forget_in(&self, partition: u16, before: Timestamp) -> Result<usize, WorkError> {
+        let gate = self.gates.get(usize::from(partition));
+        let Some(gate) = gate else { return Ok(0) };
+        let mut heads = gate.lock().await;
+        let Some(fence) = self.state().fence_of(partition) else {
+            return Ok(0);
+        };
+        let name = self.config.partitions.name(partition);
+        let query = Query::<WorkStream>::in_partition(name.as_str())
             .filter(WorkStream::TOUCHED.lt(before))
             .order_by(WorkStream::TOUCHED.asc())
-            .top(1000);
-        let rows: Vec<Stored<WorkStream>> = container.query(query).all().await?;
-        let mut bulk = BulkBatch::<Work>::new();
+            .top(MOST_FORGOTTEN);
+        let mut rows: Vec<Stored<WorkStream>> = self.container.query(query).all().await?;
+        rows.retain(|row| row.document.next == row.document.done + 1);
+        if rows.is_empty() {
+            return Ok(0);
+        }
+        let mut batch = Batch::<Work>::new(name.as_str());
+        let held = Patch::<WorkPartition>::new()
+            .set(WorkPartition::TOKEN, String::new())
+            .when(WorkPartition::FENCE.eq(fence));
+        batch.patch(&WorkPartitionKey::new(name), &held)?;
         for row in &rows {
-            if row.document.next == row.document.done + 1 {
-                // Only the version that was read to be at rest.
-                bulk.delete_stored(row);
+            batch.delete_stored(row)?;
+        }
+        let executed = self.container.execute(&batch).await;
+        // Deleted or perhaps deleted: what is remembered of them is of no use.
+        let mut state = self.state();
+        for row in &rows {
+            let key = StreamKey::new(row.document.lane, &row.document.stream);
+            heads.remove(&key);
+            if let Some(owned) = &mut state.partition(partition).owned {
+                owned.streams.forget(&key);
             }
         }
-        let results = container.execute_bulk(&bulk).await;
-        Ok(results.iter().filter(|result| result.is_ok()).count())
+        drop(state);
+        match executed {
+            Ok(_) => Ok(rows.len()),
+            // Some of them have moved, or the partition is another's by now.
+            Err(error) if error.is_precondition_failed() || error.is_not_found() => Ok(0),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
 /// The very time at which it was set aside: not any later one.
-fn is_set_aside(message: &WorkMessage) -> cdb_model::Filter<WorkMessage> {
+fn is_set_aside(message: &WorkMessage) -> Filter<WorkMessage> {
     match message.dead_since {
         Some(since) => WorkMessage::DEAD_SINCE.eq(since),
-        None => cdb_model::Filter::none(),
+        None => Filter::none(),
     }
 }
 

@@ -159,6 +159,15 @@ impl Streams {
         true
     }
 
+    /// The stream's document is gone: what comes next in it is number one. Messages that are known stay, since then it was
+    /// not at rest.
+    pub(super) fn forget(&mut self, key: &StreamKey) {
+        let at_rest = |stream: &Stream| stream.waiting.is_empty() && stream.out.is_none();
+        if self.known.get(key).is_some_and(at_rest) {
+            self.known.remove(key);
+        }
+    }
+
     /// Whether it is not known of some stream how far it is.
     pub(super) fn has_unknown(&self) -> bool {
         self.unknown > 0

@@ -296,4 +296,34 @@ async fn streams_at_rest_are_forgotten_and_begin_anew() {
     assert_eq!(left.first().await.unwrap(), Some(1));
     let stored = now.store(message("a", 2)).await.unwrap();
     assert_eq!(stored, Settlement::Stored { sequence: 1 });
+    let both = [next(&work).await, next(&work).await];
+    assert!(both.iter().any(|one| one.message().stream == "a"));
+}
+
+#[tokio::test]
+async fn no_query_of_the_coordinator_scans() {
+    use cdb_coordination::{Work, WorkMessage, WorkStream};
+    use cdb_model::{Container, Timestamp};
+    let definition = Work::definition();
+    let policy = definition.indexing_policy();
+    let names = ["work-000", "work-001"];
+    let waiting = Query::<WorkMessage>::across_partitions()
+        .filter(WorkMessage::WAITING_SINCE.ge(Timestamp::default()))
+        .filter(WorkMessage::PARTITION.is_in(names))
+        .order_by(WorkMessage::BY_WAITING.asc());
+    let streams = Query::<WorkStream>::across_partitions()
+        .filter(WorkStream::PARTITION.is_in(names))
+        .filter(WorkStream::STREAM.is_in(["a"]));
+    let duplicates =
+        Query::<WorkMessage>::in_partition("work-000").filter(WorkMessage::MESSAGE_ID.is_in(["1"]));
+    for explained in [
+        waiting.explain(policy, "type"),
+        streams.explain(policy, "type"),
+        duplicates.explain(policy, "type"),
+    ] {
+        assert!(
+            explained.is_served() && explained.leftover.is_empty(),
+            "{explained}"
+        );
+    }
 }
