@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, CosmosClient, MasterKey, RetryConfig};
+use cdb_client::{ContainerClient, CosmosClient, MasterKey};
 use cdb_coordination::{
     ClaimedWork, FlushStrategy, IntervalConfig, Membership, MembershipConfig, NewWork, Partitions,
     Receipt, Work, WorkConfig, WorkCoordinator, WorkError, WorkMember, WorkReport,
@@ -71,12 +71,8 @@ fn name_of(stream: u64) -> String {
 
 pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
     let index = options.number("index", 0)?;
-    let retry = RetryConfig::default()
-        .with_deadline(Duration::from_secs(10))
-        .with_attempt_timeout(Duration::from_secs(5));
     let client = CosmosClient::builder(options.text("endpoint")?)
         .credential(MasterKey::new(cdb_emulator::WELL_KNOWN_KEY)?)
-        .retry(retry)
         .build()?;
     let container: ContainerClient<Measured> = client.database("measure").container("work");
     let work = coordinator(&container, index).await?;

@@ -91,10 +91,7 @@ impl WorkCoordinator {
     }
 
     /// Writes entries together, one request per virtual partition, and hands out messages. Leases of the partitions that it
-    /// writes ends to are extended by the same requests.
-    ///
-    /// # Errors
-    /// None of its own: each entry has its own outcome.
+    /// writes ends to are extended by the same requests. Each entry has its own outcome.
     pub async fn process(&self, batch: WorkBatch) -> Processed {
         let taken: Vec<Taken> = batch
             .entries

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use cdb_client::ContainerClient;
-use futures::future::join_all;
+use futures::StreamExt as _;
+use futures::stream;
 use tokio::sync::{Mutex as Gate, Notify, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -25,6 +26,9 @@ use super::state::State;
 use super::stream_order::StreamKey;
 use super::telemetry;
 use crate::slots::LeaseProvider;
+
+/// Batches that are on their way at the same time. More would only wait for each other in the service.
+const AT_A_TIME: usize = 16;
 
 /// What all handles share.
 pub(super) struct Inner {
@@ -156,14 +160,22 @@ impl Inner {
                 Some(error)
             }
         });
-        join_all(written).await.into_iter().flatten().next()
+        let errors: Vec<Option<WorkError>> = stream::iter(written)
+            .buffer_unordered(AT_A_TIME)
+            .collect()
+            .await;
+        errors.into_iter().flatten().next()
     }
 
     /// Writes the entries at these places, and whatever is queued with them. What cannot be written now stays queued.
     pub(super) async fn write_or_keep(&self, places: &[(u16, u64)]) -> Result<(), WorkError> {
         let partitions: BTreeSet<u16> = places.iter().map(|(partition, _)| *partition).collect();
         let written = partitions.into_iter().map(|at| self.flush_partition(at));
-        join_all(written).await.into_iter().collect()
+        let results: Vec<Result<(), WorkError>> = stream::iter(written)
+            .buffer_unordered(AT_A_TIME)
+            .collect()
+            .await;
+        results.into_iter().collect()
     }
 
     /// Takes entries out of the queue for which nobody is left to write them, and says so.

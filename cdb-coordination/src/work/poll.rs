@@ -5,6 +5,7 @@
 //! streams see the latest committed state: after a partition was taken, only its owner ends messages, so what they show as
 //! waiting is waiting.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use tokio::time::Instant;
 use super::documents::{WorkMessage, WorkStream};
 use super::error::WorkError;
 use super::inner::Inner;
+use super::state::{Owned, State};
 use super::stream_order::StreamKey;
 
 /// Messages per search.
@@ -87,6 +89,24 @@ impl Poller {
     }
 }
 
+/// The partitions that were held when a search began, with their fences. What was read under one fence says nothing under
+/// the next.
+struct Held(BTreeMap<u16, u64>);
+
+impl Held {
+    fn names(&self, inner: &Inner) -> Vec<String> {
+        let indexes = self.0.keys();
+        indexes
+            .map(|&at| inner.config.partitions.name(at))
+            .collect()
+    }
+
+    fn still<'a>(&self, state: &'a mut State, index: u16) -> Option<&'a mut Owned> {
+        let owned = state.partition(index).owned.as_mut();
+        owned.filter(|owned| self.0.get(&index) == Some(&owned.fence))
+    }
+}
+
 impl Inner {
     /// Searches, unless somebody else does or it is too early.
     pub(super) async fn search(&self) -> Searched {
@@ -136,17 +156,15 @@ impl Inner {
     }
 
     async fn search_once(&self, poller: &mut Poller) -> Result<bool, WorkError> {
-        let held: Vec<String> = {
+        let held = {
             let mut state = self.state();
             if state.held() >= self.config.most_held {
                 return Ok(false);
             }
-            let names = state.owned().filter(|(_, owned)| !owned.draining);
-            names
-                .map(|(at, _)| self.config.partitions.name(at))
-                .collect()
+            let held = state.owned().filter(|(_, owned)| !owned.draining);
+            Held(held.map(|(at, owned)| (at, owned.fence)).collect())
         };
-        if held.is_empty() {
+        if held.0.is_empty() {
             return Ok(false);
         }
         let now = Instant::now();
@@ -161,7 +179,7 @@ impl Inner {
             poller.next_sweep = Some(now + self.config.sweep);
         }
         let before = self.state().held();
-        self.learn(rows, was_sweep);
+        self.learn(&held, rows, was_sweep);
         let resolved = if was_sweep || self.has_unknown_streams() {
             self.resolve_stuck(&held).await?
         } else {
@@ -172,13 +190,13 @@ impl Inner {
 
     async fn read_waiting(
         &self,
-        partitions: &[String],
+        held: &Held,
         from: Timestamp,
         poller: &Poller,
     ) -> Result<Vec<Stored<WorkMessage>>, WorkError> {
         let query = Query::<WorkMessage>::across_partitions()
             .filter(WorkMessage::WAITING_SINCE.ge(from))
-            .filter(WorkMessage::PARTITION.is_in(partitions))
+            .filter(WorkMessage::PARTITION.is_in(held.names(self)))
             .order_by(WorkMessage::BY_WAITING.asc())
             .top(poller.page);
         let rows = if poller.sweeping.is_some() {
@@ -189,14 +207,13 @@ impl Inner {
         Ok(rows?)
     }
 
-    /// Keeps messages of partitions that are still held.
-    fn learn(&self, rows: Vec<Stored<WorkMessage>>, is_latest: bool) {
+    /// Keeps messages of partitions that were held all the time.
+    fn learn(&self, held: &Held, rows: Vec<Stored<WorkMessage>>, is_latest: bool) {
         let mut state = self.state();
         for row in rows {
             let message = row.document;
             let index = self.config.partitions.index_of(&message.partition);
-            let owned = index.and_then(|index| state.partition(index).owned.as_mut());
-            if let Some(owned) = owned {
+            if let Some(owned) = index.and_then(|index| held.still(&mut state, index)) {
                 // Number one of a stream waits, so nothing of the stream has ended.
                 let starts_here = is_latest && message.sequence == 1;
                 owned.streams.learn(message, starts_here);
@@ -210,7 +227,7 @@ impl Inner {
     }
 
     /// Reads how far streams are whose messages cannot go on otherwise. Whether any of them can now.
-    async fn resolve_stuck(&self, partitions: &[String]) -> Result<bool, WorkError> {
+    async fn resolve_stuck(&self, held: &Held) -> Result<bool, WorkError> {
         let mut stuck = Vec::new();
         for (_, owned) in self.state().owned() {
             stuck.extend(owned.streams.stuck());
@@ -218,14 +235,13 @@ impl Inner {
         if stuck.is_empty() {
             return Ok(false);
         }
-        let rows = self.read_streams(partitions, &stuck).await?;
+        let rows = self.read_streams(&held.names(self), &stuck).await?;
         let mut state = self.state();
         let mut moved = false;
         for row in rows {
             let stream = row.document;
             let index = self.config.partitions.index_of(&stream.partition);
-            let owned = index.and_then(|index| state.partition(index).owned.as_mut());
-            if let Some(owned) = owned {
+            if let Some(owned) = index.and_then(|index| held.still(&mut state, index)) {
                 let key = StreamKey::new(stream.lane, &stream.stream);
                 moved |= owned.streams.learn_done(&key, stream.done);
             }

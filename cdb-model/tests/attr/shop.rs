@@ -297,3 +297,37 @@ fn a_batch_never_exceeds_what_the_service_takes() {
             .contains("the service takes 2097152")
     );
 }
+
+#[test]
+fn a_batch_takes_in_another_of_its_partition_whole_or_not_at_all() {
+    let note = |number| Note {
+        customer_id: "c:1".to_owned(),
+        number,
+    };
+    let mut batch = Batch::<Shop>::new("c:1");
+    batch.create(&order()).unwrap();
+    let mut more = Batch::<LargerShop>::new("c:1");
+    for number in 0..99 {
+        more.create(&note(number)).unwrap();
+    }
+    batch.append(&more).unwrap();
+    assert_eq!(batch.len(), 100);
+    let sent = serde_json::to_string(batch.operations()).unwrap();
+    assert_eq!(
+        batch.size_bytes(),
+        sent.len() + 1,
+        "a comma too many is counted"
+    );
+    let last = batch.id(99.into()).unwrap();
+    assert_eq!(last.as_str(), "note:98");
+    assert!(batch.append(&more).is_err(), "it is full");
+    assert_eq!(batch.len(), 100);
+    let mut elsewhere = Batch::<LargerShop>::new("c:2");
+    elsewhere
+        .create(&Note {
+            customer_id: "c:2".to_owned(),
+            number: 1,
+        })
+        .unwrap();
+    assert!(Batch::<Shop>::new("c:1").append(&elsewhere).is_err());
+}
