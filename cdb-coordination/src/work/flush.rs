@@ -113,9 +113,7 @@ impl Inner {
     fn plan(&self, flight: &mut Flight<'_>, heads: &Heads) -> Result<Plan, Misfit> {
         let now = self.container.now();
         let lease = self.state().fence_of(flight.partition);
-        if lease.is_none() {
-            Self::disown(flight);
-        }
+        Self::disown(flight, lease);
         let context = PlanContext {
             partition: &self.config.partitions.name(flight.partition),
             now,
@@ -126,9 +124,14 @@ impl Inner {
         Plan::new(&flight.entries, heads, &context)
     }
 
-    /// Reports of a partition that is not held come to nothing.
-    fn disown(flight: &mut Flight<'_>) {
-        for pending in take_if(&mut flight.entries, |pending| pending.report().is_some()) {
+    /// Reports under another fence than the one that is held come to nothing, also when the partition came back meanwhile.
+    fn disown(flight: &mut Flight<'_>, held: Option<u64>) {
+        let is_void = |pending: &Pending| {
+            pending
+                .report()
+                .is_some_and(|report| Some(report.claim.fence) != held)
+        };
+        for pending in take_if(&mut flight.entries, is_void) {
             let reason = pending.report().map(|report| report.claim.not_owner());
             pending.settle(Err(reason.unwrap_or(WorkError::Unflushed)));
         }
@@ -171,7 +174,7 @@ impl Inner {
     /// Whether the token of a batch is in the store.
     async fn took_place(&self, plan: &Plan) -> Result<bool, Error> {
         let latest = self.container.latest_committed();
-        if plan.until.is_some()
+        if plan.lease.is_some()
             && let Some(partition) = partition_of(plan)
         {
             let read = latest.read(&partition).await?;
@@ -191,7 +194,11 @@ impl Inner {
         let mut state = self.state();
         let held = state.partition(flight.partition);
         if let Some(owned) = &mut held.owned {
-            owned.until = plan.until.unwrap_or(owned.until);
+            if let Some((fence, until)) = plan.lease
+                && owned.fence == fence
+            {
+                owned.until = until;
+            }
             for (key, done) in &plan.done {
                 owned.streams.learn_done(key, *done);
             }
@@ -228,7 +235,7 @@ impl Inner {
         match culprit {
             Some(Origin::Fence) if is_news(&error) => {
                 self.lose(flight.partition);
-                Self::disown(flight);
+                Self::disown(flight, None);
             }
             Some(Origin::Next(_)) if is_news(&error) => {
                 self.learn_heads(flight, plan, heads).await?;

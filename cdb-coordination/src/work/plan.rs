@@ -38,8 +38,8 @@ pub(super) struct PlanContext<'a> {
 pub(super) struct Plan {
     pub(super) batch: Batch<Work>,
     pub(super) token: String,
-    /// Until when the partition is held after this batch, if it extends that.
-    pub(super) until: Option<Timestamp>,
+    /// The fence that the batch requires and until when the partition is held after it; nothing when it ends nothing.
+    pub(super) lease: Option<(u64, Timestamp)>,
     /// The messages that are stored, with the numbers of their entries.
     pub(super) stored: Vec<(usize, WorkMessage)>,
     /// How far streams are then.
@@ -82,7 +82,7 @@ impl Plan {
         let mut plan = Self {
             batch: Batch::new(context.partition),
             token: context.token.clone(),
-            until: None,
+            lease: None,
             stored: Vec::new(),
             heads: BTreeMap::new(),
             done: BTreeMap::new(),
@@ -141,7 +141,7 @@ impl Plan {
             .set(WorkPartition::UNTIL, until)
             .when(WorkPartition::FENCE.eq(fence));
         let key = WorkPartitionKey::new(context.partition);
-        self.until = Some(until);
+        self.lease = Some((fence, until));
         let added = self.batch.patch(&key, &patch);
         self.push(Origin::Fence, added)
     }
