@@ -9,6 +9,7 @@ use duroxide::providers::{
     ProviderError, ScheduledActivityIdentifier, SessionFetchConfig, TagFilter, WorkItem,
 };
 use duroxide::{Event, SystemStats};
+use tracing::Instrument as _;
 
 use crate::provider::CosmosDBProvider;
 use crate::turn::{self, TurnResult};
@@ -31,7 +32,11 @@ impl Provider for CosmosDBProvider {
         filter: Option<&DispatcherCapabilityFilter>,
     ) -> Result<Option<(OrchestrationItem, String, u32)>, ProviderError> {
         let patience = self.inner.patience(poll_timeout);
-        turn::fetch(&self.inner, lock_timeout, patience, filter).await
+        let fetched = turn::fetch(&self.inner, lock_timeout, patience, filter).await?;
+        if let Some((item, token, attempt)) = &fetched {
+            self.inner.telemetry.turn_began(item, token, *attempt);
+        }
+        Ok(fetched)
     }
 
     async fn ack_orchestration_item(
@@ -52,7 +57,12 @@ impl Provider for CosmosDBProvider {
             metadata,
             cancelled: cancelled_activities,
         };
-        turn::commit(&self.inner, lock_token, result).await
+        let telemetry = &self.inner.telemetry;
+        let committed = turn::commit(&self.inner, lock_token, result)
+            .instrument(telemetry.turn(lock_token))
+            .await;
+        telemetry.turn_committed(lock_token, &committed);
+        committed
     }
 
     async fn abandon_orchestration_item(
@@ -61,7 +71,12 @@ impl Provider for CosmosDBProvider {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
-        turn::abandon(&self.inner, lock_token, delay, ignore_attempt).await
+        let telemetry = &self.inner.telemetry;
+        let abandoned = turn::abandon(&self.inner, lock_token, delay, ignore_attempt)
+            .instrument(telemetry.turn(lock_token))
+            .await;
+        telemetry.turn_abandoned(lock_token);
+        abandoned
     }
 
     async fn renew_orchestration_item_lock(
@@ -112,7 +127,11 @@ impl Provider for CosmosDBProvider {
         tag_filter: &TagFilter,
     ) -> Result<Option<(WorkItem, String, u32)>, ProviderError> {
         let patience = self.inner.patience(poll_timeout);
-        work::fetch(&self.inner, lock_timeout, patience, session, tag_filter).await
+        let fetched = work::fetch(&self.inner, lock_timeout, patience, session, tag_filter).await?;
+        if let Some((item, token, attempt)) = &fetched {
+            self.inner.telemetry.activity_began(item, token, *attempt);
+        }
+        Ok(fetched)
     }
 
     async fn ack_work_item(
@@ -120,7 +139,12 @@ impl Provider for CosmosDBProvider {
         token: &str,
         completion: Option<WorkItem>,
     ) -> Result<(), ProviderError> {
-        work::ack(&self.inner, token, completion).await
+        let telemetry = &self.inner.telemetry;
+        let stored = work::ack(&self.inner, token, completion)
+            .instrument(telemetry.activity(token))
+            .await;
+        telemetry.activity_stored(token, &stored);
+        stored
     }
 
     async fn renew_work_item_lock(
@@ -137,7 +161,12 @@ impl Provider for CosmosDBProvider {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
-        work::abandon(&self.inner, token, delay, ignore_attempt).await
+        let telemetry = &self.inner.telemetry;
+        let abandoned = work::abandon(&self.inner, token, delay, ignore_attempt)
+            .instrument(telemetry.activity(token))
+            .await;
+        telemetry.activity_abandoned(token);
+        abandoned
     }
 
     async fn renew_session_lock(

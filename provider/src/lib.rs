@@ -38,6 +38,7 @@ mod schema;
 mod session;
 mod spill;
 mod stats;
+mod telemetry;
 mod turn;
 mod wait;
 mod work;

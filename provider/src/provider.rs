@@ -16,6 +16,7 @@ use duroxide::Event;
 use duroxide::providers::{ProviderError, WorkItem};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::Instrument as _;
 
 use crate::admin::purge::Purge;
 use crate::config::CosmosDBProviderConfig;
@@ -26,6 +27,7 @@ use crate::retention;
 use crate::schema;
 use crate::session::Sessions;
 use crate::spill::Limits;
+use crate::telemetry::Telemetry;
 use crate::turn::{InstanceCandidate, Mail, Memory, Message, Turn, TurnTable, Wish};
 use crate::wait::{Lobby, Share, Watch, is_near};
 use crate::work::{WorkTable, WorkerCandidate};
@@ -61,6 +63,7 @@ pub(crate) struct Inner {
     pub(crate) limits: Limits,
     /// How old chunks are that no commit refers to.
     pub(crate) spill_age: Duration,
+    pub(crate) telemetry: Telemetry,
     /// How old an intent is that nobody has delivered.
     pub(crate) reconciler_age: Duration,
     /// Puts candidates into an order that is another one in every process.
@@ -209,6 +212,7 @@ impl CosmosDBProvider {
                 history: config.max_history_bytes,
             },
             spill_age: config.orphan_age,
+            telemetry: Telemetry::default(),
             reconciler_age: config.reconciler_age_threshold,
             scatter: RandomState::new(),
             orchestration_prefetch: prefetch(config.orch_concurrency),
@@ -418,7 +422,8 @@ impl Inner {
         W: FnOnce(Arc<Self>) -> F,
     {
         if let Some(inner) = self.myself.upgrade() {
-            tokio::spawn(work(inner));
+            // What follows from a turn belongs to its trace.
+            tokio::spawn(work(inner).in_current_span());
         }
     }
 }

@@ -18,6 +18,7 @@ mod samples;
 mod security;
 mod several;
 mod stress;
+mod telemetry;
 mod tidy;
 mod upgrade;
 mod validation;
