@@ -270,13 +270,16 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
 
     async fn find(&self, name: &str) -> Result<Option<Stored<MemberRecord>>, RosterError> {
         let (partition, key) = (self.partition(), self.key(name));
-        let found = self.container.read_in(&partition, &key).await?;
+        // What is read after a lost answer must not be older than what that request may have written.
+        let now = self.container.latest_committed();
+        let found = now.read_in(&partition, &key).await?;
         Ok(found.map(|stored| stored.map(D::into_record)))
     }
 
     async fn listed(&self) -> Result<Listed, RosterError> {
         let (partition, key) = (self.partition(), self.key(ROSTER));
-        Ok(as_listed(self.container.read_in(&partition, &key).await?))
+        let now = self.container.latest_committed();
+        Ok(as_listed(now.read_in(&partition, &key).await?))
     }
 
     fn is_ours(&self, own: &Stored<MemberRecord>) -> bool {
