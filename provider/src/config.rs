@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use cdb_client::Bootstrap;
-use cdb_coordination::MembershipConfig;
+use cdb_coordination::{MembershipConfig, RetryPolicy};
 use duroxide::providers::ProviderError;
 
 /// Configuration of the provider. The first eight fields and their defaults are those of `duroxide-cdb`.
@@ -27,6 +27,9 @@ pub struct CosmosDBProviderConfig {
     pub reconciler_interval: Duration,
     /// How old such a message must be; 2 s by default.
     pub reconciler_age_threshold: Duration,
+    /// When messages whose delivery was refused are tried again, and after how many refusals they are given up; see
+    /// [`undeliverable`](crate::CosmosDBProvider::undeliverable).
+    pub delivery_retry: RetryPolicy,
     /// Whether a fetch waits for work as long as the runtime allows, instead of returning at once; on by default.
     pub long_polling: bool,
     /// The shortest time between two polls of a queue; 50 ms by default.
@@ -101,6 +104,7 @@ impl Default for CosmosDBProviderConfig {
             worker_concurrency: 1,
             reconciler_interval: Duration::from_secs(2),
             reconciler_age_threshold: Duration::from_secs(2),
+            delivery_retry: RetryPolicy::default(),
             long_polling: true,
             min_poll_interval: Duration::from_millis(50),
             max_poll_interval: Duration::from_secs(1),
@@ -129,6 +133,7 @@ impl fmt::Debug for CosmosDBProviderConfig {
             .field("worker_concurrency", &self.worker_concurrency)
             .field("reconciler_interval", &self.reconciler_interval)
             .field("reconciler_age_threshold", &self.reconciler_age_threshold)
+            .field("delivery_retry", &self.delivery_retry)
             .field("long_polling", &self.long_polling)
             .field("min_poll_interval", &self.min_poll_interval)
             .field("max_poll_interval", &self.max_poll_interval)

@@ -228,6 +228,7 @@ impl CosmosDBProvider {
         tokio::spawn(outbox::reconcile(
             Arc::downgrade(&inner),
             config.reconciler_interval,
+            config.delivery_retry,
             stop,
         ));
         Self { inner }

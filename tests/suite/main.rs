@@ -11,6 +11,7 @@ mod limits;
 mod locks;
 mod members;
 mod model;
+mod outbox;
 mod policy;
 mod requests;
 mod retention;

@@ -184,6 +184,7 @@ async fn queue(container: &ContainerClient<Durable>) {
         payload: None,
         created_at: at(64),
         attempt_count: 3,
+        failure: None,
     };
     container.create(&intent).await.expect("it is stored");
 }

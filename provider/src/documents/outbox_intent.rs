@@ -29,12 +29,16 @@ pub struct OutboxIntent {
     #[document(unindexed)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<String>,
-    /// When the turn was committed. The reconciler delivers what is older than its threshold.
+    /// When the turn was committed. The reconciler delivers what is older than its threshold. Moved on by every delivery
+    /// that was refused, to when the next one is due, and in the end to [`NEVER`](super::NEVER).
     #[document(index)]
     pub created_at: Timestamp,
-    /// How often delivery was tried.
+    /// How often a delivery was refused.
     #[serde(default)]
     pub attempt_count: u32,
+    /// Why the last one was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
 }
 
 impl OutboxIntent {
@@ -49,6 +53,7 @@ impl OutboxIntent {
             payload: None,
             created_at: now,
             attempt_count: 0,
+            failure: None,
         }
     }
 }

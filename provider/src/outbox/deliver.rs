@@ -1,9 +1,7 @@
-//! From intents to documents in their targets' partitions.
+//! From intents to documents in their targets' partitions. Rounds, waiting and giving up are the dispatcher's.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-
-use tokio::sync::oneshot;
+use cdb_coordination::Dispatcher;
+use cdb_model::Stored;
 
 use super::documents::Documents;
 use super::messages::Mailbag;
@@ -11,126 +9,53 @@ use super::{Undelivered, activities, remove};
 use crate::documents::OutboxIntent;
 use crate::provider::Inner;
 
-/// Most intents of one round.
-const ROUND: usize = 100;
+/// What this process has committed and is to be delivered.
+pub(crate) type Outbox = Dispatcher<Intent>;
 
-/// How long delivered intents wait for others, to be removed in one request.
-const LINGER: Duration = Duration::from_millis(20);
-
-/// What is to be delivered. One round at a time: what comes meanwhile travels together in the next.
-#[derive(Debug, Default)]
-pub(crate) struct Outbox {
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    waiting: Vec<Waiting>,
-    /// Delivered, to be removed.
-    delivered: Vec<OutboxIntent>,
-    at_work: bool,
-}
-
+/// An intent, as the dispatcher carries it.
 #[derive(Debug)]
-struct Waiting {
-    intent: OutboxIntent,
-    /// Told when the intent has had its turn, whatever came of it.
-    done: oneshot::Sender<()>,
+pub(crate) enum Intent {
+    /// Just committed by this process.
+    Fresh(OutboxIntent),
+    /// Found lying about, whoever committed it.
+    Found(Box<Stored<OutboxIntent>>),
 }
 
-impl Outbox {
-    fn state(&self) -> MutexGuard<'_, State> {
-        // The state is valid between any two statements, so a panic elsewhere does not spoil it.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+impl Intent {
+    pub(super) fn document(&self) -> &OutboxIntent {
+        match self {
+            Self::Fresh(intent) => intent,
+            Self::Found(stored) => &stored.document,
+        }
     }
 }
 
-/// Delivers fresh intents. What fails is left to the reconciler.
+/// Delivers fresh intents, and waits for their turn. What fails is left to the reconciler.
 pub(crate) async fn deliver_all(inner: &Inner, intents: Vec<OutboxIntent>) {
-    if intents.is_empty() {
-        return;
+    let parcels = intents.into_iter().map(Intent::Fresh).collect();
+    let handover = inner.outbox.hand_over(parcels);
+    if handover.must_work {
+        inner.spawn(|inner| async move { inner.outbox.work(&*inner).await });
     }
-    let mut answers = Vec::with_capacity(intents.len());
-    let idle = {
-        let mut state = inner.outbox.state();
-        for intent in intents {
-            let (done, answer) = oneshot::channel();
-            answers.push(answer);
-            state.waiting.push(Waiting { intent, done });
-        }
-        !std::mem::replace(&mut state.at_work, true)
-    };
-    if idle {
-        inner.spawn(|inner| async move { work(&inner).await });
-    }
-    for answer in answers {
-        // A round that was dropped has delivered nothing; the reconciler will.
-        let _dropped = answer.await;
-    }
-}
-
-/// Delivers round after round until nothing waits.
-async fn work(inner: &Inner) {
-    loop {
-        let (waiting, delivered) = {
-            let mut state = inner.outbox.state();
-            let count = state.waiting.len().min(ROUND);
-            let waiting: Vec<Waiting> = state.waiting.drain(..count).collect();
-            (waiting, std::mem::take(&mut state.delivered))
-        };
-        if waiting.is_empty() && delivered.is_empty() {
-            let mut state = inner.outbox.state();
-            if state.waiting.is_empty() {
-                state.at_work = false;
-                return;
-            }
-            continue;
-        }
-        let (intents, done): (Vec<_>, Vec<_>) = waiting
-            .into_iter()
-            .map(|waiting| (waiting.intent, waiting.done))
-            .unzip();
-        let results = deliver(inner, &intents, &delivered).await;
-        for done in done {
-            // Nobody waits for it any more.
-            let _unheard = done.send(());
-        }
-        let mut fresh = Vec::new();
-        for (intent, result) in intents.into_iter().zip(results) {
-            match result {
-                Ok(()) => fresh.push(intent),
-                Err(error) => tracing::warn!(
-                    instance = %intent.instance_id,
-                    target_instance = %intent.target_instance_id,
-                    %error,
-                    "messages were not delivered and will be tried again"
-                ),
-            }
-        }
-        inner.outbox.state().delivered.append(&mut fresh);
-        let idle = inner.outbox.state().waiting.is_empty();
-        if idle {
-            tokio::time::sleep(LINGER).await;
-        }
-    }
+    handover.done().await;
 }
 
 /// Creates the documents of intents, wakes who waits for them, and removes intents that were delivered earlier.
 pub(super) async fn deliver(
     inner: &Inner,
-    intents: &[OutboxIntent],
-    delivered: &[OutboxIntent],
+    intents: &[Intent],
+    delivered: &[Intent],
 ) -> Vec<Result<(), Undelivered>> {
     let mut results: Vec<Result<(), Undelivered>> = Vec::with_capacity(intents.len());
     let mut bag = Mailbag::default();
     for intent in delivered {
-        if intent.more.is_some() {
-            remove::chunked(inner, intent).await;
-        } else {
-            bag.remove(intent);
+        match intent {
+            Intent::Fresh(intent) if intent.more.is_some() => remove::chunked(inner, intent).await,
+            Intent::Fresh(intent) => bag.remove(intent),
+            Intent::Found(stored) => remove::stored(inner, stored).await,
         }
     }
-    for (number, intent) in intents.iter().enumerate() {
+    for (number, intent) in intents.iter().map(Intent::document).enumerate() {
         let result = match Documents::of(inner, intent).await {
             Ok(documents) => {
                 let mut messages = documents.messages.into_iter();

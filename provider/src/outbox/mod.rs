@@ -4,8 +4,10 @@
 //! first delivery left, and changes nothing.
 
 mod activities;
+mod carrier;
 mod deliver;
 mod documents;
+mod given_up;
 mod messages;
 mod reconcile;
 mod remove;
@@ -17,7 +19,7 @@ use duroxide::providers::ProviderError;
 pub(crate) use deliver::{Outbox, deliver_all};
 pub(crate) use reconcile::run as reconcile;
 
-/// Why an intent was not delivered; it stays, and the reconciler tries again.
+/// Why an intent was not delivered; it stays, and is tried again as its kind of failure deserves.
 #[derive(Debug)]
 enum Undelivered {
     Unreadable(serde_json::Error),
@@ -44,5 +46,23 @@ impl std::fmt::Display for Undelivered {
 impl From<serde_json::Error> for Undelivered {
     fn from(error: serde_json::Error) -> Self {
         Self::Unreadable(error)
+    }
+}
+
+impl From<Undelivered> for cdb_coordination::Undelivered {
+    /// What cannot be read or written is tried again too before it is given up: it may be the fault of a program that is
+    /// being replaced.
+    fn from(failure: Undelivered) -> Self {
+        match &failure {
+            Undelivered::Failed(error) => Self::from(error),
+            Undelivered::Unanswered => Self::unreachable(failure.to_string()),
+            Undelivered::Unread(error) if error.is_retryable() => {
+                Self::unreachable(failure.to_string())
+            }
+            Undelivered::Unreadable(_)
+            | Undelivered::Damaged(_)
+            | Undelivered::Unread(_)
+            | Undelivered::Unfit(_) => Self::refused(failure.to_string()),
+        }
     }
 }

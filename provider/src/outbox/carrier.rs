@@ -1,0 +1,89 @@
+//! Intents as parcels of the dispatcher: where old ones are found, when they are tried again, how they are given up.
+//!
+//! An attempt that failed moves the intent's time on, so that it is found again when its wait is over, and one that was
+//! given up to the end of time: it stays, with the reason, until somebody has it tried again.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cdb_client::Error;
+use cdb_coordination::{Carrier, Undelivered};
+use cdb_model::{Patch, Query, Timestamp};
+
+use super::deliver::{Intent, deliver};
+use crate::documents::{NEVER, OutboxIntent};
+use crate::provider::Inner;
+
+#[async_trait]
+impl Carrier for Inner {
+    type Parcel = Intent;
+
+    async fn deliver(
+        &self,
+        parcels: &[Intent],
+        delivered: &[Intent],
+    ) -> Vec<Result<(), Undelivered>> {
+        let results = deliver(self, parcels, delivered).await;
+        let convert = |failure: Result<(), super::Undelivered>| failure.map_err(Undelivered::from);
+        results.into_iter().map(convert).collect()
+    }
+
+    async fn left_behind(&self, most: usize) -> Result<Vec<Intent>, Error> {
+        let query = Query::<OutboxIntent>::across_partitions()
+            .filter(OutboxIntent::CREATED_AT.le(self.container.now() - self.reconciler_age))
+            .order_by(OutboxIntent::BY_CREATED.asc())
+            .top(u32::try_from(most).unwrap_or(u32::MAX));
+        let found = self.container.query(query).all().await?;
+        let found = found
+            .into_iter()
+            .map(|stored| Intent::Found(Box::new(stored)));
+        Ok(found.collect())
+    }
+
+    fn attempts(&self, parcel: &Intent) -> (u32, u32) {
+        let attempts = parcel.document().attempt_count;
+        (attempts, attempts)
+    }
+
+    async fn postpone(&self, parcel: &Intent, failure: &Undelivered, delay: Duration) {
+        // One that the service could not take, for reasons of its own, is found again in the next round.
+        if failure.counts() {
+            let found_at = self.container.now() + delay - self.reconciler_age;
+            self.note_failure(parcel, failure, found_at).await;
+        }
+    }
+
+    async fn bury(&self, parcel: &Intent, failure: &Undelivered) {
+        self.note_failure(parcel, failure, NEVER).await;
+    }
+
+    fn describe(&self, parcel: &Intent) -> String {
+        let intent = parcel.document();
+        format!(
+            "intent {} of {} for {}",
+            intent.idempotency_key, intent.instance_id, intent.target_instance_id
+        )
+    }
+}
+
+impl Inner {
+    /// Counts an attempt that failed, says why, and has the intent found again at `found_at` and the reconciler's age.
+    async fn note_failure(&self, parcel: &Intent, failure: &Undelivered, found_at: Timestamp) {
+        let Intent::Found(stored) = parcel else {
+            return;
+        };
+        let patch = Patch::new()
+            .set(
+                OutboxIntent::ATTEMPT_COUNT,
+                stored.document.attempt_count + 1,
+            )
+            .set(OutboxIntent::FAILURE, Some(failure.to_string()))
+            .set(OutboxIntent::CREATED_AT, found_at);
+        match self.container.patch_stored(stored, &patch).await {
+            Err(error) if !error.is_precondition_failed() && !error.is_not_found() => {
+                tracing::debug!(%error, "a failed delivery was not noted; the next round will");
+            }
+            _ => {}
+        }
+    }
+}

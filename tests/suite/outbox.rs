@@ -1,0 +1,64 @@
+//! Messages between instances that can never be delivered: tried so often, kept with the reason, in nobody's way.
+
+use std::time::Duration;
+
+use cdb_provider::CosmosDBProvider;
+use cdb_provider::coordination::RetryPolicy;
+use cdb_provider::documents::{NEVER, OutboxIntent};
+use cdb_provider::model::{ETag, Timestamp};
+use cdb_tests::Backend;
+
+/// What a program that is not ours left behind: an intent whose contents nobody can read.
+fn unreadable() -> OutboxIntent {
+    let json = r#"{
+        "instanceId": "sender", "idempotencyKey": "k", "targetInstanceId": "receiver",
+        "payload": "this is no document", "createdAt": 1000
+    }"#;
+    serde_json::from_str(json).expect("it has the fields of an intent")
+}
+
+/// The one intent that was given up, once it has another version than `before`.
+async fn given_up(provider: &CosmosDBProvider, before: Option<&ETag>) -> (OutboxIntent, ETag) {
+    for _ in 0..600 {
+        let mut found = provider.undeliverable(10).await.expect("they can be read");
+        if let Some(stored) = found.pop().filter(|stored| Some(&stored.etag) != before) {
+            return (stored.document, stored.etag);
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the intent is never given up");
+}
+
+#[tokio::test]
+async fn an_unreadable_intent_is_given_up_with_its_reason_and_can_be_tried_again() {
+    let backend = Backend::start_with(|config| {
+        config.delivery_retry = RetryPolicy::default()
+            .with_delays(Duration::from_millis(10), Duration::from_millis(20))
+            .with_max_attempts(3);
+    })
+    .await;
+    let provider = backend.provider().await;
+    let container = provider.container();
+    container.create(&unreadable()).await.expect("it is new");
+
+    let (intent, version) = given_up(&provider, None).await;
+    assert_eq!(intent.attempt_count, 3);
+    assert_eq!(intent.created_at, NEVER);
+    assert!(
+        intent
+            .failure
+            .is_some_and(|failure| failure.contains("expected"))
+    );
+    assert_eq!(intent.payload.as_deref(), Some("this is no document"));
+
+    let found = provider.undeliverable(10).await.expect("they can be read");
+    provider
+        .deliver_again(&found[0])
+        .await
+        .expect("it is there");
+    // It is no better than before.
+    let (intent, _) = given_up(&provider, Some(&version)).await;
+    assert_eq!(intent.attempt_count, 3);
+    assert!(intent.created_at > Timestamp::default());
+    backend.stop().await;
+}
