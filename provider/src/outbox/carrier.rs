@@ -34,10 +34,7 @@ impl Carrier for Inner {
             .order_by(OutboxIntent::BY_CREATED.asc())
             .top(u32::try_from(most).unwrap_or(u32::MAX));
         let found = self.container.query(query).all().await?;
-        let found = found
-            .into_iter()
-            .map(|stored| Intent::Found(Box::new(stored)));
-        Ok(found.collect())
+        Ok(found.into_iter().map(Intent::Found).collect())
     }
 
     fn attempts(&self, parcel: &Intent) -> (u32, u32) {

@@ -18,7 +18,7 @@ pub(crate) enum Intent {
     /// Just committed by this process.
     Fresh(OutboxIntent),
     /// Found lying about, whoever committed it.
-    Found(Box<Stored<OutboxIntent>>),
+    Found(Stored<OutboxIntent>),
 }
 
 impl Intent {
