@@ -48,15 +48,13 @@ pub(super) async fn while_doing<T>(
     let timeout = inner.turns.lock_timeout().unwrap_or(USUAL_TIMEOUT);
     tokio::pin!(work);
     loop {
-        match tokio::time::timeout(timeout / 3, &mut work).await {
-            Ok(done) => return done,
-            Err(_) => {
-                let until = inner.container.now() + timeout;
-                let renewed = extend(inner, turn, until).await;
-                if !renewed.map_err(|error| provider_error(RENEW, &error))? {
-                    return Err(lock_lost(RENEW, LOST));
-                }
-            }
+        if let Ok(done) = tokio::time::timeout(timeout / 3, &mut work).await {
+            return done;
+        }
+        let until = inner.container.now() + timeout;
+        let renewed = extend(inner, turn, until).await;
+        if !renewed.map_err(|error| provider_error(RENEW, &error))? {
+            return Err(lock_lost(RENEW, LOST));
         }
     }
 }
