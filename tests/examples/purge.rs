@@ -1,0 +1,86 @@
+//! How long a purge takes: stores ended instances as a hello world leaves them, and purges them slice by slice.
+//!
+//! `cargo run --release -p cdb-tests --example purge -- 100000`; on an account when `COSMOS_ENDPOINT` and `COSMOS_KEY` are set.
+
+use std::time::{Duration, Instant};
+
+use cdb_provider::documents::{Durable, HistorySegment, Instance, Status, Text};
+use cdb_provider::model::{BulkBatch, Timestamp};
+use cdb_tests::Backend;
+
+type Failure = Box<dyn std::error::Error>;
+
+/// Instances per bulk request, with three documents each.
+const AT_ONCE: usize = 200;
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let wanted: usize = match std::env::args().nth(1) {
+        Some(count) => count.parse()?,
+        None => 10_000,
+    };
+    let backend = Backend::start().await;
+    let provider = backend.provider().await;
+    let container = provider.container();
+    let begun = Instant::now();
+    let mut stored = 0;
+    while stored < wanted {
+        let until = wanted.min(stored + AT_ONCE);
+        let mut bulk = BulkBatch::<Durable>::new();
+        for number in stored..until {
+            add(&mut bulk, &format!("order-{number}"))?;
+        }
+        for result in container.execute_bulk(&bulk).await {
+            result?;
+        }
+        stored = until;
+    }
+    println!("{stored} ended instances stored in {:.1?}", begun.elapsed());
+
+    let before = container.usage();
+    let begun = Instant::now();
+    let mut purge = provider.purge_ended(Duration::ZERO);
+    let all = purge.remaining().await?;
+    let mut slices = 0_u32;
+    while purge.next_slice().await?.is_some() {
+        slices += 1;
+        if slices.is_multiple_of(100) {
+            let gone = purge.purged().instances_deleted;
+            println!("{gone} of {all} gone after {:.1?}", begun.elapsed());
+        }
+    }
+    let after = container.usage();
+    let elapsed = begun.elapsed();
+    println!("{:?} in {elapsed:.1?}", purge.purged());
+    println!("usage before: {before:?}\nusage after:  {after:?}");
+    let left = purge.remaining().await?;
+    if left > 0 {
+        return Err(format!("{left} are left").into());
+    }
+    Ok(())
+}
+
+/// An ended instance: its document and the history of two turns.
+fn add(bulk: &mut BulkBatch<Durable>, id: &str) -> Result<(), Failure> {
+    let now = Timestamp::from_millis(1_700_000_000_000);
+    let instance = Instance {
+        orchestration_name: "Hello".to_owned(),
+        status: Status::Completed,
+        output: Some(Text::Inline("done".to_owned())),
+        history_documents: Some(2),
+        started_at: Some(now),
+        completed_at: Some(now),
+        ..Instance::pending(id, now)
+    };
+    bulk.create(&instance)?;
+    for event_id in [1, 3] {
+        bulk.create(&HistorySegment {
+            instance_id: id.to_owned(),
+            execution_id: 1,
+            event_id,
+            event_count: 2,
+            event_data: Text::Inline(format!("[{}]", "x".repeat(500))),
+        })?;
+    }
+    Ok(())
+}
