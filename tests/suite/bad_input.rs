@@ -1,5 +1,7 @@
 //! What cannot work is refused in words that name it, before anything is written.
 
+use std::time::Duration;
+
 use cdb_provider::client::{Bootstrap, CosmosClient, MasterKey};
 use cdb_provider::model::{Container, Document};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
@@ -143,5 +145,26 @@ async fn a_message_above_the_limit_is_refused_at_once() {
     );
     let depths = provider.get_queue_depths().await.expect("depths");
     assert_eq!(depths.orchestrator_queue, 0);
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn an_end_that_comes_for_a_deleted_instance_is_dropped() {
+    let backend = Backend::start().await;
+    let provider = backend.provider().await;
+    let end = WorkItem::SubOrchCompleted {
+        parent_instance: "deleted".to_owned(),
+        parent_execution_id: 1,
+        parent_id: 2,
+        result: "late".to_owned(),
+    };
+    let enqueued = provider.enqueue_for_orchestrator(end, None).await;
+    enqueued.expect("nobody looks at the receiver");
+    let lock = Duration::from_secs(5);
+    let depths = async || provider.get_queue_depths().await.expect("depths");
+    assert_eq!(depths().await.orchestrator_queue, 1);
+    let fetched = provider.fetch_orchestration_item(lock, Duration::ZERO, None);
+    assert!(fetched.await.expect("fetch").is_none());
+    assert_eq!(depths().await.orchestrator_queue, 0);
     backend.stop().await;
 }

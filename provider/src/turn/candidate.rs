@@ -307,7 +307,10 @@ async fn judge(
     if loaded.has_context() {
         return Ok(true);
     }
-    if loaded.only_queue_messages() {
+    // Ends of what a deleted instance had begun can still arrive, and nobody else would ever take them.
+    let orphaned = loaded.only_queue_messages()
+        || (loaded.only_ends() && !load::exists(inner, &loaded.instance_id).await?);
+    if orphaned {
         load::drop_orphans(inner, loaded).await?;
     } else {
         // Nothing says yet which orchestration its messages are for.

@@ -100,6 +100,23 @@ impl Loaded {
             .all(|message| matches!(message.content.item(), Some(WorkItem::QueueMessage { .. })))
     }
 
+    /// Whether nothing waits but what somebody must have been started for: ends of activities, of sub-orchestrations and of
+    /// timers.
+    pub(crate) fn only_ends(&self) -> bool {
+        self.messages.iter().all(|message| {
+            matches!(
+                message.content.item(),
+                Some(
+                    WorkItem::ActivityCompleted { .. }
+                        | WorkItem::ActivityFailed { .. }
+                        | WorkItem::SubOrchCompleted { .. }
+                        | WorkItem::SubOrchFailed { .. }
+                        | WorkItem::TimerFired { .. }
+                )
+            )
+        })
+    }
+
     fn current_execution(&self) -> u64 {
         self.instance
             .as_ref()
@@ -361,12 +378,20 @@ async fn segments(inner: &Inner, loaded: &Loaded, at: Instant) -> Result<History
     })
 }
 
-/// Deletes queued events that came before their orchestration.
+/// Whether an instance exists as the service knows it, not as one of its replicas does.
+pub(crate) async fn exists(inner: &Inner, instance_id: &str) -> Result<bool, ProviderError> {
+    let latest = inner.container.latest_committed();
+    let found = history::read_instance(&latest, FETCH, instance_id).await?;
+    Ok(found.is_some())
+}
+
+/// Deletes messages that no orchestration will ever receive: events that came before theirs, and ends of what an instance
+/// had begun that was deleted.
 pub(crate) async fn drop_orphans(inner: &Inner, loaded: &Loaded) -> Result<(), ProviderError> {
     tracing::warn!(
         instance = %loaded.instance_id,
         messages = loaded.messages.len(),
-        "dropping events that were queued before their orchestration started"
+        "dropping messages of an orchestration that is not there"
     );
     let mut batch = Batch::<Durable>::new(&*loaded.instance_id);
     for message in &loaded.messages {
