@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_provider::CosmosDBProvider;
 use cdb_provider::coordination::RetryPolicy;
 use cdb_provider::documents::{NEVER, OutboxIntent};
@@ -29,14 +30,36 @@ async fn given_up(provider: &CosmosDBProvider, before: Option<&ETag>) -> (Outbox
     panic!("the intent is never given up");
 }
 
-#[tokio::test]
-async fn an_unreadable_intent_is_given_up_with_its_reason_and_can_be_tried_again() {
-    let backend = Backend::start_with(|config| {
+/// A store that gives up after three attempts.
+async fn impatient() -> Backend {
+    Backend::start_with(|config| {
         config.delivery_retry = RetryPolicy::default()
             .with_delays(Duration::from_millis(10), Duration::from_millis(20))
             .with_max_attempts(3);
     })
-    .await;
+    .await
+}
+
+#[tokio::test]
+async fn a_failure_that_is_noted_without_an_answer_counts_once() {
+    let backend = impatient().await;
+    let Some(emulator) = backend.emulator() else {
+        eprintln!("skipped: faults need the emulator");
+        return;
+    };
+    let provider = backend.provider().await;
+    let created = provider.container().create(&unreadable()).await;
+    created.expect("it is new");
+    emulator.inject(Fault::always(Effect::DropAnswer).on(OperationKind::Patch));
+    let (intent, _) = given_up(&provider, None).await;
+    assert_eq!(intent.attempt_count, 3);
+    assert!(intent.failure.is_some());
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn an_unreadable_intent_is_given_up_with_its_reason_and_can_be_tried_again() {
+    let backend = impatient().await;
     let provider = backend.provider().await;
     let container = provider.container();
     container.create(&unreadable()).await.expect("it is new");
