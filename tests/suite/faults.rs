@@ -11,24 +11,6 @@ use crate::harness::World;
 
 const ORCHESTRATIONS: usize = 25;
 
-/// Every twentieth request fails, in one of five ways: refused, throttled, lost before it was carried out, lost after,
-/// timed out after.
-fn five_in_a_hundred() -> [Fault; 5] {
-    let status = |status, retry_after_ms| Effect::Status {
-        status,
-        substatus: 0,
-        retry_after_ms,
-    };
-    [
-        status(503, None),
-        status(429, Some(5)),
-        Effect::DropRequest,
-        Effect::DropAnswer,
-        Effect::StatusAfterEffect { status: 408 },
-    ]
-    .map(|effect| Fault::with_probability(effect, 0.01))
-}
-
 fn activities() -> ActivityRegistry {
     ActivityRegistry::builder()
         .register("Double", |_: ActivityContext, n: String| async move {
@@ -98,7 +80,7 @@ async fn one_request_in_twenty_may_fail_and_nothing_is_lost_or_doubled() {
         let started = world.client.start_orchestration(instance, "Parent", "");
         started.await.expect("the instance starts");
     }
-    for fault in five_in_a_hundred() {
+    for fault in Fault::in_five_ways(0.05) {
         emulator(&world).inject(fault);
     }
     for n in 0..ORCHESTRATIONS {

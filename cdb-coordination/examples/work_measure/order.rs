@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
 use cdb_coordination::Partitions;
-use cdb_emulator::{Effect, Emulator, Fault};
+use cdb_emulator::{Emulator, Fault};
 use cdb_model::{BulkBatch, Query};
 
 use crate::worker::{Measured, Tally, Violation};
@@ -46,7 +46,7 @@ pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
         .await?;
     create_tallies(&container, plan.streams).await?;
     emulator.reset_requests();
-    for fault in five_in_a_hundred() {
+    for fault in Fault::in_five_ways(0.05) {
         emulator.inject(fault);
     }
     let started = Instant::now();
@@ -73,24 +73,6 @@ pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
         worker.wait()?;
     }
     report(&container, &plan, elapsed, requests.data_requests()).await
-}
-
-/// Every twentieth request fails, in one of five ways: refused, throttled, lost before it was carried out, lost after,
-/// timed out after.
-fn five_in_a_hundred() -> [Fault; 5] {
-    let status = |status, retry_after_ms| Effect::Status {
-        status,
-        substatus: 0,
-        retry_after_ms,
-    };
-    [
-        status(503, None),
-        status(429, Some(5)),
-        Effect::DropRequest,
-        Effect::DropAnswer,
-        Effect::StatusAfterEffect { status: 408 },
-    ]
-    .map(|effect| Fault::with_probability(effect, 0.01))
 }
 
 async fn create_tallies(

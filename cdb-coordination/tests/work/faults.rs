@@ -55,22 +55,6 @@ async fn a_request_that_never_arrived_is_sent_again() {
     }
 }
 
-fn five_in_a_hundred() -> [Fault; 5] {
-    let status = |status, retry_after_ms| Effect::Status {
-        status,
-        substatus: 0,
-        retry_after_ms,
-    };
-    [
-        status(503, None),
-        status(429, Some(5)),
-        Effect::DropRequest,
-        Effect::DropAnswer,
-        Effect::StatusAfterEffect { status: 408 },
-    ]
-    .map(|effect| Fault::with_probability(effect, 0.01))
-}
-
 const STREAMS: usize = 20;
 const MESSAGES: u64 = 10;
 
@@ -104,7 +88,7 @@ async fn order_holds_with_faults_and_coordinators_that_go() {
         let work = world.open_share(settings.clone(), index, 2).await;
         workers.push(tokio::spawn(work_on(work, stop.clone())));
     }
-    for fault in five_in_a_hundred() {
+    for fault in Fault::in_five_ways(0.05) {
         world.emulator.inject(fault);
     }
     let sender = world.open_share(settings.clone(), 255, 256).await;

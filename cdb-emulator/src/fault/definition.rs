@@ -50,6 +50,24 @@ impl Fault {
         }
     }
 
+    /// Faults that let this share of data operations fail, a fifth in each of five ways: refused (503), throttled (429),
+    /// lost before they are carried out, lost after, and timed out after (408).
+    pub fn in_five_ways(share: f64) -> [Self; 5] {
+        let status = |status, retry_after_ms| Effect::Status {
+            status,
+            substatus: 0,
+            retry_after_ms,
+        };
+        [
+            status(503, None),
+            status(429, Some(5)),
+            Effect::DropRequest,
+            Effect::DropAnswer,
+            Effect::StatusAfterEffect { status: 408 },
+        ]
+        .map(|effect| Self::with_probability(effect, share / 5.0))
+    }
+
     /// A fault that does this to every data operation.
     pub fn always(effect: Effect) -> Self {
         Self::with_probability(effect, certain())

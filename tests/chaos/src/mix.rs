@@ -62,21 +62,8 @@ impl Mix {
 
     /// The faults of the store: refused, throttled, lost before they were carried out, lost after, timed out after.
     pub(crate) fn fault_plan(&self, seed: u64) -> cdb_emulator::FaultPlan {
-        use cdb_emulator::{Effect, Fault, FaultPlan};
-        let status = |status, retry_after_ms| Effect::Status {
-            status,
-            substatus: 0,
-            retry_after_ms,
-        };
-        let effects = [
-            status(503, None),
-            status(429, Some(5)),
-            Effect::DropRequest,
-            Effect::DropAnswer,
-            Effect::StatusAfterEffect { status: 408 },
-        ];
-        let each = f64::from(self.faults) / 100.0 / 5.0;
-        let faults = effects.map(|effect| Fault::with_probability(effect, each));
+        use cdb_emulator::{Fault, FaultPlan};
+        let faults = Fault::in_five_ways(f64::from(self.faults) / 100.0);
         FaultPlan {
             seed: Some(seed),
             latency: None,

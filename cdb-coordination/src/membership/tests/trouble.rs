@@ -9,28 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::crew::{Crew, CrewMember, PERIOD, Ship, eventually, sees, served};
 use crate::{LeaseProvider, MemberDocument, MemberRecord, Membership, MembershipConfig, Standing};
 
-/// Every twentieth request fails, in one of five ways.
-fn five_in_a_hundred() -> [Fault; 5] {
-    let status = |status, retry_after_ms| Effect::Status {
-        status,
-        substatus: 0,
-        retry_after_ms,
-    };
-    [
-        status(503, None),
-        status(429, Some(5)),
-        Effect::DropRequest,
-        Effect::DropAnswer,
-        Effect::StatusAfterEffect { status: 408 },
-    ]
-    .map(|effect| Fault::with_probability(effect, 0.01))
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_request_in_twenty_may_fail_and_every_slot_stays_served() {
     let crew = Crew::new().await;
     crew.emulator.seed_faults(7);
-    for fault in five_in_a_hundred() {
+    for fault in Fault::in_five_ways(0.05) {
         crew.emulator.inject(fault);
     }
     let names = ["ann", "bob", "cid", "dan"];
