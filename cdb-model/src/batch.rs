@@ -16,6 +16,7 @@ use crate::id::{IdError, ItemId};
 use crate::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
 use crate::partition_key::PartitionKey;
 use crate::patch::{Patch, PatchBody, PatchError};
+use crate::unreadable::Location;
 
 /// Why an operation was not added. The batch is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -322,6 +323,28 @@ impl<C: Container> Batch<C> {
     ) -> Result<OperationIndex, BatchError> {
         self.check_partition(stored.document.partition_key())?;
         self.push_delete(stored.id.clone(), Some(&stored.etag))
+    }
+
+    /// Changes a document that cannot be read, in the version that was found.
+    ///
+    /// # Errors
+    /// See [`BatchError`].
+    pub fn patch_at<D: MemberOf<C>>(
+        &mut self,
+        location: &Location,
+        patch: &Patch<D>,
+    ) -> Result<OperationIndex, BatchError> {
+        self.check_partition(location.partition_key.clone())?;
+        self.push_patch(location.id.clone(), patch, Some(&location.etag))
+    }
+
+    /// Deletes a document that cannot be read, in the version that was found.
+    ///
+    /// # Errors
+    /// See [`BatchError`].
+    pub fn delete_at(&mut self, location: &Location) -> Result<OperationIndex, BatchError> {
+        self.check_partition(location.partition_key.clone())?;
+        self.push_delete(location.id.clone(), Some(&location.etag))
     }
 
     /// Reads a document, as it is after the operations before. One that is not there fails the whole batch.

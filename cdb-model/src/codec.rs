@@ -198,15 +198,19 @@ pub(crate) fn decode_value<V: serde::de::DeserializeOwned>(
     decode_fields(what, json)
 }
 
-struct SystemProperties {
-    id: String,
-    etag: String,
+pub(crate) struct SystemProperties {
+    pub(crate) id: String,
+    pub(crate) etag: String,
     timestamp: u64,
     discriminator: String,
 }
 
 impl SystemProperties {
-    fn read(json: &str, property: &str, document: &'static str) -> Result<Self, DecodeError> {
+    pub(crate) fn read(
+        json: &str,
+        property: &str,
+        document: &'static str,
+    ) -> Result<Self, DecodeError> {
         let mut deserializer = serde_json::Deserializer::from_str(json);
         deserializer
             .deserialize_map(SystemVisitor { property })

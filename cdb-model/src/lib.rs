@@ -64,6 +64,7 @@ mod policy;
 mod query;
 mod shape;
 mod timestamp;
+mod unreadable;
 
 pub use batch::{Batch, BatchError, BatchOperation, OperationIndex};
 pub use bulk::{BulkBatch, BulkOperation};
@@ -94,3 +95,4 @@ pub use shape::{
     FieldShape, IdSegment,
 };
 pub use timestamp::Timestamp;
+pub use unreadable::{Location, RowByRow, Unreadable};

@@ -4,7 +4,7 @@
 //! feed of a partition key costs a scan. The cursor is the `ETag` of the last answer, also of a 304. After a split each
 //! child goes on from the parent's cursor.
 
-use cdb_model::{Container, DecodeError, Stored, Timestamp, decode_any};
+use cdb_model::{Container, DecodeError, Stored, Timestamp, Unreadable, decode_any};
 use futures::future::try_join_all;
 use http::Method;
 use http::header::{ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH};
@@ -104,6 +104,30 @@ impl<C: Container> ChangeFeed<C> {
     /// # Errors
     /// When the feed cannot be read, or a document does not fit its type. The cursor stays where it was.
     pub async fn next_changes(&mut self) -> Result<Vec<Stored<C>>> {
+        let before = self.cursor.clone();
+        let rows: Result<_, Unreadable> = self.next_rows().await?.into_iter().collect();
+        rows.map_err(|unreadable| {
+            self.cursor = before;
+            Error::decode(unreadable.reason)
+        })
+    }
+
+    /// [`next_changes`](Self::next_changes) row by row: a document that does not fit its type is one among the others,
+    /// and the cursor goes on behind it.
+    ///
+    /// # Errors
+    /// When the feed cannot be read. The cursor stays where it was.
+    pub async fn next_rows(&mut self) -> Result<Vec<Result<Stored<C>, Unreadable>>> {
+        let pages = self.next_pages().await?;
+        let mut rows = Vec::new();
+        for (range, page) in self.cursor.ranges.iter_mut().zip(pages) {
+            range.etag = page.etag.or(range.etag.take());
+            rows.extend(page.documents);
+        }
+        Ok(rows)
+    }
+
+    async fn next_pages(&mut self) -> Result<Vec<RangePage<C>>> {
         let context = self.container.context.clone();
         let mut map = context.ranges().await?;
         self.cursor.follow(&map);
@@ -115,19 +139,11 @@ impl<C: Container> ChangeFeed<C> {
                 .iter()
                 .map(|range| range.next_page::<C>(&context, start, page_size));
             match try_join_all(asked).await {
-                Ok(pages) => {
-                    let mut changes = Vec::new();
-                    for (range, page) in self.cursor.ranges.iter_mut().zip(pages) {
-                        range.etag = page.etag.or(range.etag.take());
-                        changes.extend(page.documents);
-                    }
-                    return Ok(changes);
-                }
                 Err(error) if error.is_partition_split() => {
                     map = context.ranges_after(&map).await?;
                     self.cursor.follow(&map);
                 }
-                Err(error) => return Err(error),
+                settled => return settled,
             }
         }
     }
@@ -169,7 +185,7 @@ impl FeedCursor {
 
 /// What a range answered.
 struct RangePage<C> {
-    documents: Vec<Stored<C>>,
+    documents: Vec<Result<Stored<C>, Unreadable>>,
     etag: Option<String>,
 }
 
@@ -204,7 +220,7 @@ impl RangeCursor {
             let page: FeedPage<'_> = response.json()?;
             if !page.documents.is_empty() {
                 return Ok(RangePage {
-                    documents: known::<C>(&page.documents)?,
+                    documents: known::<C>(&page.documents),
                     etag: Some(next),
                 });
             }
@@ -243,13 +259,14 @@ impl RangeCursor {
     }
 }
 
-fn known<C: Container>(documents: &[&RawValue]) -> Result<Vec<Stored<C>>> {
-    documents
+fn known<C: Container>(documents: &[&RawValue]) -> Vec<Result<Stored<C>, Unreadable>> {
+    let decoded = documents
         .iter()
-        .map(|json| decode_any::<C>(json.get()))
-        .filter(|decoded| !matches!(decoded, Err(DecodeError::UnknownType { .. })))
-        .map(|decoded| decoded.map_err(Error::decode))
-        .collect()
+        .map(|json| match decode_any::<C>(json.get()) {
+            Err(DecodeError::UnknownType { .. }) => None,
+            decoded => Some(decoded.map_err(|reason| Unreadable::new::<C>(json.get(), reason))),
+        });
+    decoded.flatten().collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cdb_model::{Container, Fetch, Scope, Statement};
+use cdb_model::{Container, Fetch, RowByRow, Scope, Statement};
 use futures::future::try_join_all;
 use serde_json::value::RawValue;
 
@@ -63,6 +63,18 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     pub fn in_range(mut self, range: &RangeId) -> Self {
         self.range = Some(range.clone());
         self
+    }
+
+    /// Reads row by row: one that does not fit its type is an [`Unreadable`](cdb_model::Unreadable) row among the others,
+    /// instead of an error for all of them. For whoever goes on with what can be read, and reports the rest or puts it
+    /// aside.
+    pub fn row_by_row(self) -> QueryRun<'a, C, RowByRow<Q>> {
+        QueryRun {
+            container: self.container,
+            query: RowByRow(self.query),
+            page_size: self.page_size,
+            range: self.range,
+        }
     }
 
     /// All rows, in order.

@@ -1,9 +1,12 @@
 //! Queries: merged order, pages, counts, splits, sessions.
 
-use cdb_model::{PartitionKey, RowForm, Scope};
+use cdb_model::{DecodeError, Fetch, PartitionKey, RowForm, Scope, Statement};
 use serde_json::json;
 
-use super::shelf::{Ask, continued, listing, n_of, numbers, ordered, page, shelf, two_ranges};
+use super::shelf::{
+    Ask, Shelf, continued, listing, n_of, numbers, ordered, page, shelf, two_ranges,
+};
+use crate::error::ErrorKind;
 use crate::operation::OperationKind;
 use crate::scripted::{Script, Step};
 
@@ -20,6 +23,26 @@ fn count() -> Ask {
     ask.0.order.clear();
     ask.0.form = RowForm::Count;
     ask
+}
+
+/// Asks for documents with a number, and for their numbers.
+struct Numbers(Ask);
+
+impl Fetch<Shelf> for Numbers {
+    type Row = i64;
+
+    fn statement(&self) -> Statement {
+        Fetch::<Shelf>::statement(&self.0)
+    }
+
+    fn read_row(&self, json: &str) -> Result<i64, DecodeError> {
+        let row = self.0.read_row(json)?;
+        row["n"].as_i64().ok_or_else(|| DecodeError::WrongType {
+            expected: "number",
+            found: String::new(),
+            id: String::new(),
+        })
+    }
 }
 
 fn in_partition(key: &str) -> Ask {
@@ -245,4 +268,38 @@ async fn a_listing_made_in_the_middle_of_a_split_is_asked_for_again() {
     ]);
     let rows = shelf(&script).query(ordered(None)).all().await.unwrap();
     assert_eq!(n_of(&rows), [1, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_cannot_be_read_keeps_nobody_from_the_others() {
+    let spoiled = json!([{"n": 1}, {"n": "2", "pk": "a", "id": "i", "_etag": "\"7\"", "_ts": 1}]);
+    let steps = || [two_ranges(), page(&spoiled), numbers(&[0, 3])];
+
+    let script = Script::new(steps());
+    let container = shelf(&script);
+    let error = container.query(Numbers(ordered(None))).all().await;
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::Decode);
+
+    let script = Script::new(steps());
+    let container = shelf(&script);
+    let query = container.query(Numbers(ordered(None))).row_by_row();
+    let (rows, spoiled): (Vec<_>, Vec<_>) = query
+        .all()
+        .await
+        .unwrap()
+        .into_iter()
+        .partition(Result::is_ok);
+    let rows: Vec<i64> = rows.into_iter().map(Result::unwrap).collect();
+    assert_eq!(rows, [0, 1, 3]);
+    let [Err(spoiled)] = &spoiled[..] else {
+        panic!("{spoiled:?}");
+    };
+    let location = spoiled.location.as_ref().unwrap();
+    assert_eq!(location.id.as_str(), "i");
+    assert_eq!(location.etag.as_str(), "\"7\"");
+    assert_eq!(location.partition_key, PartitionKey::from("a"));
+    assert_eq!(
+        spoiled.to_string(),
+        "item `i` in partition [\"a\"] cannot be read: expected a `number`, item `` is a ``"
+    );
 }

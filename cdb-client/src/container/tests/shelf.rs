@@ -14,7 +14,7 @@ use crate::scripted::{Script, Step};
 const KEY: &str =
     "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 
-/// Holds any JSON whose `type` is `thing`.
+/// Holds any JSON whose `type` is `thing`; of the type `number` it holds numbers, and no document is one.
 #[derive(Debug, PartialEq)]
 pub(super) struct Shelf(pub Value);
 
@@ -26,23 +26,29 @@ impl Container for Shelf {
     const DEFAULT_TTL: DefaultTtl = DefaultTtl::PerDocument;
 
     fn decode(discriminator: &str, json: &str) -> Result<Self, DecodeError> {
+        if discriminator == "number" {
+            let number = serde_json::from_str::<i64>(json);
+            return number.map(|number| Self(number.into())).map_err(malformed);
+        }
         if discriminator != "thing" {
             return Err(DecodeError::UnknownType {
                 container: Self::NAME,
                 discriminator: discriminator.to_owned(),
             });
         }
-        serde_json::from_str(json)
-            .map(Self)
-            .map_err(|source| DecodeError::Malformed {
-                document: Self::NAME,
-                id: String::new(),
-                source,
-            })
+        serde_json::from_str(json).map(Self).map_err(malformed)
     }
 
     fn shape(&self) -> &'static DocumentShape {
         unreachable!("a shelf has no document types")
+    }
+}
+
+fn malformed(source: serde_json::Error) -> DecodeError {
+    DecodeError::Malformed {
+        document: "Shelf",
+        id: String::new(),
+        source,
     }
 }
 
@@ -58,11 +64,7 @@ impl Fetch<Shelf> for Ask {
     }
 
     fn read_row(&self, json: &str) -> Result<Value, DecodeError> {
-        serde_json::from_str(json).map_err(|source| DecodeError::Malformed {
-            document: "Value",
-            id: String::new(),
-            source,
-        })
+        serde_json::from_str(json).map_err(malformed)
     }
 }
 

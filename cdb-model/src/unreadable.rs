@@ -1,0 +1,105 @@
+//! Rows that do not fit their type, apart from those that do.
+//!
+//! One document that another program has spoiled must not keep a search from everything else that it finds. Such a row
+//! comes with what is needed to report it and to put it aside.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::codec::{DecodeError, SystemProperties};
+use crate::container::Container;
+use crate::etag::ETag;
+use crate::id::ItemId;
+use crate::partition_key::{PartitionKey, PartitionKeyValue};
+use crate::query::{Fetch, Statement};
+
+/// A query whose rows are read one by one: what does not fit its type is a row too, and fails none of the others.
+#[derive(Clone, Debug)]
+pub struct RowByRow<Q>(pub Q);
+
+/// A row that does not fit its type.
+#[derive(Debug, thiserror::Error)]
+#[error("{} cannot be read: {}", self.name(), self.why())]
+pub struct Unreadable {
+    /// What is wrong with it.
+    #[source]
+    pub reason: DecodeError,
+    /// The row as the service sent it.
+    pub json: String,
+    /// Where the document is; `None` for a projected value, and for a document without a partition key that can be named.
+    pub location: Option<Location>,
+}
+
+/// Where a stored document is, and which version of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// The id it is stored under.
+    pub id: ItemId,
+    /// The partition that it is in.
+    pub partition_key: PartitionKey,
+    /// Its version.
+    pub etag: ETag,
+}
+
+impl<C: Container, Q: Fetch<C>> Fetch<C> for RowByRow<Q> {
+    type Row = Result<Q::Row, Unreadable>;
+
+    fn statement(&self) -> Statement {
+        self.0.statement()
+    }
+
+    fn read_row(&self, json: &str) -> Result<Self::Row, DecodeError> {
+        let row = self.0.read_row(json);
+        Ok(row.map_err(|reason| Unreadable::new::<C>(json, reason)))
+    }
+}
+
+impl Unreadable {
+    /// A row of container `C` that cannot be read, for whatever `reason`.
+    pub fn new<C: Container>(json: &str, reason: DecodeError) -> Self {
+        Self {
+            reason,
+            json: json.to_owned(),
+            location: Location::read::<C>(json),
+        }
+    }
+
+    fn name(&self) -> String {
+        match &self.location {
+            Some(Location {
+                id, partition_key, ..
+            }) => format!("item `{id}` in partition {partition_key}"),
+            None => "a row".to_owned(),
+        }
+    }
+
+    /// The reason with what serde says about it, which alone names the field.
+    fn why(&self) -> String {
+        match &self.reason {
+            DecodeError::Malformed {
+                document, source, ..
+            } => {
+                format!("it is no `{document}`: {source}")
+            }
+            reason => reason.to_string(),
+        }
+    }
+}
+
+impl Location {
+    fn read<C: Container>(json: &str) -> Option<Self> {
+        let system = SystemProperties::read(json, C::DISCRIMINATOR, C::NAME).ok()?;
+        let document: Value = serde_json::from_str(json).ok()?;
+        let levels = C::PARTITION_KEY.iter().map(|path| {
+            let value = document.pointer(path)?;
+            PartitionKeyValue::deserialize(value).ok()
+        });
+        let partition_key = PartitionKey::from_values(levels.collect::<Option<_>>()?);
+        let is_stored = !system.id.is_empty() && !system.etag.is_empty();
+        is_stored.then(|| Self {
+            id: ItemId::from_stored(system.id),
+            partition_key,
+            etag: ETag::new(system.etag),
+        })
+    }
+}
