@@ -22,6 +22,7 @@
 //! ```
 
 mod admin;
+mod background;
 mod config;
 mod contract;
 mod contract_admin;
@@ -36,6 +37,7 @@ mod provider;
 mod retention;
 mod schema;
 mod session;
+mod shutdown;
 mod spill;
 mod stats;
 mod telemetry;

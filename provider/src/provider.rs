@@ -1,4 +1,4 @@
-//! The provider: what it is made of, how it is opened, who owns its background task.
+//! The provider: what it is made of, and how it is opened.
 
 use std::fmt;
 use std::future::Future;
@@ -15,10 +15,9 @@ use cdb_model::{Stored, Timestamp};
 use duroxide::Event;
 use duroxide::providers::{ProviderError, WorkItem};
 use tokio::time::Instant;
-use tokio_util::sync::{CancellationToken, DropGuard};
-use tracing::Instrument as _;
 
 use crate::admin::purge::Purge;
+use crate::background::Background;
 use crate::config::CosmosDBProviderConfig;
 use crate::documents::{Durable, Member, OrchestratorItem, WorkerItem};
 use crate::error::provider_error;
@@ -26,6 +25,7 @@ use crate::outbox::{self, Outbox};
 use crate::retention;
 use crate::schema;
 use crate::session::Sessions;
+use crate::shutdown::Owner;
 use crate::spill::Limits;
 use crate::telemetry::Telemetry;
 use crate::turn::{InstanceCandidate, Mail, Memory, Message, Turn, TurnTable, Wish};
@@ -40,10 +40,12 @@ const MIN_PREFETCH: u32 = 64;
 /// What errors of opening name as their operation.
 const OPEN: &str = "new";
 
-/// duroxide's storage on Azure Cosmos DB. Cheap to clone; all clones share one state.
+/// duroxide's storage on Azure Cosmos DB. Cheap to clone; all clones share one state, and what runs in the background ends
+/// with the last of them, or with [`shutdown`](Self::shutdown).
 #[derive(Clone)]
 pub struct CosmosDBProvider {
     pub(crate) inner: Arc<Inner>,
+    _owner: Arc<Owner>,
 }
 
 /// What all clones share.
@@ -73,9 +75,7 @@ pub(crate) struct Inner {
     last_enqueued: AtomicU64,
     myself: Weak<Inner>,
     membership: Option<Arc<Membership>>,
-    stop: CancellationToken,
-    /// Ends the background task with the last clone.
-    _stop_on_drop: DropGuard,
+    pub(crate) background: Background,
 }
 
 impl CosmosDBProvider {
@@ -160,6 +160,9 @@ impl CosmosDBProvider {
     /// Works on a container that is open already: with another credential, or as the view of a container that holds
     /// documents of your own too. Of `config`, connection and bootstrap are not used. The form of its documents is not
     /// checked.
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime.
     pub fn on(container: ContainerClient<Durable>, config: &CosmosDBProviderConfig) -> Self {
         let Some(membership) = config.membership.clone() else {
             return Self::with_leases(container, config, Arc::new(InMemoryLeaseProvider::all()));
@@ -171,6 +174,9 @@ impl CosmosDBProvider {
 
     /// Like [`CosmosDBProvider::on`], for one of several runtimes that share the dispatch slots by a rule of your own.
     /// `config.membership` is not used.
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime.
     pub fn with_leases(
         container: ContainerClient<Durable>,
         config: &CosmosDBProviderConfig,
@@ -185,7 +191,6 @@ impl CosmosDBProvider {
         leases: Arc<dyn LeaseProvider>,
         membership: Option<Arc<Membership>>,
     ) -> Self {
-        let stop = CancellationToken::new();
         let prefetch = |dispatchers: u32| {
             dispatchers
                 .saturating_mul(PREFETCH_PER_DISPATCHER)
@@ -219,19 +224,23 @@ impl CosmosDBProvider {
             activity_prefetch: prefetch(config.worker_concurrency),
             last_enqueued: AtomicU64::new(0),
             myself: myself.clone(),
-            stop: stop.clone(),
-            _stop_on_drop: stop.clone().drop_guard(),
+            background: Background::default(),
         });
+        let background = &inner.background;
         if let Some(keep) = config.retention {
-            tokio::spawn(retention::run(Arc::downgrade(&inner), keep, stop.clone()));
+            let myself = Arc::downgrade(&inner);
+            background.spawn(retention::run(myself, keep, background.closing()));
         }
-        tokio::spawn(outbox::reconcile(
+        background.spawn(outbox::reconcile(
             Arc::downgrade(&inner),
             config.reconciler_interval,
             config.delivery_retry,
-            stop,
+            background.closing(),
         ));
-        Self { inner }
+        Self {
+            _owner: Arc::new(Owner::new(inner.clone())),
+            inner,
+        }
     }
 
     /// The container, for documents of your own and for tools.
@@ -248,12 +257,10 @@ impl CosmosDBProvider {
     }
 
     /// Leaves the members, so that the others serve this runtime's slots at once instead of finding out by its silence.
-    /// After that this provider looks for no work of others any more. Call it when the runtime has been shut down; the last
+    /// After that this provider looks for no work of others any more. Part of [`shutdown`](Self::shutdown); the last
     /// clone that is dropped leaves in the background, which needs a Tokio runtime that goes on.
     pub async fn leave(&self) {
-        if let Some(membership) = &self.inner.membership {
-            membership.leave().await;
-        }
+        self.inner.leave().await;
     }
 
     /// Instances that ended at least `keep` ago, with their descendants, to be deleted slice by slice.
@@ -270,7 +277,7 @@ impl CosmosDBProvider {
     /// # Errors
     /// When the service refuses; a container that is gone already is no error.
     pub async fn cleanup(&self) -> Result<(), ProviderError> {
-        self.inner.stop.cancel();
+        self.inner.background.stop();
         self.leave().await;
         match self.inner.container.delete_container().await {
             Err(error) if !error.is_not_found() => Err(provider_error("cleanup", &error)),
@@ -293,6 +300,13 @@ impl fmt::Debug for CosmosDBProvider {
 }
 
 impl Inner {
+    /// Leaves the members, if this is one.
+    pub(crate) async fn leave(&self) {
+        if let Some(membership) = &self.membership {
+            membership.leave().await;
+        }
+    }
+
     /// How long a fetch may wait.
     pub(crate) fn patience(&self, poll_timeout: Duration) -> Duration {
         if self.long_polling {
@@ -401,7 +415,10 @@ impl Inner {
     ) -> OrchestratorItem {
         let starts = matches!(item, WorkItem::StartOrchestration { .. });
         let (_, waiting) = self.orchestrations.ready_and_waiting();
-        if self.turns.has_dispatchers(waiting) && (starts || self.is_home_of(&message.instance_id))
+        let stays = !self.background.is_closing();
+        if stays
+            && self.turns.has_dispatchers(waiting)
+            && (starts || self.is_home_of(&message.instance_id))
         {
             message.reserved(now)
         } else {
@@ -423,8 +440,7 @@ impl Inner {
         W: FnOnce(Arc<Self>) -> F,
     {
         if let Some(inner) = self.myself.upgrade() {
-            // What follows from a turn belongs to its trace.
-            tokio::spawn(work(inner).in_current_span());
+            self.background.spawn(work(inner));
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Ownership is decided by conditional writes of the session's document, in the same batch as the lock of an activity.
 //! What is kept in memory saves requests and decides nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,6 +17,9 @@ use crate::error::provider_error;
 /// How long a search for an owner's sessions that found none is believed, unless one is claimed here.
 const NO_SESSIONS_FOR: Duration = Duration::from_secs(60);
 
+/// How long another worker is believed to hold a session: it may let go at any time.
+const HELD_FOR: Duration = Duration::from_secs(5);
+
 /// What this process has seen of sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
@@ -27,6 +30,8 @@ pub(crate) struct Sessions {
 struct State {
     /// Who holds a session, and until when at least.
     seen: HashMap<(String, String), (String, Timestamp)>,
+    /// Who claims sessions in this process.
+    owners: HashSet<String>,
     /// Owners that had no session when they were last searched for.
     idle: HashMap<String, Timestamp>,
 }
@@ -93,7 +98,11 @@ impl Sessions {
             stored.document.locked_until > now && stored.document.owner_id != config.owner_id
         });
         if let Some(other) = held_by_other {
-            self.see(&other.document);
+            let until = other.document.locked_until.min(now + HELD_FOR);
+            self.see(&Session {
+                locked_until: until,
+                ..other.document.clone()
+            });
             return Ok(None);
         }
         let created_at = found
@@ -114,7 +123,11 @@ impl Sessions {
 
     /// The claim is committed.
     pub(crate) fn claimed(&self, claim: &Claim) {
-        self.state().idle.remove(&claim.session.owner_id);
+        {
+            let mut state = self.state();
+            state.idle.remove(&claim.session.owner_id);
+            state.owners.insert(claim.session.owner_id.clone());
+        }
         self.see(&claim.session);
     }
 
@@ -211,6 +224,33 @@ impl Sessions {
             }
         }
         Ok(renewed)
+    }
+
+    /// Lets go of the sessions that were claimed here, so that other workers need not wait until their locks end.
+    pub(crate) async fn release(&self, container: &ContainerClient<Durable>) {
+        let now = container.now();
+        let held: Vec<_> = {
+            let state = self.state();
+            let ours =
+                |(owner, until): &(String, Timestamp)| state.owners.contains(owner) && *until > now;
+            let held = state.seen.iter().filter(|(_, holder)| ours(holder));
+            held.map(|(key, (owner, _))| (key.clone(), owner.clone()))
+                .collect()
+        };
+        for ((instance_id, session_id), owner) in held {
+            let now = container.now();
+            let patch = Patch::<Session>::new()
+                .set(Session::LOCKED_UNTIL, now)
+                .when(Session::OWNER_ID.eq(&*owner) & Session::LOCKED_UNTIL.gt(now));
+            let key = SessionKey::new(&*instance_id, &*session_id);
+            match container.patch(&key, &patch).await {
+                // Lost, or cleaned up.
+                Err(error) if error.is_precondition_failed() || error.is_not_found() => {}
+                Err(error) => tracing::debug!(%error, "a session is left to end by itself"),
+                Ok(_) => {}
+            }
+            self.state().seen.remove(&(instance_id, session_id));
+        }
     }
 
     /// Implements `Provider::cleanup_orphaned_sessions`: those that nobody holds and no activity waits for.

@@ -18,6 +18,7 @@ mod retention;
 mod samples;
 mod security;
 mod several;
+mod shutdown;
 mod stress;
 mod telemetry;
 mod tidy;

@@ -37,7 +37,11 @@ pub(crate) async fn deliver_all(inner: &Inner, intents: Vec<OutboxIntent>) {
     if handover.must_work {
         inner.spawn(|inner| async move { inner.outbox.work(&*inner).await });
     }
-    handover.done().await;
+    // A provider that has ended delivers nothing more.
+    tokio::select! {
+        () = handover.done() => {}
+        () = inner.background.stopped() => {}
+    }
 }
 
 /// Creates the documents of intents, wakes who waits for them, and removes intents that were delivered earlier.

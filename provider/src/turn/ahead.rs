@@ -208,13 +208,16 @@ impl<'a> Ahead<'a> {
         let (instance_id, token) = (self.claim.instance_id.clone(), self.token);
         self.inner.memory.forget(&instance_id);
         self.inner.spawn(|inner| async move {
-            release_taken(&inner, &instance_id, &token).await;
+            release_taken(&inner, &instance_id, &token, &[]).await;
         });
     }
 }
 
 /// How long a lock lasts that is taken now; nothing when no dispatcher here would begin its turn soon.
 pub(super) fn room(inner: &Inner) -> Option<Duration> {
+    if inner.background.is_closing() {
+        return None;
+    }
     let (ready, waiting) = inner.orchestrations.ready_and_waiting();
     inner.turns.room_ahead(ready, waiting)
 }
@@ -286,15 +289,21 @@ pub(crate) async fn give_back_unwanted(inner: &Inner) {
 pub(super) async fn give_back(inner: &Inner, turn: Turn) {
     let instance_id = turn.instance.document.instance_id.clone();
     unlock(inner, &turn.instance, &turn.messages).await;
+    inner.turns.forget_try(&turn.token);
     inner.release_instance(&instance_id, turn.claim);
     inner.hint_unknown(&instance_id, None, Duration::ZERO);
 }
 
-/// Gives back a lock of which only the token is known, if it was taken.
-pub(super) async fn release_taken(inner: &Inner, instance_id: &str, token: &str) {
+/// Gives back a lock of which the token is known and not the version, if it was taken.
+pub(super) async fn release_taken(
+    inner: &Inner,
+    instance_id: &str,
+    token: &str,
+    messages: &[Message],
+) {
     match history::read_instance(&inner.container, "release", instance_id).await {
         Ok(Some(stored)) if stored.document.lock_token.as_deref() == Some(token) => {
-            unlock(inner, &stored, &[]).await;
+            unlock(inner, &stored, messages).await;
         }
         Ok(_) => {}
         Err(error) => tracing::debug!(%error, "a lock is left to end by itself"),

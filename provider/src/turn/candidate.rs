@@ -122,6 +122,9 @@ pub(crate) async fn fetch(
 
 /// A poll that no dispatcher waits for: all of them see what it finds, and those at work are not kept.
 fn poll_in_background(inner: &Inner) {
+    if inner.background.is_closing() {
+        return;
+    }
     inner.spawn(|inner| async move {
         let polling = inner.orchestrations.polling();
         match inner
@@ -254,7 +257,10 @@ async fn lock_turn(
     ask: Ask<'_>,
 ) -> Result<Option<Turn>, ProviderError> {
     let token = uuid::Uuid::new_v4().to_string();
+    let until = inner.container.now() + ask.lock_timeout;
+    inner.turns.try_lock(&token, &loaded.instance_id, until);
     let Some(instance) = lock::lock(inner, &loaded, &token, ask.lock_timeout).await? else {
+        inner.turns.forget_try(&token);
         return Ok(None);
     };
     inner.memory.forget(&loaded.instance_id);

@@ -100,7 +100,7 @@ impl NextTurn {
     pub(super) fn lost_sight(self, inner: &Inner, before: &Turn) {
         let instance_id = before.instance.document.instance_id.clone();
         inner.spawn(|inner| async move {
-            ahead::release_taken(&inner, &instance_id, &self.token).await;
+            ahead::release_taken(&inner, &instance_id, &self.token, &[]).await;
         });
     }
 }

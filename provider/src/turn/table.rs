@@ -89,6 +89,9 @@ struct State {
     /// The lock time that dispatchers of this process ask for.
     lock_timeout: Option<Duration>,
     pace: Usual,
+    /// Locks that a fetch has asked for and no dispatcher has got yet, by token: the instance, and when they end. A fetch
+    /// that is dropped leaves its lock here.
+    tried: HashMap<String, (String, Timestamp)>,
 }
 
 impl State {
@@ -280,6 +283,7 @@ impl TurnTable {
         self.note_execution(&turn.instance.document);
         let mut state = self.state();
         state.note_history(&turn);
+        state.tried.remove(&token);
         state.turns.insert(token, Arc::new(AsyncMutex::new(turn)));
     }
 
@@ -320,8 +324,36 @@ impl TurnTable {
 
     /// The turn that was locked ahead for an instance.
     pub(super) fn take_ahead(&self, instance_id: &str) -> Option<Turn> {
-        let taken = self.state().ahead.remove(instance_id);
-        taken.map(|(turn, _)| turn)
+        let mut state = self.state();
+        let (turn, _) = state.ahead.remove(instance_id)?;
+        let until = turn.instance.document.locked_until.unwrap_or_default();
+        let tried = (instance_id.to_owned(), until);
+        state.tried.insert(turn.token.clone(), tried);
+        Some(turn)
+    }
+
+    /// A fetch asks for a lock, which would last until `until`.
+    pub(super) fn try_lock(&self, token: &str, instance_id: &str, until: Timestamp) {
+        let tried = (instance_id.to_owned(), until);
+        self.state().tried.insert(token.to_owned(), tried);
+    }
+
+    /// The lock was not won, or is given back.
+    pub(super) fn forget_try(&self, token: &str) {
+        self.state().tried.remove(token);
+    }
+
+    /// Takes out the locks that were asked for and that no dispatcher has got.
+    pub(super) fn take_tried(&self) -> Vec<(String, String)> {
+        let tried = std::mem::take(&mut self.state().tried).into_iter();
+        tried
+            .map(|(token, (instance_id, _))| (token, instance_id))
+            .collect()
+    }
+
+    /// The turns that dispatchers have got.
+    pub(super) fn held(&self) -> Vec<SharedTurn> {
+        self.state().turns.values().cloned().collect()
     }
 
     /// Takes out the turns that nobody has asked for within `patience`.
@@ -330,7 +362,7 @@ impl TurnTable {
         let now = Instant::now();
         let unwanted = state
             .ahead
-            .extract_if(|_, (_, since)| now.duration_since(*since) > patience);
+            .extract_if(|_, (_, since)| now.duration_since(*since) >= patience);
         unwanted.map(|(_, (turn, _))| turn).collect()
     }
 
@@ -366,6 +398,7 @@ impl TurnTable {
             })
         });
         state.busy.retain(|_, busy| busy.until > now);
+        state.tried.retain(|_, (_, until)| *until > now);
         let busy = &state.busy;
         state.histories.retain(|id, _| busy.contains_key(id));
     }

@@ -53,6 +53,9 @@ pub(crate) fn lock_ahead(inner: &Inner, items: &mut [WorkerItem], now: Timestamp
     let Some(ask) = inner.work.last_ask() else {
         return;
     };
+    if inner.background.is_closing() {
+        return;
+    }
     let free = items
         .iter_mut()
         .filter(|item| item.lock_token.is_none() && ask.may_lock(item));
@@ -92,6 +95,9 @@ impl Following {
     /// Another activity of the same partition that waits here, if the worker of this lock may run it.
     pub(super) fn of(inner: &Inner, lock: &WorkLock, now: Timestamp) -> Option<Self> {
         let ask = lock.ask.as_ref()?;
+        if inner.background.is_closing() {
+            return None;
+        }
         let instance_id = &lock.item.document.instance_id;
         let wanted = |candidate: &WorkerCandidate| {
             let item = &candidate.item.document;
@@ -161,7 +167,7 @@ pub(crate) async fn give_back_unwanted(inner: &Inner) {
 }
 
 /// Nobody has run it, so the attempt does not count.
-async fn unlock(inner: &Inner, mut stored: Stored<WorkerItem>) {
+pub(super) async fn unlock(inner: &Inner, mut stored: Stored<WorkerItem>) {
     let free = unlocked(stored.document.clone(), inner.container.now(), false);
     let patch = lock_patch(&free);
     match inner.container.patch_stored(&stored, &patch).await {

@@ -170,6 +170,9 @@ async fn begin(
 
 /// A poll that no worker waits for: all of them see what it finds, and those at work are not kept.
 fn poll_in_background(inner: &Inner, asked: &Asked<'_>) {
+    if inner.background.is_closing() {
+        return;
+    }
     let (sessions, tags) = (asked.session.is_some(), asked.tags.clone());
     inner.spawn(|inner| async move {
         let polling = inner.activities.polling();
@@ -266,7 +269,9 @@ async fn attempt(
     };
     let now = inner.container.now();
     let item = locked(seen.document.clone(), now, asked.lock_timeout);
+    inner.work.try_lock(item.clone());
     let Some(etag) = write(inner, seen, &item, claim.as_ref()).await? else {
+        inner.work.forget_try(&item);
         return Ok(None);
     };
     if let Some(claim) = &claim {

@@ -5,6 +5,7 @@ mod ack;
 mod ahead;
 mod fetch;
 mod poison;
+mod release;
 mod renew;
 mod table;
 
@@ -12,6 +13,7 @@ pub(crate) use abandon::abandon;
 pub(crate) use ack::ack;
 pub(crate) use ahead::{give_back_unwanted, lock_ahead, lost_sight};
 pub(crate) use fetch::{WorkerCandidate, fetch};
+pub(crate) use release::{give_back_ahead, give_back_all};
 pub(crate) use renew::renew;
 pub(crate) use table::WorkTable;
 

@@ -77,6 +77,9 @@ struct State {
     pace: Usual,
     /// How many workers have fetched an activity of an instance and not yet read its history, and when last.
     unread: HashMap<String, (usize, Instant)>,
+    /// Activities as a fetch has asked for them locked, by token, while no worker has got them. A fetch that is dropped
+    /// leaves its activity here.
+    tried: HashMap<String, WorkerItem>,
 }
 
 /// Activities are locked ahead of a worker at work when it will have the time within this.
@@ -169,7 +172,31 @@ impl WorkTable {
             *since = Instant::now();
         }
         let token = lock.token.clone();
+        state.tried.remove(&token);
         state.locks.insert(token, Arc::new(AsyncMutex::new(lock)));
+    }
+
+    /// A fetch asks for this lock.
+    pub(super) fn try_lock(&self, item: WorkerItem) {
+        let token = item.lock_token.clone().unwrap_or_default();
+        self.state().tried.insert(token, item);
+    }
+
+    /// The lock was not won.
+    pub(super) fn forget_try(&self, item: &WorkerItem) {
+        let token = item.lock_token.as_deref().unwrap_or_default();
+        self.state().tried.remove(token);
+    }
+
+    /// Takes out the activities that were asked for and that no worker has got.
+    pub(super) fn take_tried(&self) -> Vec<WorkerItem> {
+        let tried = std::mem::take(&mut self.state().tried);
+        tried.into_values().collect()
+    }
+
+    /// The activities that workers have got.
+    pub(super) fn held(&self) -> Vec<SharedLock> {
+        self.state().locks.values().cloned().collect()
     }
 
     /// The lock of a token, for `operation`.
@@ -206,6 +233,7 @@ impl WorkTable {
             .locks
             .retain(|_, lock| lock.try_lock().map_or(true, |lock| lock.holds(now)));
         state.busy.retain(|_, until| *until > now);
+        state.tried.retain(|_, item| item.locked_until > Some(now));
         let in_time = |since: &Instant| since.elapsed() < READS_WITHIN;
         state.unread.retain(|_, (_, since)| in_time(since));
     }

@@ -1,0 +1,97 @@
+//! The end of a provider: asked for, with time to leave everything in order, or by the last handle that is dropped.
+//!
+//! Neither is needed for anything to be right: locks end by themselves, and what was committed is delivered by others.
+//! It only saves them from waiting for that.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::provider::{CosmosDBProvider, Inner};
+use crate::{turn, work};
+
+/// How long a provider that was dropped may still give back what it holds.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+impl CosmosDBProvider {
+    /// Ends what runs for this provider and all its clones, within `grace`: gives back locks, delivers what was committed,
+    /// leaves the members. Call it when the runtime has been shut down:
+    ///
+    /// ```no_run
+    /// # use std::{sync::Arc, time::Duration};
+    /// # use cdb_provider::CosmosDBProvider;
+    /// # async fn end(runtime: Arc<duroxide::runtime::Runtime>, provider: CosmosDBProvider) {
+    /// runtime.shutdown(Some(20_000)).await;
+    /// provider.shutdown(Duration::from_secs(5)).await;
+    /// # }
+    /// ```
+    ///
+    /// Turns and activities that the runtime had to break off are given back without counting the attempt, and other
+    /// runtimes find them at once. What does not get done within `grace` is left to them: they find undelivered messages
+    /// after `reconciler_age_threshold`, and locks when they end. The same holds for a process that ends without this call.
+    ///
+    /// Clients may go on using the provider; it looks for no work any more.
+    pub async fn shutdown(&self, grace: Duration) {
+        let inner = &self.inner;
+        inner.background.close();
+        let in_order = async {
+            futures::join!(give_back(inner), self.leave());
+            inner.background.finished().await;
+        };
+        if tokio::time::timeout(grace, in_order).await.is_err() {
+            tracing::warn!(
+                ?grace,
+                "not everything was left in order; others will find it"
+            );
+        }
+        inner.background.stop();
+        inner.background.finished().await;
+    }
+}
+
+/// Gives back every lock that this process holds.
+async fn give_back(inner: &Inner) {
+    let sessions = inner.sessions.release(&inner.container);
+    futures::join!(turn::give_back_all(inner), work::give_back_all(inner));
+    // Last, since a session is no use to others while its activities are locked.
+    sessions.await;
+}
+
+/// Held by the handles to a provider and by nothing else: the last one that goes ends what runs for it.
+pub(crate) struct Owner {
+    inner: Arc<Inner>,
+    /// Handles may be dropped outside of it.
+    runtime: tokio::runtime::Handle,
+}
+
+impl Owner {
+    /// Owned in the Tokio runtime that this is called in.
+    pub(crate) fn new(inner: Arc<Inner>) -> Self {
+        Self {
+            inner,
+            runtime: tokio::runtime::Handle::current(),
+        }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        if self.inner.background.is_stopped() {
+            return;
+        }
+        self.inner.background.stop();
+        let inner = self.inner.clone();
+        // Where the Tokio runtime has ended, this does nothing, and the locks end by themselves.
+        self.runtime.spawn(async move {
+            let farewell = async {
+                futures::join!(
+                    turn::give_back_ahead(&inner),
+                    work::give_back_ahead(&inner),
+                    inner.leave()
+                );
+            };
+            if tokio::time::timeout(FAREWELL, farewell).await.is_err() {
+                tracing::debug!("locks of a dropped provider are left to end by themselves");
+            }
+        });
+    }
+}

@@ -1,0 +1,376 @@
+//! The end of a runtime: what it holds is given back, what it has begun is finished or left to others, and nothing of it
+//! runs on.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use cdb_emulator::{Effect, Fault, OperationKind};
+use cdb_provider::{CosmosDBProvider, MembershipConfig, Standing};
+use cdb_tests::Backend;
+use duroxide::providers::{ExecutionMetadata, Provider, SessionFetchConfig, TagFilter, WorkItem};
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::runtime::{Runtime, RuntimeOptions};
+use duroxide::{
+    ActivityContext, Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus,
+};
+
+use crate::harness::{PATIENCE, eventually};
+use crate::several::{ack, enqueue, start};
+
+/// Nobody waits for the end of such a lock.
+const LONG: Duration = Duration::from_secs(300);
+/// What a runtime gets to end in order.
+const GRACE: Duration = Duration::from_secs(10);
+/// Far less than a lock lasts, and enough for a busy machine.
+const AT_ONCE: Duration = Duration::from_secs(30);
+
+/// How long an activity of `runtime` takes, and how often they ran.
+type Pace = (Duration, Arc<AtomicUsize>);
+
+/// A runtime whose locks last for minutes.
+async fn runtime(provider: &CosmosDBProvider, (pause, runs): Pace) -> Arc<Runtime> {
+    let work = move |_: ActivityContext, input: String| {
+        let runs = runs.clone();
+        async move {
+            tokio::time::sleep(pause).await;
+            runs.fetch_add(1, Ordering::Relaxed);
+            Ok(input)
+        }
+    };
+    let activities = ActivityRegistry::builder().register("Work", work).build();
+    let chain = |ctx: OrchestrationContext, input: String| async move {
+        for step in 0..3 {
+            ctx.schedule_activity("Work", step.to_string()).await?;
+        }
+        Ok(input)
+    };
+    let session = |ctx: OrchestrationContext, input: String| async move {
+        ctx.schedule_activity_on_session("Work", input, "desk")
+            .await
+    };
+    let parent = |ctx: OrchestrationContext, input: String| async move {
+        ctx.schedule_sub_orchestration("Session", input).await
+    };
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("Chain", chain)
+        .register("Session", session)
+        .register("Parent", parent)
+        .build();
+    let options = RuntimeOptions {
+        orchestrator_lock_timeout: LONG,
+        worker_lock_timeout: LONG,
+        session_lock_timeout: LONG,
+        ..RuntimeOptions::default()
+    };
+    let store = Arc::new(provider.clone());
+    Runtime::start_with_options(store, activities, orchestrations, options).await
+}
+
+async fn begin(client: &Client, instance: &str, orchestration: &str) {
+    let started = client.start_orchestration(instance, orchestration, "x");
+    started.await.expect("the instance starts");
+}
+
+async fn ends(client: &Client, instance: &str) {
+    let ended = client.wait_for_orchestration(instance, PATIENCE).await;
+    match ended.expect("it ends in time") {
+        OrchestrationStatus::Completed { output, .. } => assert_eq!(output, "x"),
+        other => panic!("{instance}: {other:?}"),
+    }
+}
+
+async fn within<T>(time: Duration, what: &str, work: impl Future<Output = T>) -> T {
+    let began = Instant::now();
+    let done = work.await;
+    let took = began.elapsed();
+    assert!(took < time, "{what} took {took:?}");
+    done
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_under_way_is_finished_in_time_and_another_runtime_does_the_rest() {
+    let backend = Backend::start().await;
+    let (first, second) = (backend.provider().await, backend.provider().await);
+    let client = Client::new(Arc::new(second.clone()));
+    let runs = Arc::new(AtomicUsize::new(0));
+    let pace = (Duration::from_millis(50), runs.clone());
+    let running = runtime(&first, pace.clone()).await;
+    let instances: Vec<String> = (0..20).map(|n| format!("chain-{n}")).collect();
+    for instance in &instances {
+        begin(&client, instance, "Chain").await;
+    }
+    eventually(async || runs.load(Ordering::Relaxed) >= 5).await;
+    within(AT_ONCE, "the shutdown", async {
+        running.shutdown(Some(10_000)).await;
+        first.shutdown(GRACE).await;
+    })
+    .await;
+    let done = runs.load(Ordering::Relaxed);
+    let rest = runtime(&second, pace).await;
+    within(AT_ONCE, "the rest", async {
+        for instance in &instances {
+            ends(&client, instance).await;
+        }
+    })
+    .await;
+    assert!(done < 60, "something was left to do");
+    assert_eq!(runs.load(Ordering::Relaxed), 60, "no activity ran twice");
+    rest.shutdown(None).await;
+    backend.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_had_to_be_broken_off_is_taken_over_at_once_with_its_session() {
+    let backend = Backend::start().await;
+    let (first, second) = (backend.provider().await, backend.provider().await);
+    let client = Client::new(Arc::new(second.clone()));
+    let runs = Arc::new(AtomicUsize::new(0));
+    let slow = runtime(&first, (LONG, runs.clone())).await;
+    begin(&client, "bound", "Session").await;
+    begin(&client, "free", "Chain").await;
+    let history = async |instance: &str| second.read(instance).await.expect("a history").len();
+    eventually(async || history("bound").await >= 2 && history("free").await >= 2).await;
+    // Both run, or are about to: neither will end in time.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    slow.shutdown(Some(100)).await;
+    within(AT_ONCE, "the shutdown", first.shutdown(GRACE)).await;
+    let quick = runtime(&second, (Duration::ZERO, runs.clone())).await;
+    within(AT_ONCE, "the rest", async {
+        ends(&client, "bound").await;
+        ends(&client, "free").await;
+    })
+    .await;
+    assert_eq!(runs.load(Ordering::Relaxed), 4);
+    quick.shutdown(None).await;
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn every_lock_is_given_back_without_counting_the_attempt() {
+    let backend = Backend::start().await;
+    let (first, second) = (backend.provider().await, backend.provider().await);
+    // A turn that a dispatcher has, and one that was locked ahead for it.
+    enqueue(&first, start("begun")).await;
+    let begun = first.fetch_orchestration_item(LONG, PATIENCE, None).await;
+    begun.expect("fetch").expect("a turn");
+    enqueue(&first, start("ahead")).await;
+    // An activity on a session that a worker has, and one without.
+    for (id, session_id) in [(1, None), (2, Some("desk".to_owned()))] {
+        let item = WorkItem::ActivityExecute {
+            instance: "begun".to_owned(),
+            execution_id: 1,
+            id,
+            name: "Work".to_owned(),
+            input: String::new(),
+            session_id,
+            tag: None,
+        };
+        let enqueued = first.enqueue_for_worker(item).await;
+        enqueued.expect("the activity is stored");
+    }
+    for _ in 0..2 {
+        activity(&first, "first").await;
+    }
+    first.shutdown(GRACE).await;
+    let mut found = Vec::new();
+    within(AT_ONCE, "taking over", async {
+        for _ in 0..2 {
+            let turn = second.fetch_orchestration_item(LONG, PATIENCE, None).await;
+            let (item, token, attempts) = turn.expect("fetch").expect("a turn");
+            assert_eq!(attempts, 1, "{}", item.instance);
+            ack(&second, &item, &token).await;
+            found.push(item.instance);
+            assert_eq!(activity(&second, "second").await, 1);
+        }
+    })
+    .await;
+    found.sort();
+    assert_eq!(found, ["ahead", "begun"]);
+    backend.stop().await;
+}
+
+/// Fetches an activity. Returns its attempt.
+async fn activity(provider: &CosmosDBProvider, owner: &str) -> u32 {
+    let session = SessionFetchConfig {
+        owner_id: owner.to_owned(),
+        lock_timeout: LONG,
+    };
+    let any = TagFilter::default();
+    let fetched = provider.fetch_work_item(LONG, PATIENCE, Some(&session), &any);
+    let (_, _, attempts) = fetched.await.expect("fetch").expect("an activity");
+    attempts
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fetch_that_was_dropped_leaves_no_lock_behind() {
+    let backend = Backend::start().await;
+    let (first, second) = (backend.provider().await, backend.provider().await);
+    let count = 24;
+    for number in 0..count {
+        enqueue(&second, start(&format!("i-{number}"))).await;
+        // Wherever it is: before its poll, while it locks, after it.
+        let moment = Duration::from_micros(500 * number);
+        let fetch = first.fetch_orchestration_item(LONG, PATIENCE, None);
+        let _dropped = tokio::time::timeout(moment, fetch).await;
+    }
+    first.shutdown(GRACE).await;
+    within(AT_ONCE, "taking over", async {
+        for _ in 0..count {
+            let turn = second.fetch_orchestration_item(LONG, PATIENCE, None).await;
+            let (item, token, _) = turn.expect("fetch").expect("a turn");
+            ack(&second, &item, &token).await;
+        }
+    })
+    .await;
+    backend.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_that_could_not_be_delivered_are_delivered_by_another_runtime() {
+    let backend = Backend::start().await;
+    let Some(emulator) = backend.emulator() else {
+        println!("skipped: only the emulator fails on demand");
+        return;
+    };
+    let (first, second) = (backend.provider().await, backend.provider().await);
+    let client = Client::new(Arc::new(second.clone()));
+    let quick = || (Duration::ZERO, Arc::new(AtomicUsize::new(0)));
+    let running = runtime(&first, quick()).await;
+    emulator.inject(Fault::always(Effect::DropRequest).on(OperationKind::Bulk));
+    begin(&client, "parent", "Parent").await;
+    let history = async || second.read("parent").await.expect("a history").len();
+    eventually(async || history().await >= 2).await;
+    running.shutdown(None).await;
+    let grace = Duration::from_millis(500);
+    within(grace * 10, "the shutdown", first.shutdown(grace)).await;
+    emulator.clear_faults();
+    let rest = runtime(&second, quick()).await;
+    within(AT_ONCE, "the rest", ends(&client, "parent")).await;
+    rest.shutdown(None).await;
+    backend.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_provider_that_was_shut_down_is_no_member_and_still_serves_clients() {
+    let backend = Backend::start().await;
+    let member = |name: &str| MembershipConfig {
+        heartbeat: Duration::from_millis(500),
+        ..MembershipConfig::named(name)
+    };
+    let first = backend.provider_with(|config| config.membership = Some(member("first")));
+    let second = backend.provider_with(|config| config.membership = Some(member("second")));
+    let (first, second) = futures::join!(first, second);
+    let seen_by_second = |names: &[&str]| {
+        let view = second.members().expect("a member");
+        view.standing() == Standing::Member && view.members() == names
+    };
+    eventually(async || seen_by_second(&["first", "second"])).await;
+    first.shutdown(GRACE).await;
+    eventually(async || seen_by_second(&["second"])).await;
+    let client = Client::new(Arc::new(first));
+    begin(&client, "late", "Chain").await;
+    let rest = runtime(&second, (Duration::ZERO, Arc::default())).await;
+    ends(&client, "late").await;
+    rest.shutdown(None).await;
+    backend.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_runs_and_nothing_is_asked_when_the_last_handle_is_gone() {
+    let backend = Arc::new(Backend::start().await);
+    for in_order in [true, false] {
+        let backend_of_thread = backend.clone();
+        let ended = tokio::task::spawn_blocking(move || tasks_left(&backend_of_thread, in_order));
+        assert_eq!(ended.await.expect("no panic"), 0, "tasks live on");
+        if let Some(emulator) = backend.emulator() {
+            emulator.reset_requests();
+            tokio::time::sleep(Duration::from_millis(1500)).await;
+            let requests = emulator.requests();
+            assert_eq!(requests.total(), 0, "{:?}", requests.counts);
+        }
+    }
+}
+
+/// How many tasks a provider leaves, counted in a Tokio runtime of its own.
+fn tasks_left(backend: &Backend, in_order: bool) -> usize {
+    let place = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    place.block_on(live_and_end(backend, in_order));
+    let began = Instant::now();
+    while place.metrics().num_alive_tasks() > 0 && began.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    place.metrics().num_alive_tasks()
+}
+
+/// A provider with everything that it can have in the background, under way when its last handle is dropped.
+async fn live_and_end(backend: &Backend, in_order: bool) {
+    let provider = backend
+        .provider_with(|config| {
+            config.membership = Some(MembershipConfig::named("only"));
+            config.retention = Some(Duration::from_secs(1));
+        })
+        .await;
+    let client = Client::new(Arc::new(provider.clone()));
+    let running = runtime(&provider, (Duration::from_millis(5), Arc::default())).await;
+    for number in 0..10 {
+        let name = if number % 2 == 0 { "Chain" } else { "Parent" };
+        begin(&client, &format!("{in_order}-{number}"), name).await;
+    }
+    ends(&client, &format!("{in_order}-0")).await;
+    running.shutdown(Some(0)).await;
+    if in_order {
+        provider.shutdown(GRACE).await;
+    }
+}
+
+#[test]
+fn a_provider_may_be_dropped_inside_outside_and_after_its_tokio_runtime() {
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(1).enable_all().build()
+    };
+    let (place, other) = (runtime().expect("one"), runtime().expect("another"));
+    let backend = other.block_on(Backend::start());
+    let open = || place.block_on(backend.provider());
+    let inside = open();
+    place.block_on(async move { drop(inside) });
+    drop(open());
+    let elsewhere = open();
+    other.block_on(async move { drop(elsewhere) });
+    let after = open();
+    drop(place);
+    drop(after);
+    other.block_on(backend.stop());
+}
+
+#[tokio::test]
+async fn a_turn_that_is_committed_after_the_shutdown_is_committed_or_refused_but_does_not_hang() {
+    let backend = Backend::start().await;
+    let provider = backend.provider().await;
+    enqueue(&provider, start("late")).await;
+    // Somebody who looks once waits for the deliveries of a commit.
+    let turn = provider.fetch_orchestration_item(LONG, Duration::ZERO, None);
+    let (_, token, _) = turn.await.expect("fetch").expect("a turn");
+    drop(provider.clone());
+    let other = start("other");
+    let stopping = provider.shutdown(Duration::ZERO);
+    stopping.await;
+    let committed = provider.ack_orchestration_item(
+        &token,
+        1,
+        vec![],
+        vec![],
+        vec![other],
+        ExecutionMetadata::default(),
+        vec![],
+    );
+    let answer = tokio::time::timeout(PATIENCE, committed).await;
+    let _either = answer.expect("an answer in time");
+    backend.stop().await;
+}
