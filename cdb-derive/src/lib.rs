@@ -7,6 +7,7 @@
 //! [its guide]: https://docs.rs/cdb-model
 
 mod container;
+mod derived;
 mod diag;
 mod document;
 mod id_pattern;
@@ -18,16 +19,19 @@ mod settings;
 
 use proc_macro::TokenStream;
 
+use container::ContainerModel;
+use document::DocumentModel;
+
 /// Describes how a struct is stored as a document: id, partition key, indexed paths.
 #[doc = include_str!("../docs/document.md")]
 #[proc_macro_derive(Document, attributes(document))]
 pub fn derive_document(input: TokenStream) -> TokenStream {
-    document::derive(input.into()).into()
+    derived::derive::<DocumentModel>(input.into()).into()
 }
 
 /// Describes which document types share a container, as an enum over them.
 #[doc = include_str!("../docs/container.md")]
 #[proc_macro_derive(Container, attributes(container))]
 pub fn derive_container(input: TokenStream) -> TokenStream {
-    container::derive(input.into()).into()
+    derived::derive::<ContainerModel>(input.into()).into()
 }

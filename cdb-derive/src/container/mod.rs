@@ -7,7 +7,7 @@ mod expand;
 mod fallback;
 mod model;
 
-pub(crate) use derive::derive;
+pub(crate) use model::ContainerModel;
 
 #[cfg(test)]
 mod tests;

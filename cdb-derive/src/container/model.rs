@@ -7,7 +7,7 @@ use super::attr::{ContainerSettings, RawContainer, RawVariant, TtlSetting};
 
 /// A container.
 #[derive(Debug)]
-pub(super) struct ContainerModel {
+pub(crate) struct ContainerModel {
     pub(super) ident: Ident,
     /// Where `cdb_model` is.
     pub(super) krate: syn::Path,

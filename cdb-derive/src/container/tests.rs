@@ -4,22 +4,12 @@ use expect_test::{Expect, expect, expect_file};
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::derive::{Refused, checked, derive};
+use super::ContainerModel;
+use crate::derived::{derive, mistakes};
 
 /// The diagnostics of an enum, a line each.
 fn check(input: TokenStream, expected: &Expect) {
-    let input = syn::parse2(input).expect("the test writes Rust");
-    let found = match checked(&input) {
-        Ok(_) => String::new(),
-        Err(Refused { error, .. }) => {
-            let lines = error
-                .flatten()
-                .into_iter()
-                .map(|error| format!("{error}\n"));
-            lines.collect()
-        }
-    };
-    expected.assert_eq(&found);
+    expected.assert_eq(&mistakes::<ContainerModel>(input));
 }
 
 #[test]
@@ -89,7 +79,7 @@ fn what_cannot_be_read_is_not_said_to_be_missing() {
 
 #[test]
 fn an_expansion_reads_like_code_that_someone_wrote() {
-    let expansion = derive(quote! {
+    let expansion = derive::<ContainerModel>(quote! {
         pub enum LargerShop {
             #[container(extends)]
             Shop(Shop),

@@ -8,7 +8,7 @@ mod fallback;
 mod model;
 mod value;
 
-pub(crate) use derive::derive;
+pub(crate) use model::DocumentModel;
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use crate::id_pattern::Segment;
 
 /// A document type.
 #[derive(Debug)]
-pub(super) struct DocumentModel {
+pub(crate) struct DocumentModel {
     pub(super) ident: Ident,
     pub(super) vis: syn::Visibility,
     /// Where `cdb_model` is.

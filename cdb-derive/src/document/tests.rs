@@ -4,22 +4,12 @@ use expect_test::{Expect, expect, expect_file};
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::derive::{Refused, checked, derive};
+use super::DocumentModel;
+use crate::derived::{derive, mistakes};
 
 /// The diagnostics of a struct, a line each.
 fn check(input: TokenStream, expected: &Expect) {
-    let input = syn::parse2(input).expect("the test writes Rust");
-    let found = match checked(&input) {
-        Ok(_) => String::new(),
-        Err(Refused { error, .. }) => {
-            let lines = error
-                .flatten()
-                .into_iter()
-                .map(|error| format!("{error}\n"));
-            lines.collect()
-        }
-    };
-    expected.assert_eq(&found);
+    expected.assert_eq(&mistakes::<DocumentModel>(input));
 }
 
 #[test]
@@ -209,7 +199,7 @@ fn the_limits_of_composites_and_unique_keys_are_kept() {
 
 #[test]
 fn an_expansion_reads_like_code_that_someone_wrote() {
-    let expansion = derive(quote! {
+    let expansion = derive::<DocumentModel>(quote! {
         #[serde(rename_all = "camelCase")]
         #[document(type = "order", id = "{customer_id}:order:{number}")]
         #[document(composite(BY_TOTAL = r#type, total_cents desc))]
