@@ -5,6 +5,7 @@ use clap::{Parser, Subcommand};
 
 #[cfg(feature = "dashboard")]
 use crate::command::dashboard::DashboardArgs;
+use crate::command::deadletters::DeadLettersArgs;
 use crate::command::doctor::DoctorArgs;
 use crate::command::instances::InstancesArgs;
 use crate::command::members::MembersArgs;
@@ -39,6 +40,9 @@ pub(crate) enum Command {
     Queues(QueuesArgs),
     /// Messages between instances that are on their way
     Outbox(OutboxArgs),
+    /// Messages that were given up: look at them, have them tried again, or throw them away
+    #[command(name = "deadletters")]
+    DeadLetters(DeadLettersArgs),
     /// The runtimes that share the container's slots
     Members(MembersArgs),
     /// Find what is wrong, and say what to do about it

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::process::ExitCode;
 
 use cdb_model::{Container, Query, Queryable};
+use cdb_provider::coordination::MailboxConfig;
 use clap::{CommandFactory, Parser};
 
 use crate::args::{Args, Command};
@@ -46,6 +47,14 @@ impl<C: Container> Cli<C> {
     #[must_use]
     pub fn query<T: Queryable>(mut self, name: impl Into<String>, query: Query<T>) -> Self {
         self.model.ask(name.into(), query);
+        self
+    }
+
+    /// The settings of the mailboxes on the container, if they are not the default ones: a dead letter that is redriven gets
+    /// the lifetime that they give to messages.
+    #[must_use]
+    pub fn mailbox(mut self, config: MailboxConfig) -> Self {
+        self.model.mailbox = config;
         self
     }
 
@@ -120,6 +129,9 @@ impl<C: Container> Cli<C> {
             Command::Instances(args) => command::instances::run(&args, &self.model, console).await,
             Command::Queues(args) => command::queues::run(&args, &self.model, console).await,
             Command::Outbox(args) => command::outbox::run(&args, &self.model, console).await,
+            Command::DeadLetters(args) => {
+                command::deadletters::run(&args, &self.model, console).await
+            }
             Command::Members(args) => command::members::run(&args, &self.model, console).await,
             Command::Doctor(args) => command::doctor::run(&args, &self.model, console).await,
             #[cfg(feature = "dashboard")]

@@ -20,7 +20,7 @@ pub(crate) struct Consent {
     dry_run: bool,
 }
 
-/// What would be done.
+/// What would be done to instances.
 #[derive(Debug, Serialize)]
 pub(crate) struct Plan {
     #[serde(rename = "would")]
@@ -50,9 +50,9 @@ impl Plan {
 
 impl Consent {
     /// Shows the plan unless it is to be carried out, and says how to end then.
-    pub(crate) fn refuses(
+    pub(crate) fn refuses<P: Serialize + fmt::Display>(
         &self,
-        plan: &Plan,
+        plan: &P,
         console: &mut Console<'_>,
     ) -> Result<Option<Exit>, Failure> {
         if self.yes {

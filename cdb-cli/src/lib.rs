@@ -35,9 +35,12 @@ mod connection;
 mod consent;
 #[cfg(feature = "dashboard")]
 mod dashboard;
+mod dead_letters;
 mod doctor;
 mod exit;
 mod format;
+mod letter_name;
+mod mail;
 mod model;
 mod orchestrations;
 mod output;

@@ -1,19 +1,28 @@
 //! A container type as plain data: what the commands need of it, so that none of them is generic.
 
 use std::pin::Pin;
+use std::sync::Arc;
 
 use cdb_client::{Bootstrap, DatabaseClient};
 use cdb_model::{
     Container, ContainerDefinition, DocumentShape, Explanation, IndexingPolicy, Query, QueryForm,
     Queryable,
 };
+use cdb_provider::coordination::MailboxConfig;
 use cdb_provider::documents::Durable;
 
 use crate::exit::Failure;
+use crate::mail::{self, Mailroom};
 
 /// What a function that is generic over the container does, behind a pointer that is not.
 type Creating = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 type Reading = Pin<Box<dyn Future<Output = Result<ContainerDefinition, cdb_client::Error>> + Send>>;
+type OpenMail = fn(
+    &DatabaseClient,
+    &str,
+    &ContainerDefinition,
+    MailboxConfig,
+) -> Result<Option<Arc<dyn Mailroom>>, Failure>;
 type Explain = Box<dyn Fn(&IndexingPolicy, &str) -> Explanation + Send + Sync>;
 
 /// A container type.
@@ -22,9 +31,12 @@ pub(crate) struct Model {
     pub discriminator: &'static str,
     pub documents: &'static [&'static DocumentShape],
     pub definition: ContainerDefinition,
+    /// The settings of the mailboxes on it.
+    pub mailbox: MailboxConfig,
     questions: Vec<Question>,
     create: fn(DatabaseClient, String) -> Creating,
     live: fn(DatabaseClient, String) -> Reading,
+    mail: OpenMail,
 }
 
 /// Something that is asked of the container.
@@ -45,6 +57,7 @@ impl Model {
             discriminator: C::DISCRIMINATOR,
             documents: C::DOCUMENTS,
             definition: C::definition(),
+            mailbox: MailboxConfig::default(),
             questions: forms.collect(),
             create: |database, name| {
                 Box::pin(async move {
@@ -54,6 +67,7 @@ impl Model {
                     Ok(created.map(drop)?)
                 })
             },
+            mail: mail::open::<C>,
             live: |database, name| Box::pin(async move { database.definition::<C>(&name).await }),
         }
     }
@@ -106,6 +120,16 @@ impl Model {
         name: &str,
     ) -> Result<ContainerDefinition, cdb_client::Error> {
         (self.live)(database.clone(), name.to_owned()).await
+    }
+
+    /// The mail in the live container, whose definition is `live`.
+    pub(crate) fn mailroom(
+        &self,
+        database: &DatabaseClient,
+        name: &str,
+        live: &ContainerDefinition,
+    ) -> Result<Option<Arc<dyn Mailroom>>, Failure> {
+        (self.mail)(database, name, live, self.mailbox)
     }
 
     /// Whether orchestrations are kept in the container.

@@ -58,6 +58,34 @@ async fn a_failure_that_is_noted_without_an_answer_counts_once() {
 }
 
 #[tokio::test]
+async fn what_an_operator_does_without_hearing_of_it_is_done_once() {
+    let backend = impatient().await;
+    let Some(emulator) = backend.emulator() else {
+        eprintln!("skipped: faults need the emulator");
+        return;
+    };
+    let provider = backend.provider().await;
+    let created = provider.container().create(&unreadable()).await;
+    created.expect("it is new");
+    let (_, version) = given_up(&provider, None).await;
+    let found = provider.undeliverable(10).await.expect("they can be read");
+    emulator.inject(Fault::once(Effect::DropAnswer).on(OperationKind::Patch));
+    let again = provider.deliver_again(&found[0]).await;
+    again.expect("it was tried again");
+    given_up(&provider, Some(&version)).await;
+
+    let found = provider.undeliverable(10).await.expect("they can be read");
+    emulator.inject(Fault::once(Effect::DropAnswer).on(OperationKind::Batch));
+    let discarded = provider.discard(&found[0]).await;
+    discarded.expect("it is gone");
+    let left = provider.undeliverable(10).await.expect("they can be read");
+    assert!(left.is_empty(), "{left:?}");
+    let again = provider.discard(&found[0]).await;
+    assert!(again.is_err(), "somebody discards what is gone");
+    backend.stop().await;
+}
+
+#[tokio::test]
 async fn an_unreadable_intent_is_given_up_with_its_reason_and_can_be_tried_again() {
     let backend = impatient().await;
     let provider = backend.provider().await;

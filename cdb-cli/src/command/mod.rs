@@ -2,6 +2,7 @@
 
 #[cfg(feature = "dashboard")]
 pub(crate) mod dashboard;
+pub(crate) mod deadletters;
 pub(crate) mod doctor;
 pub(crate) mod instances;
 pub(crate) mod members;

@@ -9,6 +9,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::connection::Connection;
+use crate::dead_letters::DeadLetterOffice;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::orchestrations::Orchestrations;
@@ -84,6 +85,10 @@ pub(crate) async fn examine(connection: &Connection, model: &Model) -> Result<Di
         let orchestrations = Orchestrations::open(connection, model)?;
         findings.extend(service::rights(&orchestrations.container).await?);
         findings.extend(work::examine(&orchestrations).await?);
+        // Mail that this command cannot read is no finding: it says so where it is asked for it.
+        if let Ok(office) = DeadLetterOffice::of(connection, model, &live) {
+            findings.push(work::dead_letters(office.count().await?));
+        }
         findings.push(service::throttling(&orchestrations.container.usage()));
     }
     Ok(Diagnosis { findings })

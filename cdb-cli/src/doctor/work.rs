@@ -108,6 +108,17 @@ fn served(queues: &queues::Queues) -> Vec<Finding> {
     findings
 }
 
+pub(super) fn dead_letters(count: u64) -> Finding {
+    if count == 0 {
+        return Finding::ok("deadletters", "no message was given up");
+    }
+    Finding::problem(
+        "deadletters",
+        format!("{count} message(s) were given up; whoever waits for them waits for ever"),
+        "cdb deadletters list says why; mend it, then cdb deadletters redrive",
+    )
+}
+
 async fn membership(container: &ContainerClient<Durable>) -> Result<Option<Finding>, Failure> {
     let members = members::read(container, None).await?;
     let silent: Vec<&str> = members

@@ -1,6 +1,7 @@
 //! What there is to see: typed queries on one side, plain structs for the terminal, for JSON and for the dashboard on the
 //! other.
 
+pub(crate) mod dead_letters;
 pub(crate) mod detail;
 pub(crate) mod history;
 pub(crate) mod instances;

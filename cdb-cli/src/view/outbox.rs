@@ -1,10 +1,10 @@
-//! Messages between instances that are not delivered yet, the oldest first.
+//! Messages between instances that are not delivered yet, the oldest first. Those that were given up are dead letters.
 
 use std::fmt;
 
 use cdb_client::{ContainerClient, Continuation};
 use cdb_model::{Query, Timestamp};
-use cdb_provider::documents::{Durable, OutboxIntent};
+use cdb_provider::documents::{Durable, NEVER, OutboxIntent};
 use serde::Serialize;
 
 use super::work_item::describe;
@@ -38,7 +38,9 @@ pub(crate) async fn read(
     rows: usize,
     from: Option<&Continuation>,
 ) -> Result<Outbox, Failure> {
-    let query = Query::<OutboxIntent>::across_partitions().order_by(OutboxIntent::BY_CREATED.asc());
+    let query = Query::<OutboxIntent>::across_partitions()
+        .filter(OutboxIntent::CREATED_AT.lt(NEVER))
+        .order_by(OutboxIntent::BY_CREATED.asc());
     let page = container.query(query).page(rows, from).await?;
     let intents = page.rows.into_iter().map(|stored| intent(stored.document));
     Ok(Outbox {
@@ -48,16 +50,18 @@ pub(crate) async fn read(
     })
 }
 
-fn intent(intent: OutboxIntent) -> Intent {
+/// What each message of an intent is.
+pub(crate) fn described(intent: &OutboxIntent) -> Vec<String> {
     let items = intent.items.iter().map(|item| item.work_item.outline());
     let more = intent.more.as_ref();
     let more = more.map(|more| format!("more messages, {} bytes in parts", more.bytes));
+    let all = items.chain(intent.payload.as_deref()).map(describe);
+    all.chain(more).collect()
+}
+
+fn intent(intent: OutboxIntent) -> Intent {
     Intent {
-        messages: items
-            .chain(intent.payload.as_deref())
-            .map(describe)
-            .chain(more)
-            .collect(),
+        messages: described(&intent),
         source: intent.instance_id,
         target: intent.target_instance_id,
         created_at: intent.created_at,

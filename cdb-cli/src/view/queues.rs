@@ -100,12 +100,15 @@ async fn count(container: &ContainerClient<Durable>) -> Result<[u64; 5], cdb_cli
         container.query(later.count()).all(),
         container.query(free.count()).all(),
         container.query(taken.count()).all(),
-        container
-            .query(Query::<OutboxIntent>::across_partitions().count())
-            .all(),
+        container.query(undelivered().count()).all(),
     )?;
     // One count per physical partition.
     Ok([due, later, free, taken, outbox].map(|counts| counts.into_iter().sum()))
+}
+
+/// What is on its way, and not what was given up.
+fn undelivered() -> Query<OutboxIntent> {
+    Query::across_partitions().filter(OutboxIntent::CREATED_AT.lt(NEVER))
 }
 
 /// How long the oldest of each have been due.
@@ -125,7 +128,7 @@ async fn oldest(container: &ContainerClient<Durable>) -> Result<Oldest, cdb_clie
         .filter(WorkerItem::VISIBLE_AT.le(now))
         .order_by(WorkerItem::BY_DUE.asc())
         .top(1);
-    let intent = Query::<OutboxIntent>::across_partitions()
+    let intent = undelivered()
         .order_by(OutboxIntent::BY_CREATED.asc())
         .top(1);
     let (messages, activity, intent) = try_join!(

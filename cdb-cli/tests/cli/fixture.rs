@@ -4,7 +4,7 @@ use cdb_client::ContainerClient;
 use cdb_model::Timestamp;
 use cdb_provider::coordination::{MemberDocument, MemberRecord};
 use cdb_provider::documents::{
-    Durable, Execution, HistorySegment, Instance, IntentItem, IntentQueue, KeyValue, Member,
+    Durable, Execution, HistorySegment, Instance, IntentItem, IntentQueue, KeyValue, Member, NEVER,
     OrchestratorItem, OutboxIntent, Status, WorkerItem,
 };
 use duroxide::providers::WorkItem;
@@ -185,6 +185,28 @@ async fn queue(container: &ContainerClient<Durable>) {
         created_at: at(64),
         attempt_count: 3,
         failure: None,
+    };
+    container.create(&intent).await.expect("it is stored");
+}
+
+/// Messages of `order-3` that were given up.
+pub(crate) async fn give_up(container: &ContainerClient<Durable>) {
+    let raised = WorkItem::ExternalRaised {
+        instance: "stock".to_owned(),
+        name: "Released".to_owned(),
+        data: "7".to_owned(),
+    };
+    let item = IntentItem {
+        queue: IntentQueue::Orchestrator,
+        work_item: serde_json::to_string(&raised).expect("JSON").into(),
+        visible_at: at(90),
+    };
+    let intent = OutboxIntent {
+        items: vec![item.clone(), item],
+        created_at: NEVER,
+        attempt_count: 10,
+        failure: Some("create item: 403 Forbidden".to_owned()),
+        ..OutboxIntent::new("order-3", "turn-1".to_owned(), "stock", at(90))
     };
     container.create(&intent).await.expect("it is stored");
 }

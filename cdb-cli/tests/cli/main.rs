@@ -5,6 +5,7 @@
 mod connection;
 #[cfg(feature = "dashboard")]
 mod dashboard;
+mod dead_letters;
 mod doctor;
 mod documentation;
 mod emulator;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, Error};
+use cdb_client::{ContainerClient, Continuation, Error, Page};
 use cdb_model::{Batch, Container, MemberOf, PartitionKey, Query, Stored, Timestamp};
 
 use super::commit::commit;
@@ -39,6 +39,8 @@ pub struct DeadLetter {
     pub buried_at: Timestamp,
     /// Why.
     pub reason: String,
+    /// How often it was tried.
+    pub attempts: u32,
     /// The newest attempts that failed, oldest first.
     pub history: Vec<Attempt>,
 }
@@ -61,6 +63,7 @@ impl DeadLetter {
             sent_at: letter.sent_at,
             buried_at: stored.document.buried_at.unwrap_or(stored.timestamp),
             reason: dead.reason.clone(),
+            attempts: dead.tries.failed,
             history: dead.tries.history.clone(),
         })
     }
@@ -93,6 +96,26 @@ where
             .top(most);
         let found = self.container.query(query).all().await?;
         Ok(found.iter().filter_map(DeadLetter::new).collect())
+    }
+
+    /// A page of so many dead letters, the oldest first, from the beginning or from where another page ended: for lists
+    /// that are read one page after the other.
+    ///
+    /// # Errors
+    /// When they cannot be read, or `from` is of another query.
+    pub async fn page(
+        &self,
+        rows: usize,
+        from: Option<&Continuation>,
+    ) -> Result<Page<DeadLetter>, Error> {
+        let query = Query::<Mail<C>>::across_partitions()
+            .filter(Mail::<C>::BURIED_AT.gt(Timestamp::default()))
+            .order_by(Mail::<C>::BY_BURIED_AT.asc());
+        let page = self.container.query(query).page(rows, from).await?;
+        Ok(Page {
+            rows: page.rows.iter().filter_map(DeadLetter::new).collect(),
+            next: page.next,
+        })
     }
 
     /// How many there are.

@@ -1,15 +1,17 @@
-//! Intents that were given up: for people to look at, and to have tried again.
+//! Intents that were given up: for people to look at, to have tried again, to throw away.
 
-use cdb_model::{Patch, Query, Stored};
+use cdb_model::{Batch, Patch, Query, Stored};
 use duroxide::providers::ProviderError;
 
-use crate::documents::{NEVER, OutboxIntent};
-use crate::error::provider_error;
+use crate::documents::{Durable, NEVER, OutboxIntent};
+use crate::error::{provider_error, unreadable};
 use crate::provider::CosmosDBProvider;
+use crate::spill::Leftover;
 
 impl CosmosDBProvider {
     /// Messages between instances that were refused so often that they were given up, at most `most` of them. Each says
-    /// why in `failure`. They stay until [`deliver_again`](Self::deliver_again), or until their instance is deleted.
+    /// why in `failure`. They stay until [`deliver_again`](Self::deliver_again) or [`discard`](Self::discard), or until their
+    /// instance is deleted.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -37,9 +39,55 @@ impl CosmosDBProvider {
         let patch = Patch::new()
             .set(OutboxIntent::ATTEMPT_COUNT, 0)
             .set(OutboxIntent::CREATED_AT, self.container().now());
-        let written = self.container().patch_stored(given_up, &patch).await;
-        written
-            .map(drop)
-            .map_err(|error| provider_error("deliver_again", &error))
+        match self.container().patch_stored(given_up, &patch).await {
+            // Only this patch or another operator's takes it from the end of time.
+            Err(error) if error.is_ambiguous() && !self.is_given_up(given_up).await => Ok(()),
+            written => written
+                .map(drop)
+                .map_err(|error| provider_error("deliver_again", &error)),
+        }
+    }
+
+    /// Throws messages away that were given up. Whoever waits for them waits on: a child that is never started, a parent
+    /// that never hears of its child's end; cancel or delete those instances. What a message refers to in its receiver's
+    /// partition goes with the receiver, since a part of the messages may have arrived.
+    ///
+    /// # Errors
+    /// When somebody has changed or discarded them since they were read, or the service refuses.
+    pub async fn discard(&self, given_up: &Stored<OutboxIntent>) -> Result<(), ProviderError> {
+        let intent = &given_up.document;
+        let mut batch = Batch::<Durable>::new(&*intent.instance_id);
+        let leftover = Leftover::of_chunked(&self.inner, &intent.instance_id, &intent.more);
+        let built = batch.delete_stored(given_up).and_then(|_| match &leftover {
+            Some(leftover) => leftover.add_to(&mut batch),
+            None => Ok(()),
+        });
+        built.map_err(|error| unreadable("discard", error))?;
+        match self.container().execute(&batch).await {
+            Err(error) if error.is_ambiguous() && self.is_gone(given_up).await => {}
+            executed => {
+                executed.map_err(|error| provider_error("discard", &error))?;
+            }
+        }
+        if let Some(leftover) = leftover {
+            leftover.remove(&self.inner);
+        }
+        Ok(())
+    }
+
+    /// Whether an intent is still given up, as far as can be told.
+    async fn is_given_up(&self, intent: &Stored<OutboxIntent>) -> bool {
+        let latest = self.container().latest_committed();
+        match latest.read_stored(intent).await {
+            Ok(Some(stored)) => stored.document.created_at >= NEVER,
+            Ok(None) => false,
+            Err(_) => true,
+        }
+    }
+
+    /// Whether an intent is certain to be there no more.
+    async fn is_gone(&self, intent: &Stored<OutboxIntent>) -> bool {
+        let latest = self.container().latest_committed();
+        matches!(latest.read_stored(intent).await, Ok(None))
     }
 }

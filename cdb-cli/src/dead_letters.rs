@@ -1,0 +1,274 @@
+//! Everything that was given up in a container, from both sources: messages between instances, which the provider's outbox
+//! keeps with their senders, and messages of mailboxes.
+//!
+//! Between a look and an act somebody else may have acted: both sources decide by the version that was read.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use cdb_client::{ContainerClient, Continuation};
+use cdb_model::{ContainerDefinition, Query, Stored, Timestamp};
+use cdb_provider::coordination::DeadLetter;
+use cdb_provider::documents::{Durable, NEVER, OutboxIntent};
+use serde::{Deserialize, Serialize};
+
+use crate::connection::Connection;
+use crate::exit::Failure;
+use crate::letter_name::LetterName;
+use crate::mail::{Mailroom, Settled};
+use crate::model::Model;
+use crate::orchestrations::Orchestrations;
+
+/// The dead letters of a container.
+#[derive(Clone)]
+pub(crate) struct DeadLetterOffice {
+    /// Knows the service's time, whatever is in it.
+    container: ContainerClient<Durable>,
+    orchestrations: Option<Orchestrations>,
+    mail: Option<Arc<dyn Mailroom>>,
+}
+
+/// One of them.
+#[derive(Clone, Debug)]
+pub(crate) enum Letter {
+    /// What an instance's turn had for another.
+    Intent(Stored<OutboxIntent>),
+    /// A mailbox's.
+    Mail(DeadLetter),
+}
+
+/// What is to become of a dead letter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Redrive,
+    Discard,
+}
+
+/// Where a page begins: those of the instances come first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub(crate) enum Place {
+    Intents(Option<Continuation>),
+    Mail(Option<Continuation>),
+}
+
+/// Some of them, and where the next ones begin.
+#[derive(Debug)]
+pub(crate) struct LetterPage {
+    pub letters: Vec<Letter>,
+    pub next: Option<Place>,
+    pub now: Timestamp,
+}
+
+impl Letter {
+    pub(crate) fn name(&self) -> LetterName {
+        match self {
+            Self::Intent(stored) => LetterName::Intent {
+                instance: stored.document.instance_id.clone(),
+                key: stored.document.idempotency_key.clone(),
+            },
+            Self::Mail(letter) => LetterName::Mail {
+                partition: letter.partition.clone(),
+                name: letter.name.clone(),
+            },
+        }
+    }
+}
+
+fn given_up() -> Query<OutboxIntent> {
+    Query::across_partitions().filter(OutboxIntent::CREATED_AT.ge(NEVER))
+}
+
+impl DeadLetterOffice {
+    /// Reads the container's definition, which tells whether mailboxes use it.
+    pub(crate) async fn open(connection: &Connection, model: &Model) -> Result<Self, Failure> {
+        let live = model
+            .live(&connection.database()?, &connection.container)
+            .await?;
+        Self::of(connection, model, &live)
+    }
+
+    /// Sends nothing.
+    ///
+    /// # Errors
+    /// When the container keeps neither orchestrations nor mail, or mail that this command cannot read.
+    pub(crate) fn of(
+        connection: &Connection,
+        model: &Model,
+        live: &ContainerDefinition,
+    ) -> Result<Self, Failure> {
+        let database = connection.database()?;
+        let mail = model.mailroom(&database, &connection.container, live)?;
+        let orchestrations = model
+            .holds_orchestrations()
+            .is_ok()
+            .then(|| Orchestrations::open(connection, model))
+            .transpose()?;
+        if orchestrations.is_none() && mail.is_none() {
+            return Err(Failure::usage(format!(
+                "`{}` keeps neither orchestrations nor mail, which are what dead letters come from",
+                model.name
+            )));
+        }
+        Ok(Self {
+            container: database.container(&connection.container),
+            orchestrations,
+            mail,
+        })
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.container.now()
+    }
+
+    pub(crate) async fn page(
+        &self,
+        rows: usize,
+        from: Option<Place>,
+    ) -> Result<LetterPage, Failure> {
+        let mut letters = Vec::new();
+        let from = match (from.unwrap_or(Place::Intents(None)), &self.orchestrations) {
+            (Place::Mail(from), _) => from,
+            (Place::Intents(_), None) => None,
+            (Place::Intents(from), Some(orchestrations)) => {
+                let query = given_up().order_by(OutboxIntent::BY_CREATED.asc());
+                let asked = orchestrations.container.query(query);
+                let page = asked.page(rows, from.as_ref()).await?;
+                letters.extend(page.rows.into_iter().map(Letter::Intent));
+                if page.next.is_some() {
+                    return Ok(LetterPage {
+                        letters,
+                        next: Some(Place::Intents(page.next)),
+                        now: self.now(),
+                    });
+                }
+                None
+            }
+        };
+        let left = rows - letters.len();
+        let next = match &self.mail {
+            None => None,
+            Some(_) if left == 0 => Some(Place::Mail(from)),
+            Some(mail) => {
+                let page = mail.page(left, from.as_ref()).await?;
+                letters.extend(page.rows.into_iter().map(Letter::Mail));
+                page.next.map(|next| Place::Mail(Some(next)))
+            }
+        };
+        Ok(LetterPage {
+            letters,
+            next,
+            now: self.now(),
+        })
+    }
+
+    pub(crate) async fn count(&self) -> Result<u64, Failure> {
+        let intents = match &self.orchestrations {
+            Some(orchestrations) => {
+                let count = orchestrations.container.query(given_up().count());
+                count.first().await?
+            }
+            None => None,
+        };
+        let mail = match &self.mail {
+            Some(mail) => mail.count().await?,
+            None => 0,
+        };
+        Ok(intents.unwrap_or_default() + mail)
+    }
+
+    /// The dead letter of this name; `None` when it is gone.
+    pub(crate) async fn find(&self, name: &LetterName) -> Result<Option<Letter>, Failure> {
+        match (name, &self.orchestrations, &self.mail) {
+            (LetterName::Intent { instance, key }, Some(orchestrations), _) => {
+                // The id is another one where `duroxide-cdb` has written it, so it is looked for by its key.
+                let query = Query::<OutboxIntent>::in_partition(&**instance)
+                    .filter(OutboxIntent::CREATED_AT.ge(NEVER));
+                let found = orchestrations.container.query(query).all().await?;
+                let mut found = found.into_iter();
+                Ok(found
+                    .find(|stored| stored.document.idempotency_key == *key)
+                    .map(Letter::Intent))
+            }
+            (LetterName::Mail { partition, name }, _, Some(mail)) => {
+                Ok(mail.get(partition, name).await?.map(Letter::Mail))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Lets a dead letter meet its fate, unless somebody else was faster.
+    pub(crate) async fn settle(&self, name: &LetterName, fate: Fate) -> Result<Settled, Failure> {
+        match (
+            self.find(name).await?,
+            fate,
+            &self.orchestrations,
+            &self.mail,
+        ) {
+            (Some(Letter::Mail(letter)), Fate::Redrive, _, Some(mail)) => {
+                mail.redrive(&letter).await
+            }
+            (Some(Letter::Mail(letter)), Fate::Discard, _, Some(mail)) => {
+                mail.discard(&letter).await
+            }
+            (Some(Letter::Intent(stored)), _, Some(orchestrations), _) => {
+                let provider = &orchestrations.provider;
+                let settled = match fate {
+                    Fate::Redrive => provider.deliver_again(&stored).await,
+                    Fate::Discard => provider.discard(&stored).await,
+                };
+                match settled {
+                    Err(_) if self.find(name).await?.is_none() => Ok(Settled::Gone),
+                    settled => Ok(settled.map(|()| Settled::Done)?),
+                }
+            }
+            _ => Ok(Settled::Gone),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (word, at) = match self {
+            Self::Intents(at) => ("intents", at),
+            Self::Mail(at) => ("mail", at),
+        };
+        match at {
+            Some(at) => write!(f, "{word}.{at}"),
+            None => f.write_str(word),
+        }
+    }
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (word, at) = match text.split_once('.') {
+            Some((word, at)) => (word, Some(at)),
+            None => (text, None),
+        };
+        let at = at.map(str::parse).transpose();
+        let at = at.map_err(|error: cdb_client::Error| error.to_string())?;
+        match word {
+            "intents" => Ok(Self::Intents(at)),
+            "mail" => Ok(Self::Mail(at)),
+            _ => Err("the text to go on from was not made by a list of dead letters".to_owned()),
+        }
+    }
+}
+
+impl From<Place> for String {
+    fn from(place: Place) -> Self {
+        place.to_string()
+    }
+}
+
+impl TryFrom<String> for Place {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}

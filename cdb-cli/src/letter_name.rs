@@ -1,0 +1,132 @@
+//! What a dead letter is called on a command line: what it is, `@`, and the partition that keeps it.
+//!
+//! `intent-…@order-2` was given up by an orchestration's runtime, `out-…@ann` and `in-…@ann` by a mailbox. A partition that is not
+//! one plain word is written as the JSON array of its levels.
+
+use std::fmt;
+
+use cdb_model::{PartitionKey, PartitionKeyValue};
+
+/// A dead letter's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LetterName {
+    /// Messages of an instance's turn.
+    Intent { instance: String, key: String },
+    /// A message of a mailbox.
+    Mail {
+        partition: PartitionKey,
+        name: String,
+    },
+}
+
+const INTENT: &str = "intent-";
+
+/// Reads a name as it is shown.
+pub(crate) fn parse_letter_name(text: &str) -> Result<LetterName, String> {
+    let refused =
+        || "a dead letter is named as `cdb deadletters list` shows it: …@partition".to_owned();
+    let (what, partition) = text.split_once('@').ok_or_else(refused)?;
+    let partition = parse_partition(partition).ok_or_else(refused)?;
+    if let Some(key) = what.strip_prefix(INTENT) {
+        let [PartitionKeyValue::String(instance)] = partition.values() else {
+            return Err(refused());
+        };
+        return Ok(LetterName::Intent {
+            instance: instance.clone(),
+            key: key.replace("~40", "@").replace("~7E", "~"),
+        });
+    }
+    if !what.starts_with("in-") && !what.starts_with("out-") {
+        return Err(refused());
+    }
+    Ok(LetterName::Mail {
+        partition,
+        name: what.to_owned(),
+    })
+}
+
+fn parse_partition(text: &str) -> Option<PartitionKey> {
+    if !text.starts_with('[') {
+        return (!text.is_empty()).then(|| PartitionKey::from(text));
+    }
+    let key: PartitionKey = serde_json::from_str(text).ok()?;
+    (1..=3).contains(&key.values().len()).then_some(key)
+}
+
+/// The partition as one word, if it is one, or as JSON.
+fn shown(partition: &PartitionKey) -> String {
+    match partition.values() {
+        [PartitionKeyValue::String(text)] if is_word(text) => text.clone(),
+        _ => partition.to_header(),
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    let plain = |c: char| c.is_alphanumeric() || "-_.:/+@=".contains(c);
+    !text.is_empty() && text.chars().all(plain)
+}
+
+impl fmt::Display for LetterName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Intent { instance, key } => {
+                let key = key.replace('~', "~7E").replace('@', "~40");
+                write!(
+                    f,
+                    "{INTENT}{key}@{}",
+                    shown(&PartitionKey::from(&**instance))
+                )
+            }
+            Self::Mail { partition, name } => write!(f, "{name}@{}", shown(partition)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_read_back_as_it_is_shown() {
+        let intent = |instance: &str, key: &str| LetterName::Intent {
+            instance: instance.to_owned(),
+            key: key.to_owned(),
+        };
+        let mail = |partition: PartitionKey| LetterName::Mail {
+            partition,
+            name: "in-0123-7".to_owned(),
+        };
+        for (name, text) in [
+            (intent("order-2", "turn-2"), "intent-turn-2@order-2"),
+            (intent("a b@c", "x@y~40"), r#"intent-x~40y~7E40@["a b@c"]"#),
+            (mail("ann@example.org".into()), "in-0123-7@ann@example.org"),
+            (mail("[\"x\"]".into()), r#"in-0123-7@["[\"x\"]"]"#),
+            (mail("".into()), r#"in-0123-7@[""]"#),
+            (mail(("ann", 7, true).into()), r#"in-0123-7@["ann",7,true]"#),
+            (mail(7.into()), "in-0123-7@[7]"),
+        ] {
+            assert_eq!(name.to_string(), text);
+            assert_eq!(parse_letter_name(text), Ok(name));
+        }
+    }
+
+    #[test]
+    fn what_is_no_name_is_refused_with_the_way_to_one() {
+        for text in [
+            "",
+            "in-1",
+            "in-1@",
+            "x@y",
+            "in-1@[",
+            "in-1@[]",
+            "intent-k@[7]",
+            "in-1@[{}]",
+        ] {
+            let refused = parse_letter_name(text);
+            assert!(
+                refused.is_err_and(|reason| reason.contains("cdb deadletters list")),
+                "{text}"
+            );
+        }
+    }
+}

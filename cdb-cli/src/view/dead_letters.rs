@@ -1,0 +1,209 @@
+//! Dead letters, for the terminal, for JSON and for the dashboard.
+
+use std::fmt;
+
+use cdb_model::Timestamp;
+use cdb_provider::coordination::{Attempt, DeadLetter, Side};
+use cdb_provider::documents::OutboxIntent;
+use serde::Serialize;
+
+use super::outbox::described;
+use crate::dead_letters::{Letter, LetterPage, Place};
+use crate::output::{short, table};
+use crate::time::{span, utc};
+
+/// Some dead letters, and where the next ones begin.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LetterList {
+    pub dead_letters: Vec<Row>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<Place>,
+    pub now: Timestamp,
+}
+
+/// Who gave it up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Source {
+    /// A runtime: a message between instances could not be delivered.
+    Instances,
+    /// A mailbox, which could not deliver it.
+    Outbox,
+    /// A mailbox, which could not receive it.
+    Inbox,
+}
+
+/// One of them in a list.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Row {
+    pub name: String,
+    pub source: Source,
+    pub from: String,
+    pub to: String,
+    pub what: String,
+    pub reason: String,
+    pub attempts: u32,
+    pub given_up_at: Timestamp,
+}
+
+/// One of them with all that is known.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DeadLetterDetail {
+    #[serde(flatten)]
+    pub row: Row,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sent_at: Option<Timestamp>,
+    /// What it holds: the message as JSON text, or what each of the messages is.
+    pub contents: Vec<String>,
+    /// The newest attempts.
+    pub history: Vec<Attempt>,
+}
+
+impl Row {
+    pub(crate) fn of(letter: &Letter) -> Self {
+        let name = letter.name().to_string();
+        match letter {
+            Letter::Intent(stored) => Self {
+                name,
+                given_up_at: stored.timestamp,
+                ..Self::of_intent(&stored.document)
+            },
+            Letter::Mail(letter) => Self {
+                name,
+                ..Self::of_mail(letter)
+            },
+        }
+    }
+
+    fn of_intent(intent: &OutboxIntent) -> Self {
+        let messages = described(intent);
+        let what = match &*messages {
+            [] => "nothing".to_owned(),
+            [one] => one.clone(),
+            [first, rest @ ..] => format!("{first} and {} more", rest.len()),
+        };
+        Self {
+            name: String::new(),
+            source: Source::Instances,
+            from: intent.instance_id.clone(),
+            to: intent.target_instance_id.clone(),
+            what,
+            reason: intent.failure.clone().unwrap_or_default(),
+            attempts: intent.attempt_count,
+            given_up_at: intent.created_at,
+        }
+    }
+
+    fn of_mail(letter: &DeadLetter) -> Self {
+        Self {
+            name: String::new(),
+            source: match letter.side {
+                Side::Outbox => Source::Outbox,
+                Side::Inbox => Source::Inbox,
+            },
+            from: letter.from.to_string(),
+            to: letter.to.to_string(),
+            what: letter.message_type.clone(),
+            reason: letter.reason.clone(),
+            attempts: letter.attempts,
+            given_up_at: letter.buried_at,
+        }
+    }
+}
+
+impl DeadLetterDetail {
+    pub(crate) fn of(letter: &Letter) -> Self {
+        let row = Row::of(letter);
+        match letter {
+            Letter::Intent(stored) => Self {
+                row,
+                sent_at: None,
+                contents: described(&stored.document),
+                history: Vec::new(),
+            },
+            Letter::Mail(letter) => Self {
+                row,
+                sent_at: Some(letter.sent_at),
+                contents: vec![letter.payload.clone()],
+                history: letter.history.clone(),
+            },
+        }
+    }
+}
+
+impl From<LetterPage> for LetterList {
+    fn from(page: LetterPage) -> Self {
+        Self {
+            dead_letters: page.letters.iter().map(Row::of).collect(),
+            next: page.next,
+            now: page.now,
+        }
+    }
+}
+
+/// Dead letters as a table. Names are not cut: they are what other commands take.
+pub(crate) fn letter_table(rows: &[Row], now: Timestamp) -> String {
+    let cells = |row: &Row| {
+        vec![
+            row.name.clone(),
+            short(&row.from, 40),
+            short(&row.to, 40),
+            short(&row.what, 40),
+            short(&row.reason, 50),
+            span(now.since(row.given_up_at)),
+        ]
+    };
+    let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
+    table(&["NAME", "FROM", "TO", "WHAT", "WHY", "AGE"], &rows)
+}
+
+impl fmt::Display for LetterList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.dead_letters.is_empty() {
+            writeln!(f, "no dead letters")?;
+        } else {
+            f.write_str(&letter_table(&self.dead_letters, self.now))?;
+        }
+        match &self.next {
+            Some(next) => writeln!(f, "more: --from {next}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Instances => "an instance's message could not be delivered",
+            Self::Outbox => "a mailbox could not deliver it",
+            Self::Inbox => "a mailbox could not receive it",
+        })
+    }
+}
+
+impl fmt::Display for DeadLetterDetail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let row = &self.row;
+        writeln!(f, "dead letter: {}", row.name)?;
+        writeln!(f, "source:      {}", row.source)?;
+        writeln!(f, "from:        {}", row.from)?;
+        writeln!(f, "to:          {}", row.to)?;
+        writeln!(f, "what:        {}", row.what)?;
+        if let Some(sent) = self.sent_at {
+            writeln!(f, "sent:        {}", utc(sent))?;
+        }
+        writeln!(f, "given up:    {}", utc(row.given_up_at))?;
+        writeln!(f, "attempts:    {}", row.attempts)?;
+        writeln!(f, "why:         {}", row.reason)?;
+        for attempt in &self.history {
+            writeln!(f, "attempt: {}, {}", utc(attempt.at), attempt.reason)?;
+        }
+        for contents in &self.contents {
+            writeln!(f, "holds: {contents}")?;
+        }
+        Ok(())
+    }
+}

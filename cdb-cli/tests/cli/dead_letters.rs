@@ -1,0 +1,269 @@
+//! `cdb deadletters`, on what an orchestration's runtime and what mailboxes gave up.
+
+use std::time::Duration;
+
+use cdb_cli::{Cli, Exit};
+use cdb_client::ContainerClient;
+use cdb_model::{Container, Document, MemberOf};
+use cdb_provider::coordination::{Mail, Mailbox, Message, Received};
+use cdb_provider::documents::{Durable, OutboxIntentKey};
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc::unbounded_channel;
+
+use crate::fixture::{at, fill, give_up};
+use crate::harness::{Account, Run};
+use crate::shop::Shop;
+
+/// Orchestrations and mail in one container, which the built-in command does not know.
+#[derive(Container)]
+#[expect(clippy::large_enum_variant, reason = "no value of it is made")]
+enum Office {
+    #[container(extends)]
+    Durable(Durable),
+    Mail(Mail<Office>),
+}
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "parcel", id = "parcel")]
+struct Parcel {
+    #[document(partition_key)]
+    customer: String,
+}
+
+/// Mail alone, partitioned otherwise.
+#[derive(Container)]
+#[container(partition_key = "/customer")]
+enum Post {
+    Parcel(Parcel),
+    Mail(Mail<Post>),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Note {
+    text: String,
+}
+
+impl Message for Note {
+    const TYPE: &'static str = "note";
+}
+
+/// The mail that `ann` could not receive from `bob`, as a mailbox stores it.
+fn dead<C: Container>(number: u64) -> Mail<C> {
+    let (key, stream) = (&C::PARTITION_KEY[0][1..], "0".repeat(32));
+    let json = format!(
+        r#"{{ "{key}": "ann", "slot": "in-{stream}-{number}", "mailDead": {buried},
+            "mail": {{ "kind": "dead", "side": "inbox", "reason": "no such parcel", "letter": {{
+                "stream": "{stream}", "number": {number}, "messageType": "note", "payload": "{{\"text\":\"{number}\"}}",
+                "from": {{ "container": "duroxide", "partition": ["bob"] }},
+                "to": {{ "container": "duroxide", "partition": ["ann"] }}, "sentAt": {sent} }},
+                "tries": {{ "counted": 1, "failed": 2, "history": [
+                    {{ "at": {sent}, "reason": "the service does not answer" }}, {{ "at": {buried}, "reason": "no such parcel" }}] }} }} }}"#,
+        sent = at(100).as_millis(),
+        buried = at(100 + number).as_millis(),
+    );
+    serde_json::from_str(&json).expect("it is the stored form")
+}
+
+async fn bury<C: Container>(container: &ContainerClient<C>, count: u64)
+where
+    Mail<C>: MemberOf<C>,
+{
+    for number in 1..=count {
+        let stored = container.create(&dead::<C>(number)).await;
+        stored.expect("it is stored");
+    }
+}
+
+/// An account with dead letters of both sources.
+async fn start() -> (Account, ContainerClient<Office>) {
+    let account = Account::empty().await;
+    let office = account.container::<Office>().await;
+    bury(&office, 3).await;
+    let durable = fill(&account).await;
+    give_up(&durable).await;
+    (account, office)
+}
+
+fn names(run: &Run) -> Vec<String> {
+    let names = run.out.lines().filter_map(|line| line.split(' ').next());
+    names
+        .filter(|name| name.contains('@'))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[tokio::test]
+async fn dead_letters_of_both_sources_are_listed_and_shown() {
+    let (account, _) = start().await;
+    let listed = account.cdb(&["deadletters", "list"]).await;
+    listed.is("deadletters-list");
+    let names = names(&listed);
+    assert_eq!(names.len(), 4, "{listed:?}");
+    let intent = account.cdb(&["deadletters", "show", &names[0]]).await;
+    assert!(
+        intent
+            .out
+            .contains("why:         create item: 403 Forbidden\n")
+            && intent.out.contains("holds: ExternalRaised Released\n"),
+        "{intent:?}"
+    );
+    let mail = account.cdb(&["deadletters", "show", &names[1]]).await;
+    mail.is("deadletters-show");
+    let mail = account
+        .cdb(&["deadletters", "show", &names[1], "--json"])
+        .await;
+    mail.is("deadletters-show-json");
+    // The runtime's own outbox does not show what it gave up.
+    let outbox = account.cdb(&["outbox"]).await;
+    assert!(!outbox.out.contains("order-3"), "{outbox:?}");
+    let doctor = account.cdb(&["doctor"]).await;
+    assert!(
+        doctor
+            .out
+            .contains("PROBLEM  deadletters  4 message(s) were given up"),
+        "{doctor:?}"
+    );
+}
+
+#[tokio::test]
+async fn pages_go_from_one_source_to_the_other_without_gap_or_repetition() {
+    let (account, _) = start().await;
+    let all = names(&account.cdb(&["deadletters", "list"]).await);
+    for limit in ["1", "2", "3"] {
+        let (mut seen, mut from) = (Vec::new(), None::<String>);
+        loop {
+            let more = from.iter().flat_map(|from| ["--from", from]);
+            let arguments: Vec<&str> = ["deadletters", "list", "--limit", limit]
+                .into_iter()
+                .chain(more)
+                .collect();
+            let run = account.cdb(&arguments).await;
+            assert_eq!(run.exit, Exit::Ok, "{run:?}");
+            seen.extend(names(&run));
+            let next = run
+                .out
+                .lines()
+                .find_map(|line| line.strip_prefix("more: --from "));
+            let Some(next) = next else { break };
+            from = Some(next.to_owned());
+        }
+        assert_eq!(seen, all, "by {limit}");
+    }
+    let refused = account
+        .cdb(&["deadletters", "list", "--from", "nonsense"])
+        .await;
+    assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
+}
+
+#[tokio::test]
+async fn what_is_redriven_is_received_and_what_is_discarded_is_gone() {
+    let (account, office) = start().await;
+    let all = names(&account.cdb(&["deadletters", "list"]).await);
+    let [intent, first, second, third] = &*all else {
+        panic!("{all:?}");
+    };
+    account
+        .cdb(&["deadletters", "redrive", intent, first])
+        .await
+        .is("deadletters-redrive-without-yes");
+    account
+        .cdb(&["deadletters", "redrive", intent, first, "--yes"])
+        .await
+        .is("deadletters-redrive");
+    account
+        .cdb(&["deadletters", "discard", second, "--yes"])
+        .await
+        .is("deadletters-discard");
+    let left = account.cdb(&["deadletters", "list"]).await;
+    assert_eq!(names(&left), std::slice::from_ref(third));
+
+    let (received, mut notes) = unbounded_channel();
+    let mailbox = Mailbox::builder(office).on(move |note: Received<Note>, draft| {
+        let received = received.clone();
+        async move {
+            received.send(note.message.text).expect("the test waits");
+            Ok(draft)
+        }
+    });
+    let mailbox = mailbox.start();
+    let note = tokio::time::timeout(Duration::from_secs(30), notes.recv()).await;
+    assert_eq!(note.expect("it is received").as_deref(), Some("1"));
+    mailbox.stop().await;
+    let outbox = account.cdb(&["outbox"]).await;
+    assert!(outbox.out.contains("order-3"), "{outbox:?}");
+}
+
+#[tokio::test]
+async fn all_are_taken_at_once_when_asked_for() {
+    let (account, _) = start().await;
+    account
+        .cdb(&["deadletters", "discard", "--all", "--dry-run"])
+        .await
+        .is("deadletters-discard-all-dry-run");
+    let discarded = account
+        .cdb(&["deadletters", "discard", "--all", "--yes"])
+        .await;
+    assert_eq!(
+        discarded.out, "discarded 4 dead letter(s)\n",
+        "{discarded:?}"
+    );
+    account
+        .cdb(&["deadletters", "list"])
+        .await
+        .is("deadletters-none");
+    let container = account.container::<Durable>().await;
+    let key = OutboxIntentKey::new("order-3", "turn-1");
+    let intent = container.read(&key).await.expect("it can be read");
+    assert!(intent.is_none());
+}
+
+#[tokio::test]
+async fn a_dead_letter_that_is_not_there_is_a_finding() {
+    let (account, _) = start().await;
+    for name in ["intent-turn-9@order-3", "in-0-1@nobody", "out-0-1@[7]"] {
+        for command in ["show", "redrive", "discard"] {
+            let run = account.cdb(&["deadletters", command, name]).await;
+            assert_eq!(run.exit, Exit::Finding, "{run:?}");
+            assert!(run.err.contains("there is no dead letter"), "{run:?}");
+        }
+    }
+    let run = account.cdb(&["deadletters", "show", "order-3"]).await;
+    assert_eq!(run.exit, Exit::Usage, "{run:?}");
+    let neither = account.cdb(&["deadletters", "redrive", "--yes"]).await;
+    assert_eq!(neither.exit, Exit::Usage, "{neither:?}");
+}
+
+#[tokio::test]
+async fn a_container_of_ones_own_has_the_same_command() {
+    let account = Account::empty().await;
+    let post = account.container::<Post>().await;
+    bury(&post, 2).await;
+    let cli = Cli::<Post>::new();
+    let listed = account.run(&cli, &["deadletters", "list"]).await;
+    assert_eq!(names(&listed).len(), 2, "{listed:?}");
+    let run = account
+        .run(&cli, &["deadletters", "redrive", "--all", "--yes"])
+        .await;
+    assert_eq!(run.out, "redrove 2 dead letter(s)\n", "{run:?}");
+    // The built-in command knows where another container's partition key stands, and not how to write it.
+    let refused = account.cdb(&["deadletters", "list"]).await;
+    assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
+    assert!(
+        refused.err.contains("partitioned by /customer") && refused.err.contains("cdb_cli::run"),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_container_without_either_source_says_so() {
+    let account = Account::empty().await;
+    account.container::<Shop>().await;
+    let run = account
+        .run(&Cli::<Shop>::new(), &["deadletters", "list"])
+        .await;
+    assert_eq!(run.exit, Exit::Usage, "{run:?}");
+    assert!(
+        run.err.contains("keeps neither orchestrations nor mail"),
+        "{run:?}"
+    );
+}
