@@ -22,6 +22,21 @@ type Partition = Vec<Stored<Durable>>;
 /// # Errors
 /// When the container cannot be read.
 pub async fn audit(container: &ContainerClient<Durable>) -> Result<Vec<String>, Error> {
+    let found = audit_by_instance(container).await?.into_iter();
+    let lines = found.flat_map(|(instance_id, problems)| {
+        let line = move |problem| format!("`{instance_id}`: {problem}");
+        problems.into_iter().map(line)
+    });
+    Ok(lines.collect())
+}
+
+/// The same, by instance; those that are well are not in it.
+///
+/// # Errors
+/// The same.
+pub async fn audit_by_instance(
+    container: &ContainerClient<Durable>,
+) -> Result<BTreeMap<String, Vec<String>>, Error> {
     let rows = container
         .query(Query::<Durable>::across_partitions())
         .all()
@@ -34,14 +49,13 @@ pub async fn audit(container: &ContainerClient<Durable>) -> Result<Vec<String>, 
             partitions.entry(instance_id).or_default().push(row);
         }
     }
-    let mut problems = Vec::new();
-    for (instance_id, partition) in &partitions {
-        let found = leftovers(partition).into_iter();
-        let found = found.chain(instance_problems(partition));
-        let found = found.chain(history_problems(partition));
-        problems.extend(found.map(|problem| format!("`{instance_id}`: {problem}")));
-    }
-    Ok(problems)
+    let judged = partitions.into_iter().map(|(instance_id, partition)| {
+        let found = leftovers(&partition).into_iter();
+        let found = found.chain(instance_problems(&partition));
+        let found = found.chain(history_problems(&partition));
+        (instance_id, found.collect::<Vec<String>>())
+    });
+    Ok(judged.filter(|(_, found)| !found.is_empty()).collect())
 }
 
 /// The instance that a document belongs to.

@@ -18,7 +18,7 @@ use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::provider_validations::ProviderFactory;
 use duroxide::providers::Provider;
 
-pub use audit::{audit, instance_id};
+pub use audit::{audit, audit_by_instance, instance_id};
 
 /// A store for one test.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cdb_emulator::{Effect, Fault};
+use cdb_emulator::Fault;
 
 use crate::args::Args;
 use crate::postgres::Postgres;
@@ -16,8 +16,8 @@ use cdb_bench_child::{Job, Load, Outcome, Peer, Usage};
 const SETTLE: Duration = Duration::from_secs(5);
 /// How long an idle runtime is watched.
 const IDLE: Duration = Duration::from_secs(10);
-/// Each of the five faults strikes this share of the requests: five per cent in all.
-const FAULT_SHARE: f64 = 0.01;
+/// The share of the requests that fail.
+const FAULT_SHARE: f64 = 0.05;
 /// How many faulty orchestrations the peers run; each stuck one costs them the patience below.
 const FAULTY_FOR_PEERS: usize = 20;
 /// An orchestration that none follows for this long, in seconds, is given up: longer than any lock.
@@ -143,8 +143,8 @@ async fn survive(
     let Some(emulator) = site.emulator() else {
         return Err("faults are the emulator's".to_owned());
     };
-    for effect in effects() {
-        emulator.inject(Fault::with_probability(effect, FAULT_SHARE));
+    for fault in Fault::in_five_ways(FAULT_SHARE) {
+        emulator.inject(fault);
     }
     let before = process.usage().await?;
     site.reset();
@@ -166,21 +166,6 @@ async fn survive(
         wrong: Some((wrong.len(), load.count)),
         ..figures
     })
-}
-
-fn effects() -> [Effect; 5] {
-    let status = |status, substatus, retry_after_ms| Effect::Status {
-        status,
-        substatus,
-        retry_after_ms,
-    };
-    [
-        status(429, 3200, Some(5)),
-        status(503, 0, None),
-        Effect::DropRequest,
-        Effect::DropAnswer,
-        Effect::StatusAfterEffect { status: 408 },
-    ]
 }
 
 impl Figures {

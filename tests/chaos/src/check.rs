@@ -1,22 +1,24 @@
 //! The judgement after a run: from what clients were told, from the histories, and from the bookings.
+//!
+//! It relies on nothing of the provider that is judged but the form of its documents. What is lost counts as lost alone: its
+//! documents and bookings are not held against it once more.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use cdb_provider::CosmosDBProvider;
-use cdb_tests::audit;
+use cdb_tests::audit_by_instance;
 use duroxide::{AppErrorKind, ErrorDetails, OrchestrationStatus};
 
-use crate::ledger::{Booked, Ledger};
+use crate::ledger::Booked;
+use crate::play::Ended;
 use crate::runtime::keep_trying;
+use crate::site::Site;
 use crate::workload::Job;
 
 /// How long what is left of a run has to settle: locks end, messages are delivered, cancelled activities stop.
 const SETTLE: Duration = Duration::from_secs(60);
 /// How often the store is looked at meanwhile.
-const LOOK: Duration = Duration::from_millis(250);
-
-/// An orchestration, and how it ended as far as is known.
-pub(crate) type Ended = (Job, Option<OrchestrationStatus>);
+const LOOK: Duration = Duration::from_millis(500);
 
 /// What is wrong after a run: nothing, if all is well.
 #[derive(Clone, Debug, Default)]
@@ -25,9 +27,9 @@ pub struct Verdict {
     pub lost: Vec<String>,
     /// Orchestrations that ended in another way than they should.
     pub wrong: Vec<String>,
-    /// Bookings that are missing, or that nobody should have made.
+    /// Orchestrations of which bookings are missing, or that nobody should have made.
     pub off: Vec<String>,
-    /// What histories say that happened twice or never, and documents that nobody will ever touch again.
+    /// Instances in whose histories something happened twice or never, or with documents that nobody will ever touch again.
     pub left: Vec<String>,
 }
 
@@ -45,29 +47,30 @@ impl Verdict {
 }
 
 /// Judges a run that has come to its end, on a store that works again.
-pub(crate) async fn check(
-    provider: &CosmosDBProvider,
-    ledger: &Ledger,
-    ended: &[Ended],
-) -> Verdict {
+pub(crate) async fn check(site: &Site, all: &[Ended]) -> Result<Verdict, String> {
     let mut verdict = Verdict::default();
-    for (job, status) in ended {
-        match status {
-            None => verdict.lost.push(job.instance()),
-            Some(status) if !is_right(*job, status) => {
-                let instance = job.instance();
+    let mut lost = Vec::new();
+    for one in all {
+        let instance = one.job.instance();
+        match (&one.status, &one.refused) {
+            (None, refused) => {
+                lost.push(one.job);
+                let why = refused.as_ref().map(|why| format!(": {why}"));
+                verdict.lost.push(instance + &why.unwrap_or_default());
+            }
+            (Some(status), _) if !is_right(one.job, status) => {
                 verdict.wrong.push(format!("{instance}: {status:?}"));
             }
-            Some(_) => {}
+            (Some(_), _) => {}
         }
     }
-    verdict.left = settled(provider).await;
-    let booked = keep_trying(|| ledger.read()).await;
+    verdict.left = settled(site, &lost).await?;
+    let booked = keep_trying(|| site.ledger.read()).await?;
+    let ended = all.iter().filter(|one| one.status.is_some());
     verdict.off = ended
-        .iter()
-        .filter_map(|(job, _)| difference(*job, &booked))
+        .filter_map(|one| difference(one.job, &booked))
         .collect();
-    verdict
+    Ok(verdict)
 }
 
 fn is_right(job: Job, status: &OrchestrationStatus) -> bool {
@@ -85,15 +88,24 @@ fn is_right(job: Job, status: &OrchestrationStatus) -> bool {
 }
 
 /// What is left when nothing changes any more.
-async fn settled(provider: &CosmosDBProvider) -> Vec<String> {
+async fn settled(site: &Site, lost: &[Job]) -> Result<Vec<String>, String> {
     let deadline = Instant::now() + SETTLE;
     loop {
-        let problems = keep_trying(|| audit(provider.container())).await;
+        let found = keep_trying(|| audit_by_instance(&site.documents)).await?;
+        let problems = told(found, lost);
         if problems.is_empty() || Instant::now() > deadline {
-            return problems;
+            return Ok(problems);
         }
         tokio::time::sleep(LOOK).await;
     }
+}
+
+fn told(found: BTreeMap<String, Vec<String>>, lost: &[Job]) -> Vec<String> {
+    found
+        .into_iter()
+        .filter(|(instance, _)| !lost.iter().any(|job| job.has(instance)))
+        .map(|(instance, problems)| format!("`{instance}`: {}", problems.join("; ")))
+        .collect()
 }
 
 /// How the bookings of an orchestration differ from what it should have booked.

@@ -51,6 +51,11 @@ impl Ledger {
         container.await.map(Self)
     }
 
+    /// The time, by the service's clock.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
     /// Books a step, however long that takes.
     pub(crate) async fn book(&self, instance_id: &str, step: &str, amount: i64) {
         loop {
@@ -58,7 +63,7 @@ impl Ledger {
                 instance_id: instance_id.to_owned(),
                 step: step.to_owned(),
                 amount,
-                at: self.0.now(),
+                at: self.now(),
             };
             if self.0.ensure(&entry).await.is_ok() {
                 return;

@@ -2,27 +2,33 @@
 //! throttled, and requests fail. Afterwards every history and every business document is read and judged.
 //!
 //! One program plays three parts: the driver, a runtime, and the store. The driver starts the other two as processes, so
-//! that they can be killed. Another program can play the runtime (`--runtime`), to compare providers.
+//! that they can be killed. Which provider is tried is the program's choice ([`Subject`]): ours is the binary of this crate,
+//! others are programs in workspaces of their own.
 
 mod check;
+mod command;
 mod drive;
 mod ledger;
 mod mix;
 mod monkey;
+mod play;
 mod process;
 mod random;
 mod recovery;
 mod report;
 mod runtime;
+mod site;
 mod store;
+mod subject;
 mod wire;
 mod workload;
 
 pub use check::Verdict;
+pub use command::command;
 pub use drive::{Run, run};
 pub use mix::{MIXES, Mix};
-pub use process::Programs;
 pub use recovery::{Recovery, recovery};
-pub use report::{Row, table, write_docs};
-pub use runtime::{LOCK, RuntimeArgs, keep_trying, open, serve};
-pub use store::{StoreArgs, keep};
+pub use report::Row;
+pub use runtime::{CONCURRENCY, CONTAINER, DATABASE, LOCK, RuntimeArgs};
+pub use site::Cast;
+pub use subject::{Opening, Role, Subject};

@@ -77,22 +77,21 @@ impl Monkey {
     }
 
     async fn carry_out(&mut self, action: Action) -> Result<(), String> {
-        self.done += 1;
         match action {
             Action::Kill(worker) => self.workers[worker].replace().await,
             Action::Pause(worker, duration) => self.workers[worker].pause(duration).await,
             Action::Restart => self.store.restart().await,
+            Action::Split(_) if self.ranges.len() >= MOST_RANGES => return Ok(()),
             Action::Split(which) => self.split(which).await,
-        }
+        }?;
+        self.done += 1;
+        Ok(())
     }
 
     async fn split(&mut self, which: u64) -> Result<(), String> {
         #[derive(Deserialize)]
         struct Halves {
             children: [String; 2],
-        }
-        if self.ranges.len() >= MOST_RANGES {
-            return Ok(());
         }
         let at = usize::try_from(which).unwrap_or_default() % self.ranges.len();
         let range = self.ranges.swap_remove(at);

@@ -14,15 +14,6 @@ use crate::wire::admin;
 /// How long a process may take until it is ready.
 const READY: Duration = Duration::from_secs(60);
 
-/// The programs that play the parts.
-#[derive(Clone, Debug)]
-pub struct Programs {
-    /// This one.
-    pub chaos: PathBuf,
-    /// The one that plays the runtime; takes the arguments of `chaos runtime`.
-    pub runtime: PathBuf,
-}
-
 /// A process that ends with its input, and that is killed when it is dropped.
 #[derive(Debug)]
 struct Process {
@@ -81,7 +72,7 @@ impl Process {
 /// The store.
 #[derive(Debug)]
 pub(crate) struct Store {
-    programs: Programs,
+    program: PathBuf,
     process: Process,
     directory: TempDir,
     port: u16,
@@ -91,18 +82,18 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) async fn start(
-        programs: &Programs,
+        program: &Path,
         faults: &FaultPlan,
         throughput: Option<u32>,
     ) -> Result<Self, String> {
         let directory = TempDir::new().map_err(|error| error.to_string())?;
         let faults = serde_json::to_string(faults).map_err(|error| error.to_string())?;
         let arguments = arguments(directory.path(), 0, &faults, throughput);
-        let (process, line) = Process::start(&programs.chaos, &arguments).await?;
+        let (process, line) = Process::start(program, &arguments).await?;
         let port = line.trim_end().trim_end_matches('/').rsplit(':').next();
         let port = port.and_then(|port| port.parse().ok());
         Ok(Self {
-            programs: programs.clone(),
+            program: program.to_owned(),
             process,
             directory,
             port: port.ok_or_else(|| format!("the store said `{line}`"))?,
@@ -116,7 +107,7 @@ impl Store {
         self.process.kill().await?;
         let (directory, faults) = (self.directory.path(), &self.faults);
         let arguments = arguments(directory, self.port, faults, self.throughput);
-        let (process, _) = Process::start(&self.programs.chaos, &arguments).await?;
+        let (process, _) = Process::start(&self.program, &arguments).await?;
         self.process = process;
         Ok(())
     }
@@ -167,12 +158,12 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) async fn start(programs: &Programs, endpoint: &str) -> Result<Self, String> {
+    pub(crate) async fn start(program: &Path, endpoint: &str) -> Result<Self, String> {
         let arguments = ["runtime", "--endpoint", endpoint, "--key", WELL_KNOWN_KEY];
         let arguments = arguments.map(str::to_owned).to_vec();
-        let (process, _) = Process::start(&programs.runtime, &arguments).await?;
+        let (process, _) = Process::start(program, &arguments).await?;
         Ok(Self {
-            program: programs.runtime.clone(),
+            program: program.to_owned(),
             arguments,
             process,
         })

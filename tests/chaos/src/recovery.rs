@@ -1,17 +1,13 @@
 //! How long work stands still when the runtime that does it is killed.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_emulator::WELL_KNOWN_KEY;
 use cdb_model::Timestamp;
-use duroxide::Client;
 
-use crate::drive::RUNTIMES;
-use crate::ledger::{Booked, Ledger};
+use crate::ledger::Booked;
 use crate::mix::MIXES;
-use crate::process::{Programs, Store, Worker};
-use crate::runtime::{RuntimeArgs, keep_trying, open_to_watch};
+use crate::runtime::keep_trying;
+use crate::site::{Cast, Site};
 
 /// How many orchestrations are at work, more than one runtime has dispatchers.
 const AT_WORK: usize = 18;
@@ -19,7 +15,7 @@ const AT_WORK: usize = 18;
 const BOOKINGS: usize = 60;
 /// When the runtime is killed.
 const KILLED_AFTER: Duration = Duration::from_secs(3);
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(240);
 
 /// What was seen.
 #[derive(Clone, Copy, Debug)]
@@ -34,33 +30,29 @@ pub struct Recovery {
 ///
 /// # Errors
 /// When a process cannot be started, or work stands still for good.
-pub async fn recovery(programs: &Programs) -> Result<Recovery, String> {
-    let store = Store::start(programs, &MIXES[0].fault_plan(0), None).await?;
-    let args = RuntimeArgs {
-        endpoint: store.endpoint(),
-        key: WELL_KNOWN_KEY.to_owned(),
-    };
-    let provider = keep_trying(|| open_to_watch(args.clone())).await;
-    let ledger = keep_trying(|| Ledger::open(&args.endpoint, &args.key)).await;
-    let mut workers = Vec::new();
-    for _ in 0..RUNTIMES {
-        workers.push(Worker::start(programs, &args.endpoint).await?);
-    }
-    let client = Client::new(Arc::new(provider.clone()));
+pub async fn recovery(cast: &Cast) -> Result<Recovery, String> {
+    let (site, _store, mut workers) = Site::open(cast, &MIXES[0].fault_plan(0), None).await?;
     let bookings = BOOKINGS.to_string();
     for number in 0..AT_WORK {
         let instance = format!("steady-{number}");
-        keep_trying(|| client.start_orchestration(&instance, "Steady", &*bookings)).await;
+        let start = || {
+            let client = &site.client;
+            client.start_orchestration(&instance, "Steady", &*bookings)
+        };
+        keep_trying(start).await?;
     }
     tokio::time::sleep(KILLED_AFTER).await;
-    let killed_at = provider.container().now();
+    let killed_at = site.ledger.now();
     workers[0].kill().await?;
     for number in 0..AT_WORK {
         let instance = format!("steady-{number}");
-        let ended = client.wait_for_orchestration(&instance, PATIENCE).await;
+        let ended = site
+            .client
+            .wait_for_orchestration(&instance, PATIENCE)
+            .await;
         ended.map_err(|error| format!("{instance}: {error}"))?;
     }
-    let booked = keep_trying(|| ledger.read()).await;
+    let booked = keep_trying(|| site.ledger.read()).await?;
     Ok(judge(&booked, killed_at))
 }
 

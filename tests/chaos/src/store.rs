@@ -7,26 +7,26 @@ use clap::Args;
 
 /// How the store is started.
 #[derive(Clone, Debug, Args)]
-pub struct StoreArgs {
+pub(crate) struct StoreArgs {
     /// Directory that keeps the data
     #[arg(long)]
-    pub data: PathBuf,
+    pub(crate) data: PathBuf,
     /// Port to listen on; 0 for any free one
     #[arg(long, default_value_t = 0)]
-    pub port: u16,
+    pub(crate) port: u16,
     /// Faults as JSON, in the form of POST /_admin/faults
     #[arg(long, default_value = "{}")]
-    pub faults: String,
+    pub(crate) faults: String,
     /// Request units per second of a container
     #[arg(long)]
-    pub throughput: Option<u32>,
+    pub(crate) throughput: Option<u32>,
 }
 
 /// Serves until it is killed. Says `ready` and its endpoint first.
 ///
 /// # Errors
 /// When the emulator cannot be started.
-pub async fn keep(args: StoreArgs) -> Result<(), String> {
+pub(crate) async fn keep(args: StoreArgs) -> Result<(), String> {
     let faults: FaultPlan =
         serde_json::from_str(&args.faults).map_err(|error| error.to_string())?;
     let mut builder = Emulator::builder()

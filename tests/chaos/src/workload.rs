@@ -71,6 +71,12 @@ impl Job {
         format!("{:?}", self.kind)
     }
 
+    /// Whether an instance is this orchestration or one that it started.
+    pub(crate) fn has(self, instance_id: &str) -> bool {
+        let rest = instance_id.strip_prefix(&self.instance());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '-']))
+    }
+
     /// Whether the last booking of a saga is refused.
     fn is_refused(self) -> bool {
         self.number / KINDS.len() % 2 == 1

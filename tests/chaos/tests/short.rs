@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cdb_chaos::{LOCK, Mix, Programs, Run, recovery, run};
+use cdb_chaos::{Cast, LOCK, Mix, Run, Subject, recovery, run};
 
-fn programs() -> Programs {
-    let chaos = PathBuf::from(env!("CARGO_BIN_EXE_chaos"));
-    Programs {
-        runtime: chaos.clone(),
-        chaos,
+fn cast() -> Cast {
+    Cast {
+        subject: Subject::OURS,
+        program: PathBuf::from(env!("CARGO_BIN_EXE_chaos")),
     }
 }
 
@@ -21,8 +20,9 @@ async fn whatever_is_broken_every_orchestration_ends_once_with_the_right_result(
         seed: 1,
         instances: 60,
         at_least: Duration::from_secs(12),
+        window: 40,
         throughput: None,
-        programs: programs(),
+        cast: cast(),
     })
     .await
     .expect("the processes start");
@@ -33,7 +33,7 @@ async fn whatever_is_broken_every_orchestration_ends_once_with_the_right_result(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_work_of_a_killed_runtime_goes_on_when_its_locks_end() {
-    let seen = recovery(&programs()).await.expect("the processes start");
+    let seen = recovery(&cast()).await.expect("the processes start");
     assert!(seen.stood_still > 0, "the killed runtime had work");
     // The promise is a second more than a lock lasts; `cargo chaos --recovery` measures it. Here other tests run beside.
     assert!(seen.longest < LOCK * 3, "{seen:?}");

@@ -1,0 +1,179 @@
+//! The driver's part towards the orchestrations: it starts them, gives them what they wait for, and asks for their ends.
+//!
+//! It waits for none for ever. Asking gets rarer the longer one takes, so that it is no load beside what is asked about.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use duroxide::{Client, OrchestrationStatus};
+use futures::StreamExt;
+
+use crate::drive::Run;
+use crate::runtime::keep_trying;
+use crate::workload::{Job, Kind, MESSAGES, QUEUE};
+
+/// How long an orchestration keeps its place among those in flight. One that takes longer is looked for afterwards.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How long nothing may end, on a store that works again, until what has not ended is lost.
+const QUIET: Duration = Duration::from_secs(60);
+/// When an orchestration is looked at first, and the longest time between two looks.
+const LOOKS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// How often it is said how far a run has come.
+const SAY: Duration = Duration::from_secs(10);
+
+/// An orchestration, and what became of it as far as is known.
+#[derive(Clone, Debug)]
+pub(crate) struct Ended {
+    pub(crate) job: Job,
+    /// How it ended.
+    pub(crate) status: Option<OrchestrationStatus>,
+    /// When its end was seen, from the beginning of the run.
+    pub(crate) after: Duration,
+    /// Why its start, or what it waits for, could not be handed over.
+    pub(crate) refused: Option<String>,
+}
+
+/// Orchestrations under way.
+pub(crate) struct Play<'a> {
+    client: &'a Client,
+    run: &'a Run,
+    began: Instant,
+    ended: Cell<usize>,
+    said: Cell<Instant>,
+}
+
+impl<'a> Play<'a> {
+    pub(crate) fn new(client: &'a Client, run: &'a Run) -> Self {
+        let began = Instant::now();
+        Self {
+            client,
+            run,
+            began,
+            ended: Cell::new(0),
+            said: Cell::new(began),
+        }
+    }
+
+    /// Starts all, so many at a time. Those that take too long are returned without an end.
+    pub(crate) async fn to_the_end(&self) -> Vec<Ended> {
+        let run = self.run;
+        let more = |number: &usize| *number < run.instances || self.began.elapsed() < run.at_least;
+        futures::stream::iter((0..).take_while(more))
+            .map(|number| self.one(Job::new(number)))
+            .buffer_unordered(run.window)
+            .collect()
+            .await
+    }
+
+    /// How long it has lasted, in seconds.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
+    }
+
+    /// How many ended in a second, up to the last that ended.
+    pub(crate) fn pace(ended: &[Ended]) -> f64 {
+        let ends = ended.iter().filter(|one| one.status.is_some());
+        let last = ends.clone().map(|one| one.after).max().unwrap_or_default();
+        let count = f64::from(u32::try_from(ends.count()).unwrap_or(u32::MAX));
+        count / last.as_secs_f64().max(f64::EPSILON)
+    }
+
+    async fn one(&self, job: Job) -> Ended {
+        let deadline = Instant::now() + PATIENCE;
+        let refused = hand_over(self.client, job, deadline).await.err();
+        let mut wait = LOOKS.0;
+        let mut status = None;
+        while status.is_none() && refused.is_none() && Instant::now() < deadline {
+            tokio::time::sleep(wait).await;
+            wait = (wait * 4 / 3).min(LOOKS.1);
+            status = end(self.client, &job.instance()).await;
+        }
+        self.ended.set(self.ended.get() + 1);
+        self.say();
+        Ended {
+            job,
+            status,
+            after: self.began.elapsed(),
+            refused,
+        }
+    }
+
+    fn say(&self) {
+        if self.said.get().elapsed() > SAY {
+            self.said.set(Instant::now());
+            let (mix, seconds) = (self.run.mix.name, self.began.elapsed().as_secs());
+            let (ended, all) = (self.ended.get(), self.run.instances);
+            eprintln!("{mix}: {ended} of {all} after {seconds} s");
+        }
+    }
+}
+
+/// Waits for those that have not ended while things were broken, as long as any of them still comes to an end.
+pub(crate) async fn stragglers(client: &Client, all: &mut [Ended]) {
+    let mut quiet_since = Instant::now();
+    while quiet_since.elapsed() < QUIET {
+        let open = all.iter_mut().filter(|one| one.status.is_none());
+        let mut waits = false;
+        for one in open {
+            one.status = end(client, &one.job.instance()).await;
+            match one.status {
+                Some(_) => quiet_since = Instant::now(),
+                None => waits = true,
+            }
+        }
+        if !waits {
+            return;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// Starts an orchestration and gives it what it waits for. A call that fails is repeated.
+async fn hand_over(client: &Client, job: Job, deadline: Instant) -> Result<(), String> {
+    let instance = job.instance();
+    let (name, input) = (job.orchestration(), job.input());
+    keep_trying(|| client.start_orchestration(&instance, &name, input)).await?;
+    match job.kind {
+        Kind::Messages => {
+            for number in 0..MESSAGES {
+                let data = number.to_string();
+                keep_trying(|| client.enqueue_event(&instance, QUEUE, &*data)).await?;
+            }
+        }
+        Kind::Cancelled => {
+            // A cancellation of what was never started waits for its start.
+            let child = format!("{instance}-child");
+            let mut wait = LOOKS.0;
+            while !is_running(client, &child).await && Instant::now() < deadline {
+                tokio::time::sleep(wait).await;
+                wait = (wait * 4 / 3).min(LOOKS.1);
+            }
+            keep_trying(|| client.cancel_instance(&instance, "enough")).await?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+async fn is_running(client: &Client, instance: &str) -> bool {
+    let status = client.get_orchestration_status(instance).await;
+    matches!(status, Ok(OrchestrationStatus::Running { .. }))
+}
+
+/// How an orchestration ended. Its history is read when its instance says that it has.
+async fn end(client: &Client, instance: &str) -> Option<OrchestrationStatus> {
+    let look = async {
+        let info = client.get_instance_info(instance).await.ok()?;
+        if !matches!(&*info.status, "Completed" | "Failed") {
+            return None;
+        }
+        client.get_orchestration_status(instance).await.ok()
+    };
+    // An answer that never comes is no answer.
+    let status = tokio::time::timeout(PATIENCE, look).await.ok()??;
+    let ended = matches!(
+        status,
+        OrchestrationStatus::Completed { .. } | OrchestrationStatus::Failed { .. }
+    );
+    ended.then_some(status)
+}

@@ -1,0 +1,73 @@
+//! Where a run takes place: a store and runtimes as processes, and what the driver holds of them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
+use cdb_emulator::{FaultPlan, WELL_KNOWN_KEY};
+use cdb_provider::documents::Durable;
+use duroxide::Client;
+
+use crate::ledger::Ledger;
+use crate::process::{Store, Worker};
+use crate::runtime::{CONTAINER, DATABASE, RuntimeArgs, keep_trying};
+use crate::subject::{Role, Subject};
+
+/// How many runtimes there are.
+const RUNTIMES: usize = 3;
+
+/// Who plays the parts.
+#[derive(Clone, Debug)]
+pub struct Cast {
+    /// Whose runtimes.
+    pub subject: Subject,
+    /// The program that is started for each part: the one that drives.
+    pub program: PathBuf,
+}
+
+/// What the driver holds of a store and its runtimes.
+pub(crate) struct Site {
+    /// The subject's own client.
+    pub(crate) client: Client,
+    /// What was booked.
+    pub(crate) ledger: Ledger,
+    /// The documents, to be judged.
+    pub(crate) documents: ContainerClient<Durable>,
+}
+
+impl Site {
+    /// Starts everything.
+    pub(crate) async fn open(
+        cast: &Cast,
+        faults: &FaultPlan,
+        throughput: Option<u32>,
+    ) -> Result<(Self, Store, Vec<Worker>), String> {
+        let store = Store::start(&cast.program, faults, throughput).await?;
+        let args = RuntimeArgs {
+            endpoint: store.endpoint(),
+            key: WELL_KNOWN_KEY.to_owned(),
+        };
+        let open = cast.subject.open;
+        let provider = keep_trying(|| open(args.clone(), Role::LooksOn)).await?;
+        let ledger = keep_trying(|| Ledger::open(&args.endpoint, &args.key)).await?;
+        let mut workers = Vec::new();
+        for _ in 0..RUNTIMES {
+            workers.push(Worker::start(&cast.program, &args.endpoint).await?);
+        }
+        let site = Self {
+            client: Client::new(Arc::clone(&provider)),
+            ledger,
+            documents: documents(&args).await.map_err(|error| error.to_string())?,
+        };
+        Ok((site, store, workers))
+    }
+}
+
+/// The container as it is, whoever made it.
+async fn documents(args: &RuntimeArgs) -> Result<ContainerClient<Durable>, cdb_client::Error> {
+    let client = CosmosClient::builder(&args.endpoint)
+        .credential(MasterKey::new(&args.key)?)
+        .build()?;
+    let database = client.database(DATABASE);
+    database.bootstrap(CONTAINER, Bootstrap::Skip).await
+}

@@ -1,0 +1,61 @@
+//! Whose runtimes are tried: how a provider is opened, for a runtime and for the driver.
+//!
+//! Everything else is the same for all of them: the orchestrations, the settings of the runtime, the faults, the judgement.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
+use duroxide::providers::Provider;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use crate::runtime::{CONCURRENCY, CONTAINER, DATABASE, RuntimeArgs};
+
+/// What a provider is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// For a runtime.
+    Works,
+    /// For the driver, which starts orchestrations and asks for their ends, and should do nothing of what runtimes have to do.
+    LooksOn,
+}
+
+/// A provider that is being opened.
+pub type Opening = BoxFuture<'static, Result<Arc<dyn Provider>, String>>;
+
+/// A provider to be tried. It has to keep its documents in the container [`CONTAINER`] of the database [`DATABASE`], in the
+/// form that ours reads: the judgement is made of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject {
+    /// Its name in the table.
+    pub name: &'static str,
+    /// Opens it.
+    pub open: fn(RuntimeArgs, Role) -> Opening,
+}
+
+impl Subject {
+    /// The provider of this workspace.
+    pub const OURS: Self = Self {
+        name: "cdb-provider",
+        open: |args, role| open_ours(args, role).boxed(),
+    };
+}
+
+async fn open_ours(args: RuntimeArgs, role: Role) -> Result<Arc<dyn Provider>, String> {
+    let concurrency = u32::try_from(CONCURRENCY).unwrap_or(u32::MAX);
+    let mut config = CosmosDBProviderConfig {
+        endpoint: args.endpoint,
+        key: args.key,
+        database: DATABASE.to_owned(),
+        container: CONTAINER.to_owned(),
+        orch_concurrency: concurrency,
+        worker_concurrency: concurrency,
+        ..CosmosDBProviderConfig::default()
+    };
+    if role == Role::LooksOn {
+        config.reconciler_interval = Duration::from_secs(24 * 60 * 60);
+    }
+    let provider = CosmosDBProvider::new_with_config(config).await;
+    Ok(Arc::new(provider.map_err(|error| error.to_string())?))
+}
