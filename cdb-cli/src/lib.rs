@@ -28,6 +28,8 @@
 //! `shop policy check` then compares the live container with `Shop`. Commands about orchestrations work when the container
 //! extends the provider's. Exit codes are in [`Exit`]; `--json` makes every answer one JSON value.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod args;
 mod cli;
 mod command;

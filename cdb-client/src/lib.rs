@@ -46,6 +46,8 @@
 //! what it promises: an upsert, replace or delete without ETag is, a create, a conditional write or a batch is not, and
 //! then [`Error::is_ambiguous`] tells.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod client;
 mod clock;
 mod config;

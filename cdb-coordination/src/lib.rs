@@ -3,6 +3,8 @@
 //! Every part rests on conditional writes alone: whoever reads decides nothing, whoever writes under an ETag or a condition
 //! decides. The parts below spread load and keep order; correctness never depends on a clock or on who believes to be alive.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod inbox;
 mod lease;
 mod mail;

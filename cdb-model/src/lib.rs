@@ -44,6 +44,8 @@
 //! assert!(batch.create(&elsewhere).is_err());
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[doc(hidden)]
 #[path = "codegen_support.rs"]
 pub mod __private;

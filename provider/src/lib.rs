@@ -21,6 +21,8 @@
 //! # }
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod admin;
 mod background;
 mod config;
