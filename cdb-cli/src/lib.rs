@@ -27,6 +27,10 @@
 //!
 //! `shop policy check` then compares the live container with `Shop`. Commands about orchestrations work when the container
 //! extends the provider's. Exit codes are in [`Exit`]; `--json` makes every answer one JSON value.
+//!
+//! # Features
+//!
+//! - `dashboard` (on by default): `cdb dashboard`, a local web page; without it axum is not compiled.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

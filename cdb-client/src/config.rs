@@ -69,6 +69,15 @@ impl CosmosClientBuilder {
         self
     }
 
+    /// Whether the endpoint, and what is asked of its certificates, can work; [`build`](Self::build) does it too.
+    ///
+    /// # Errors
+    /// When not; the message says why and shows no secret.
+    pub fn check_endpoint(&self) -> Result<()> {
+        let endpoint = parse_endpoint(&self.endpoint)?;
+        server_proof(&endpoint, self.any_certificate_on_loopback).map(|_| ())
+    }
+
     /// The client. Opens no connection yet.
     ///
     /// # Errors
@@ -103,7 +112,7 @@ impl CosmosClientBuilder {
     }
 }
 
-fn parse_endpoint(text: &str) -> Result<Url> {
+pub(crate) fn parse_endpoint(text: &str) -> Result<Url> {
     let refused = |why: &str| {
         Error::configuration(format!(
             "endpoint `{}` {why}; expected `https://account.documents.azure.com:443/`",
@@ -112,7 +121,7 @@ fn parse_endpoint(text: &str) -> Result<Url> {
     };
     if text.contains("AccountKey=") {
         return Err(refused(
-            "is a connection string; give the part after `AccountEndpoint=` alone",
+            "is a connection string; parse it as a `ConnectionString`, or give the part after `AccountEndpoint=` alone",
         ));
     }
     let url = Url::parse(text.trim()).map_err(|_| refused("is no URL"))?;

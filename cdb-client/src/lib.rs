@@ -45,12 +45,20 @@
 //! The limits of what is retried are in [`RetryConfig`]; whether a write that got no answer is sent again follows from
 //! what it promises: an upsert, replace or delete without ETag is, a create, a conditional write or a batch is not, and
 //! then [`Error::is_ambiguous`] tells.
+//!
+//! # Features
+//!
+//! None by default.
+//!
+//! - `entra`: `EntraId`, tokens of Microsoft Entra ID from any credential of the Azure SDK. Adds `azure_core`.
+//! - `test-support`: `Script`, a transport that plays prepared answers and keeps a log.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod client;
 mod clock;
 mod config;
+mod connection_string;
 mod container;
 mod credential;
 mod epk;
@@ -74,6 +82,7 @@ mod usage;
 
 pub use client::{CosmosClient, DatabaseClient};
 pub use config::CosmosClientBuilder;
+pub use connection_string::ConnectionString;
 pub use container::{
     BatchOutcome, Bootstrap, BootstrapConfig, ChangeFeed, ContainerChange, ContainerClient,
     Continuation, Difference, FeedCursor, FeedStart, OnDifference, Page, Pages, QueryRun,

@@ -10,6 +10,13 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Features
+//!
+//! - `bin` (on by default): the command `cdb-emulator` and `EmulatorCommand`, its options for other commands. A program that
+//!   embeds the emulator leaves it out (`default-features = false`), and clap with it.
+//! - `tls` (with `bin`): `EmulatorBuilder::tls`, HTTPS with a certificate made at the start.
+//! - `fuzzing`: entrances of the fuzz targets, nothing for programs.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

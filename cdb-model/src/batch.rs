@@ -19,6 +19,17 @@ use crate::patch::{Patch, PatchBody, PatchError};
 use crate::unreadable::Location;
 
 /// Why an operation was not added. The batch is as it was.
+///
+/// ```
+/// use cdb_model::{Batch, BatchError};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Shop, order};
+///
+/// let mut batch = Batch::<Shop>::new("grace");
+/// let refused = batch.create(&order(7)); // an order of Ada's
+/// assert!(matches!(refused, Err(BatchError::OtherPartition { .. })));
+/// assert!(batch.is_empty());
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BatchError {
@@ -51,6 +62,19 @@ pub enum BatchError {
 }
 
 /// The position of an operation in its batch, and so of its result.
+///
+/// ```
+/// use cdb_model::Batch;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Shop, order};
+///
+/// let mut batch = Batch::<Shop>::new("ada");
+/// batch.create(&order(7))?;
+/// let second = batch.create(&order(8))?;
+/// assert_eq!(second.get(), 1);
+/// assert_eq!(batch.id(second).map(|id| id.as_str()), Some("order:8"));
+/// # Ok::<(), cdb_model::BatchError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OperationIndex(usize);
 
@@ -126,6 +150,19 @@ pub enum BatchOperation {
 }
 
 /// Operations on one partition of container `C` that take place together or not at all.
+///
+/// ```
+/// use cdb_model::{Batch, Patch};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, OrderKey, Shop, order};
+///
+/// let mut batch = Batch::<Shop>::new("ada");
+/// batch.create(&order(8))?;
+/// batch.patch(&OrderKey::new(7_u64), &Patch::new().set(Order::TOTAL_CENTS, 0))?;
+/// batch.delete(&OrderKey::new(6_u64))?;
+/// assert_eq!(batch.len(), 3); // of 100; sent by `ContainerClient::execute`
+/// # Ok::<(), cdb_model::BatchError>(())
+/// ```
 #[derive(Debug)]
 pub struct Batch<C> {
     partition_key: PartitionKey,

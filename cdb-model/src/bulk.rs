@@ -22,6 +22,20 @@ pub struct BulkOperation {
 /// Operations that have nothing to do with each other: any number, any partitions, each succeeds or fails alone.
 ///
 /// They travel together, up to 100 per request and physical partition, and that is all they share.
+///
+/// ```
+/// use cdb_model::BulkBatch;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, Shop, order};
+///
+/// let mut bulk = BulkBatch::<Shop>::new();
+/// for number in 0..1_000 {
+///     let customer_id = format!("customer-{}", number % 10);
+///     bulk.upsert(&Order { customer_id, ..order(number) })?;
+/// }
+/// assert_eq!(bulk.len(), 1_000); // sent by `ContainerClient::execute_bulk`
+/// # Ok::<(), cdb_model::BatchError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct BulkBatch<C> {
     operations: Vec<BulkOperation>,

@@ -17,6 +17,15 @@ use crate::limits::MAX_DOCUMENT_BYTES;
 use crate::timestamp::Timestamp;
 
 /// A document in its stored form, ready to be sent.
+///
+/// ```
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Shop, order};
+/// let encoded = cdb_model::encode::<Shop, _>(&order(7))?;
+/// assert_eq!(encoded.id.as_str(), "order:7");
+/// assert!(encoded.json.get().starts_with(r#"{"id":"order:7","type":"order","customerId":"ada""#));
+/// # Ok::<(), cdb_model::EncodeError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Encoded {
     /// The id inside `json`.
@@ -26,6 +35,16 @@ pub struct Encoded {
 }
 
 /// Why a document cannot be stored.
+///
+/// ```
+/// use cdb_model::EncodeError;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, Shop, order};
+///
+/// let novel = Order { remark: Some("x".repeat(3_000_000)), ..order(7) };
+/// let refused = cdb_model::encode::<Shop, _>(&novel);
+/// assert!(matches!(refused, Err(EncodeError::TooLarge { length: 3_000_000.., .. })));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
@@ -55,6 +74,16 @@ pub enum EncodeError {
 }
 
 /// Why stored JSON is not the document that was asked for.
+///
+/// ```
+/// use cdb_model::DecodeError;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, Shop};
+///
+/// let json = r#"{"id":"refund:1","type":"refund","_etag":"\"1\"","_ts":1763721471}"#;
+/// assert!(matches!(cdb_model::decode::<Shop, Order>(json), Err(DecodeError::WrongType { .. })));
+/// assert!(matches!(cdb_model::decode_any::<Shop>(json), Err(DecodeError::UnknownType { .. })));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -93,6 +122,14 @@ pub enum DecodeError {
 ///
 /// # Errors
 /// When the id or the document breaks a limit of the service, see [`EncodeError`].
+///
+/// ```
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Shop, order};
+/// let encoded = cdb_model::encode::<Shop, _>(&order(7))?;
+/// assert_eq!(encoded.id.as_str(), "order:7");
+/// # Ok::<(), cdb_model::EncodeError>(())
+/// ```
 pub fn encode<C: Container, D: MemberOf<C>>(document: &D) -> Result<Encoded, EncodeError> {
     let id = document.key().to_id()?;
     encode_as(id, document, C::DISCRIMINATOR, D::SHAPE)
@@ -152,6 +189,17 @@ fn push_property(json: &mut String, name: &str, value: &str) -> serde_json::Resu
 ///
 /// # Errors
 /// [`DecodeError::WrongType`] when it is another type, [`DecodeError::Malformed`] when it does not fit.
+///
+/// ```
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, Shop};
+/// let json = r#"{"id":"order:7","type":"order","customerId":"ada","number":7,"totalCents":9900,
+///     "_etag":"\"1\"","_ts":1763721471}"#;
+/// let stored = cdb_model::decode::<Shop, Order>(json)?;
+/// assert_eq!(stored.document.total_cents, 9_900);
+/// assert_eq!(stored.etag.as_str(), "\"1\"");
+/// # Ok::<(), cdb_model::DecodeError>(())
+/// ```
 pub fn decode<C: Container, D: MemberOf<C>>(json: &str) -> Result<Stored<D>, DecodeError> {
     let system = SystemProperties::read(json, C::DISCRIMINATOR, D::SHAPE.name)?;
     if system.discriminator != D::SHAPE.discriminator {
@@ -169,6 +217,16 @@ pub fn decode<C: Container, D: MemberOf<C>>(json: &str) -> Result<Stored<D>, Dec
 ///
 /// # Errors
 /// [`DecodeError::UnknownType`] for a foreign document, [`DecodeError::Malformed`] when it does not fit.
+///
+/// ```
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Shop;
+/// let json = r#"{"id":"order:7","type":"order","customerId":"ada","number":7,"totalCents":9900,
+///     "_etag":"\"1\"","_ts":1763721471}"#;
+/// let Shop::Order(order) = cdb_model::decode_any::<Shop>(json)?.document;
+/// assert_eq!(order.number, 7);
+/// # Ok::<(), cdb_model::DecodeError>(())
+/// ```
 pub fn decode_any<C: Container>(json: &str) -> Result<Stored<C>, DecodeError> {
     let system = SystemProperties::read(json, C::DISCRIMINATOR, C::NAME)?;
     let document = C::decode(&system.discriminator, json)?;

@@ -8,6 +8,17 @@ use crate::policy::IndexingPolicy;
 use crate::shape::DocumentShape;
 
 /// The document types of one container, as an enum over them. Implemented by `#[derive(Container)]`.
+///
+/// ```
+/// use cdb_model::Container;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Shop;
+///
+/// assert_eq!(Shop::PARTITION_KEY, ["/customerId"]);
+/// let names: Vec<&str> = Shop::DOCUMENTS.iter().map(|shape| shape.name).collect();
+/// assert_eq!(names, ["Order"]);
+/// println!("{}", Shop::definition().indexing_policy());
+/// ```
 pub trait Container: Sized + Send + Sync + 'static {
     /// Name of the Rust type.
     const NAME: &'static str;
@@ -36,6 +47,15 @@ pub trait Container: Sized + Send + Sync + 'static {
 }
 
 /// `Self` is one of the document types of container `C`.
+///
+/// ```
+/// use cdb_model::{Container, EncodeError, MemberOf};
+///
+/// /// Bytes that a document takes in container `C`.
+/// fn size<C: Container, D: MemberOf<C>>(document: &D) -> Result<usize, EncodeError> {
+///     Ok(cdb_model::encode::<C, D>(document)?.json.get().len())
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a document type of container `{C}`",
     note = "add a variant for it to the container's enum"
@@ -43,6 +63,34 @@ pub trait Container: Sized + Send + Sync + 'static {
 pub trait MemberOf<C: Container>: Document {}
 
 /// Every document of `Base` is also a document of this container, stored the same way.
+///
+/// ```
+/// use cdb_model::{Container, Document, Extends};
+/// use serde::{Deserialize, Serialize};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Shop;
+///
+/// #[derive(Document, Serialize, Deserialize)]
+/// #[serde(rename_all = "camelCase")]
+/// #[document(type = "voucher", id = "voucher:{code}")]
+/// pub struct Voucher {
+///     #[document(partition_key)]
+///     customer_id: String,
+///     code: String,
+/// }
+///
+/// #[derive(Container)] // the partition key is that of `Shop`
+/// pub enum BiggerShop {
+///     #[container(extends)]
+///     Shop(Shop),
+///     Voucher(Voucher),
+/// }
+///
+/// fn needs_orders<C: Extends<Shop>>() -> usize {
+///     C::DOCUMENTS.len()
+/// }
+/// assert_eq!(needs_orders::<BiggerShop>(), 2);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "container `{Self}` does not extend `{Base}`",
     note = "add a variant `#[container(extends)] Base({Base})` to it"
@@ -50,6 +98,14 @@ pub trait MemberOf<C: Container>: Document {}
 pub trait Extends<Base: Container>: Container {}
 
 /// Whether documents of a container expire.
+///
+/// ```
+/// use cdb_model::{Container, DefaultTtl};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Shop;
+///
+/// assert_eq!(Shop::DEFAULT_TTL, DefaultTtl::Off); // `#[container(default_ttl = 86400)]` sets it
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DefaultTtl {
     /// Nothing expires, not even documents with a `ttl` of their own.
@@ -61,6 +117,19 @@ pub enum DefaultTtl {
 }
 
 /// A container as the service describes it, without its name.
+///
+/// ```
+/// use cdb_model::{Container, PartitionKeyKind};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Shop;
+///
+/// let definition = Shop::definition();
+/// assert_eq!(definition.partition_key.paths, ["/customerId"]);
+/// assert_eq!(definition.partition_key.kind, PartitionKeyKind::Hash);
+/// let json = serde_json::to_string(&definition)?; // the body of the request that creates it, but for the name
+/// assert!(json.contains(r#""path":"/totalCents/?""#));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerDefinition {

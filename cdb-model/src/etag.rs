@@ -7,6 +7,11 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// The version of a stored document, opaque, quotation marks included.
+///
+/// ```
+/// let etag = cdb_model::ETag::new("\"0000-1\"");
+/// assert_eq!(etag.as_str(), "\"0000-1\"");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ETag(String);

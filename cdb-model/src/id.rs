@@ -18,6 +18,25 @@ pub const SEPARATORS: [char; 4] = [':', '|', ';', ','];
 const ESCAPE: char = '~';
 
 /// The id of an item: legal, 1 to 1023 bytes, unique within its logical partition.
+///
+/// ```
+/// use cdb_model::DocumentKey;
+/// use cdb_model::{Document, IdError};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Document, Serialize, Deserialize)]
+/// #[document(type = "file", id = "file:{path}")]
+/// struct File {
+///     #[document(partition_key)]
+///     owner: String,
+///     path: String,
+/// }
+///
+/// let id = FileKey::new("a/b:c").to_id()?;
+/// assert_eq!(id.as_str(), "file:a~2Fb~3Ac"); // legal, and read back without doubt
+/// assert_eq!(FileKey::parse(id.as_str())?.path, "a/b:c");
+/// # Ok::<(), IdError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(transparent)]
 pub struct ItemId(String);
@@ -47,6 +66,14 @@ impl AsRef<str> for ItemId {
 }
 
 /// Why a key has no id, or an id no key.
+///
+/// ```
+/// use cdb_model::{DocumentKey, IdError};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::OrderKey;
+///
+/// assert!(matches!(OrderKey::parse("refund:7"), Err(IdError::Malformed { .. })));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdError {
@@ -80,6 +107,24 @@ pub enum IdError {
 /// A value that can be a component of an id.
 ///
 /// `from_id_part(to_id_part(v)) == v`, and two different values have two different texts.
+///
+/// ```
+/// use cdb_model::IdPart;
+///
+/// #[derive(Clone, Copy)]
+/// struct Sku(u32);
+///
+/// impl IdPart for Sku {
+///     fn to_id_part(&self) -> String {
+///         format!("{:08}", self.0)
+///     }
+///
+///     fn from_id_part(text: &str) -> Result<Self, String> {
+///         text.parse().map(Self).map_err(|_| "eight digits are wanted".to_owned())
+///     }
+/// }
+/// assert_eq!(Sku(42).to_id_part(), "00000042");
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of an id",
     label = "this field stands in the id pattern",

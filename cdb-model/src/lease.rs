@@ -97,6 +97,23 @@ impl Lease {
 }
 
 /// A document with a lease. Implemented by `#[derive(Document)]` for a type with a field `#[document(lease)]`.
+///
+/// ```
+/// use cdb_model::{Document, Leasable, Lease};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Document, Serialize, Deserialize)]
+/// #[document(type = "job", id = "job:{name}")]
+/// struct Job {
+///     #[document(partition_key)]
+///     name: String,
+///     #[document(lease)]
+///     lease: Lease,
+/// }
+///
+/// let job = Job { name: "nightly".into(), lease: Lease::free() };
+/// assert_eq!(job.lease().holder(), None);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no lease",
     note = "add a field of type `cdb_model::Lease` marked `#[document(lease)]` to it"

@@ -43,6 +43,13 @@
 //! let elsewhere = Order { customer_id: "grace".into(), ..order };
 //! assert!(batch.create(&elsewhere).is_err());
 //! ```
+//!
+//! The examples on the pages below use this `Order` and this `Shop`.
+//!
+//! # Features
+//!
+//! - `derive` (on by default): the derives of [`Document`](macro@Document) and [`Container`](macro@Container). Without it the
+//!   traits can be implemented by hand, and no proc macro is compiled.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

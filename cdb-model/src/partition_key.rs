@@ -23,6 +23,18 @@ pub enum PartitionKeyValue {
 }
 
 /// What a partition key level can be made from.
+///
+/// ```
+/// use cdb_model::{PartitionKeyPart, PartitionKeyValue};
+///
+/// struct Tenant(u32);
+///
+/// impl PartitionKeyPart for Tenant {
+///     fn to_partition_key_value(&self) -> PartitionKeyValue {
+///         PartitionKeyValue::Integer(self.0.into())
+///     }
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a partition key",
     label = "this field is marked `#[document(partition_key)]`",
@@ -70,6 +82,15 @@ macro_rules! integer_parts {
 integer_parts!(u8, u16, u32, i8, i16, i32);
 
 /// A full partition key value: one value per level of the container's key. Inside a document it is written as an array.
+///
+/// ```
+/// use cdb_model::PartitionKey;
+///
+/// let one = PartitionKey::from("ada");
+/// let levels = PartitionKey::from(("tenant-1", "ada", 7)); // a hierarchical key
+/// assert_eq!(one.to_header(), r#"["ada"]"#);
+/// assert_eq!(levels.values().len(), 3);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PartitionKey(Vec<PartitionKeyValue>);

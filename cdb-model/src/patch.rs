@@ -13,6 +13,20 @@ use crate::path::{Patchable, Path};
 use crate::query::{Filter, patch_condition};
 
 /// Changes to a document of type `D`.
+///
+/// ```
+/// use cdb_model::Patch;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Order;
+///
+/// let patch = Patch::new()
+///     .incr(Order::TOTAL_CENTS, -500)
+///     .set(Order::REMARK, Some("a voucher".to_owned()))
+///     .when(Order::TOTAL_CENTS.ge(500_u64));
+/// assert!(!patch.is_repeatable()); // `incr` twice is not `incr` once
+/// assert_eq!(patch.body()?.operations.len(), 2);
+/// # Ok::<(), cdb_model::PatchError>(())
+/// ```
 #[derive(Debug)]
 pub struct Patch<D> {
     operations: Vec<PatchOperation>,
@@ -67,6 +81,14 @@ pub struct PatchBody {
 }
 
 /// Why a patch cannot be sent.
+///
+/// ```
+/// use cdb_model::{Patch, PatchError};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Order;
+///
+/// assert!(matches!(Patch::<Order>::new().body(), Err(PatchError::Empty { .. })));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PatchError {
@@ -118,6 +140,14 @@ impl<D: Document> Default for Patch<D> {
 }
 
 /// A patch may change a path that is marked like this.
+///
+/// ```compile_fail
+/// use cdb_model::Patch;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Order;
+///
+/// let patch = Patch::new().set(Order::CUSTOMER_ID, "grace".to_owned()); // the partition key never changes
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a patch cannot change this path of `{D}`",
     label = "this path makes the id or the partition key, which never change",

@@ -21,6 +21,14 @@ pub enum Fixed {}
 /// A stored path of document type `D` that holds a `V`.
 ///
 /// `I` is [`Indexed`] or [`Unindexed`], `M` is [`Patchable`] or [`Fixed`].
+///
+/// ```
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Order;
+/// assert_eq!(Order::TOTAL_CENTS.pointer(), "/totalCents");
+/// let cheap = Order::TOTAL_CENTS.lt(1_000_u64); // exists on indexed paths alone
+/// # drop(cheap);
+/// ```
 pub struct Path<D, V, I, M> {
     pointer: &'static str,
     marker: Marker<D, V, I, M>,

@@ -5,6 +5,18 @@
 //! `[]` as a segment means every element of an array (`/tags/[]`).
 
 /// A document type as constant data.
+///
+/// ```
+/// use cdb_model::{Document, FieldIndexing, IdSegment};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Order;
+///
+/// let shape = Order::SHAPE;
+/// assert_eq!(shape.id, [IdSegment::Literal("order:"), IdSegment::Field("number")]);
+/// let remark = shape.fields.iter().find(|field| field.name == "remark");
+/// assert_eq!(remark.map(|field| field.indexing), Some(FieldIndexing::Excluded));
+/// assert_eq!(shape.composites[0].name, "BY_TOTAL");
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct DocumentShape {
     /// Name of the Rust type.

@@ -8,6 +8,16 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// Milliseconds since the Unix epoch. Stored as a JSON number, exact up to the year 287396.
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_model::Timestamp;
+///
+/// let start = Timestamp::from_secs(1_763_721_471);
+/// let end = start + Duration::from_millis(1_500);
+/// assert_eq!(end.since(start), Duration::from_millis(1_500));
+/// assert_eq!(start.since(end), Duration::ZERO);
+/// ```
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]

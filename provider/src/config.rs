@@ -3,11 +3,32 @@
 use std::fmt;
 use std::time::Duration;
 
-use cdb_client::Bootstrap;
+use cdb_client::{Bootstrap, ConnectionString};
 use cdb_coordination::{MembershipConfig, RetryPolicy};
 use duroxide::providers::ProviderError;
 
+use crate::config_builder::CosmosDBProviderConfigBuilder;
+use crate::error::unreadable;
+
+const FROM_ENV: &str = "from_env";
+
 /// Configuration of the provider. The first eight fields and their defaults are those of `duroxide-cdb`.
+///
+/// Write it as a struct with `..Default::default()`, as there, or with [`builder`](Self::builder). Fields are added in
+/// minor versions, so a literal that lists all of them may cease to compile.
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_provider::CosmosDBProviderConfig;
+///
+/// let config = CosmosDBProviderConfig {
+///     endpoint: "https://account.documents.azure.com".to_owned(),
+///     key: "<key>".to_owned(),
+///     retention: Some(Duration::from_secs(30 * 24 * 3600)),
+///     ..Default::default()
+/// };
+/// assert_eq!(config.database, "duroxide");
+/// ```
 #[derive(Clone)]
 pub struct CosmosDBProviderConfig {
     /// The account, `https://<name>.documents.azure.com`.
@@ -71,25 +92,135 @@ pub struct CosmosDBProviderConfig {
 }
 
 impl CosmosDBProviderConfig {
-    /// From `COSMOS_ENDPOINT`, `COSMOS_KEY` and, if set, `COSMOS_DATABASE`.
+    /// Starts a configuration for the account at `endpoint`, with the defaults; what is wrong with it is said by
+    /// [`build`](CosmosDBProviderConfigBuilder::build), all of it at once.
+    pub fn builder(endpoint: impl Into<String>) -> CosmosDBProviderConfigBuilder {
+        CosmosDBProviderConfigBuilder::new(endpoint.into())
+    }
+
+    /// From `COSMOS_ENDPOINT` and `COSMOS_KEY`, or `COSMOS_CONNECTION_STRING`; if set, also from `COSMOS_DATABASE` and
+    /// `COSMOS_CONTAINER`.
     ///
     /// # Errors
-    /// Names the variable that is missing.
+    /// Names the variable that is missing, or says what is wrong with its value.
+    ///
+    /// ```no_run
+    /// use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
+    ///
+    /// # async fn open() -> Result<(), Box<dyn std::error::Error>> {
+    /// let config = CosmosDBProviderConfig::from_env()?;
+    /// let store = CosmosDBProvider::new_with_config(config).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn from_env() -> Result<Self, ProviderError> {
-        let required = |name: &str| {
-            std::env::var(name).map_err(|_| {
-                ProviderError::permanent("from_env", format!("set the environment variable {name}"))
-            })
-        };
-        let mut config = Self {
-            endpoint: required("COSMOS_ENDPOINT")?,
-            key: required("COSMOS_KEY")?,
-            ..Self::default()
-        };
-        if let Ok(database) = std::env::var("COSMOS_DATABASE") {
+        let account = ConnectionString::from_env().map_err(|error| unreadable(FROM_ENV, error))?;
+        Ok(Self::from_variables(account, |name| {
+            std::env::var(name).ok()
+        }))
+    }
+
+    fn from_variables(
+        account: ConnectionString,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Self {
+        let mut config = Self::from(account);
+        let named = |name| variable(name).filter(|value: &String| !value.is_empty());
+        if let Some(database) = named("COSMOS_DATABASE") {
             config.database = database;
         }
-        Ok(config)
+        if let Some(container) = named("COSMOS_CONTAINER") {
+            config.container = container;
+        }
+        config
+    }
+
+    /// For the account of a connection string, `AccountEndpoint=…;AccountKey=…;`, with the defaults.
+    ///
+    /// # Errors
+    /// When it has another form, or one of its parts cannot be right; the message shows no key.
+    ///
+    /// ```
+    /// use cdb_provider::CosmosDBProviderConfig;
+    /// # let key = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+    ///
+    /// let text = format!("AccountEndpoint=http://localhost:8081/;AccountKey={key};");
+    /// let config = CosmosDBProviderConfig::from_connection_string(&text)?;
+    /// assert_eq!(config.endpoint, "http://localhost:8081/");
+    /// # Ok::<(), duroxide::providers::ProviderError>(())
+    /// ```
+    pub fn from_connection_string(text: &str) -> Result<Self, ProviderError> {
+        let account = ConnectionString::parse(text);
+        Ok(Self::from(account.map_err(|error| {
+            unreadable("from_connection_string", error)
+        })?))
+    }
+
+    /// Looks for settings that cannot work: empty names, times and sizes of zero, a range upside down. Every constructor of
+    /// the provider that opens a container does it first; endpoint and key are checked there too, before anything is sent.
+    ///
+    /// # Errors
+    /// Names every such setting.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use cdb_provider::CosmosDBProviderConfig;
+    ///
+    /// let config = CosmosDBProviderConfig { max_poll_interval: Duration::ZERO, ..Default::default() };
+    /// assert!(config.validate().unwrap_err().to_string().contains("max_poll_interval"));
+    /// ```
+    pub fn validate(&self) -> Result<(), ProviderError> {
+        let group = self.membership.as_ref();
+        let zero = "must be more than zero";
+        let settings = [
+            ("database", self.database.is_empty(), "is empty"),
+            ("container", self.container.is_empty(), "is empty"),
+            (
+                "membership.group",
+                group.is_some_and(|own| own.group.is_empty()),
+                "is empty",
+            ),
+            (
+                "membership.member",
+                group.is_some_and(|own| own.member.is_empty()),
+                "is empty",
+            ),
+            (
+                "reconciler_interval",
+                self.reconciler_interval.is_zero(),
+                zero,
+            ),
+            ("min_poll_interval", self.min_poll_interval.is_zero(), zero),
+            (
+                "max_poll_interval",
+                self.max_poll_interval < self.min_poll_interval,
+                "must be at least as long as min_poll_interval",
+            ),
+            ("orphan_age", self.orphan_age.is_zero(), zero),
+            ("max_value_bytes", self.max_value_bytes == 0, zero),
+            ("max_turn_bytes", self.max_turn_bytes == 0, zero),
+            ("max_history_bytes", self.max_history_bytes == 0, zero),
+        ];
+        let wrong: Vec<String> = settings
+            .into_iter()
+            .filter(|(_, is_wrong, _)| *is_wrong)
+            .map(|(name, _, why)| format!("{name} {why}"))
+            .collect();
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        Err(ProviderError::permanent("configure", wrong.join("; ")))
+    }
+}
+
+impl From<ConnectionString> for CosmosDBProviderConfig {
+    fn from(account: ConnectionString) -> Self {
+        Self {
+            endpoint: account.endpoint().to_owned(),
+            key: account.key().to_owned(),
+            accept_invalid_certificates_on_loopback: account
+                .accepts_invalid_certificates_on_loopback(),
+            ..Self::default()
+        }
     }
 }
 
@@ -169,5 +300,50 @@ mod tests {
             !shown.contains("c2VjcmV0") && !shown.contains("b3RoZXI="),
             "{shown}"
         );
+    }
+
+    const KEY: &str =
+        "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+
+    #[test]
+    fn the_defaults_work_and_everything_that_cannot_is_named_at_once() {
+        assert!(CosmosDBProviderConfig::default().validate().is_ok());
+        let wrong = CosmosDBProviderConfig {
+            database: String::new(),
+            reconciler_interval: Duration::ZERO,
+            max_poll_interval: Duration::from_millis(1),
+            max_turn_bytes: 0,
+            ..Default::default()
+        };
+        let said = wrong.validate().unwrap_err().to_string();
+        for setting in [
+            "database is empty",
+            "reconciler_interval must be more than zero",
+            "max_turn_bytes",
+            "max_poll_interval must be at least",
+        ] {
+            assert!(said.contains(setting), "{said}");
+        }
+    }
+
+    #[test]
+    fn an_account_and_names_come_from_the_environment() {
+        let text = format!("AccountEndpoint=http://localhost:8081;AccountKey={KEY}");
+        let account = || ConnectionString::parse(&text).unwrap();
+        let named = CosmosDBProviderConfig::from_variables(account(), |name| match name {
+            "COSMOS_DATABASE" => Some("shop".to_owned()),
+            "COSMOS_CONTAINER" => Some("orders".to_owned()),
+            _ => None,
+        });
+        assert_eq!(
+            (named.endpoint.as_str(), named.key.as_str()),
+            ("http://localhost:8081", KEY)
+        );
+        assert_eq!(
+            (named.database.as_str(), named.container.as_str()),
+            ("shop", "orders")
+        );
+        let empty = CosmosDBProviderConfig::from_variables(account(), |_| Some(String::new()));
+        assert_eq!(empty.container, "duroxide");
     }
 }

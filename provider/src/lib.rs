@@ -20,12 +20,18 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Features
+//!
+//! - `entra` (off by default): identities of Microsoft Entra ID, `client::EntraId`, for
+//!   [`CosmosDBProvider::new_with_credential`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod admin;
 mod background;
 mod config;
+mod config_builder;
 mod contract;
 mod contract_admin;
 mod custom_status;
@@ -56,4 +62,5 @@ pub use cdb_coordination::{
     InMemoryLeaseProvider, LeaseProvider, MembershipConfig, MembershipView, SlotSet, Standing,
 };
 pub use config::CosmosDBProviderConfig;
+pub use config_builder::CosmosDBProviderConfigBuilder;
 pub use provider::CosmosDBProvider;

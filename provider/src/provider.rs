@@ -140,6 +140,7 @@ impl CosmosDBProvider {
         config: CosmosDBProviderConfig,
         credential: impl Credential,
     ) -> Result<Self, ProviderError> {
+        config.validate()?;
         let client = CosmosClient::builder(&config.endpoint)
             .credential(credential)
             .accept_invalid_certificates_on_loopback(config.accept_invalid_certificates_on_loopback)
@@ -158,8 +159,8 @@ impl CosmosDBProvider {
     }
 
     /// Works on a container that is open already: with another credential, or as the view of a container that holds
-    /// documents of your own too. Of `config`, connection and bootstrap are not used. The form of its documents is not
-    /// checked.
+    /// documents of your own too. Of `config`, connection and bootstrap are not used. Neither the form of its documents
+    /// nor `config` is checked; see [`validate`](CosmosDBProviderConfig::validate).
     ///
     /// # Panics
     /// Outside of a Tokio runtime.

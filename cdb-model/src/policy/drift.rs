@@ -10,6 +10,20 @@ use super::json::{CompositeIndexPath, IndexingMode, IndexingPolicy};
 use crate::shape::Direction;
 
 /// One difference.
+///
+/// ```
+/// use cdb_model::{Container, Drift};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Shop;
+///
+/// let model = Shop::definition().indexing_policy;
+/// let mut live = model.clone();
+/// live.composite_indexes.clear();
+/// let drift = model.drift_of(&live);
+/// assert!(matches!(drift[..], [Drift::MissingComposite(_)]));
+/// assert!(drift[0].breaks_queries());
+/// println!("{}", drift[0]); // with what it costs to change it
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Drift {

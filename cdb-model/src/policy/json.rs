@@ -5,6 +5,18 @@ use serde::{Deserialize, Serialize};
 use crate::shape::Direction;
 
 /// An indexing policy in the service's form.
+///
+/// ```
+/// use cdb_model::{Container, IndexingPolicy};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Shop;
+///
+/// let policy = Shop::definition().indexing_policy;
+/// assert!(policy.covers("/totalCents") && !policy.covers("/remark"));
+/// let live: IndexingPolicy = serde_json::from_str(&policy.to_json_pretty())?;
+/// assert!(policy.drift_of(&live).is_empty());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IndexingPolicy {

@@ -16,6 +16,21 @@ use crate::path::Path;
 use crate::shape::CompositeTarget;
 
 /// A query for documents of `T`: a document type, or a container for all of its types.
+///
+/// ```
+/// use cdb_model::Query;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, Shop};
+///
+/// let cheapest = Query::<Order>::in_partition("ada")
+///     .filter(Order::TOTAL_CENTS.gt(0_u64))
+///     .order_by(Order::TOTAL_CENTS.asc())
+///     .top(10);
+/// let everything = Query::<Shop>::in_partition("ada"); // all types of the container
+/// let how_many = Query::<Order>::across_partitions().count();
+/// let totals = Query::<Order>::across_partitions().values(Order::TOTAL_CENTS);
+/// # drop((cheapest, everything, how_many, totals));
+/// ```
 #[derive(Debug)]
 pub struct Query<T> {
     pub(super) parts: Parts,
@@ -174,6 +189,16 @@ impl Summand for u32 {}
 impl Summand for u64 {}
 
 /// A query for a number: how many documents, or the sum of a path.
+///
+/// ```
+/// use cdb_model::Query;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Order;
+///
+/// let orders = Query::<Order>::across_partitions().count();
+/// let turnover = Query::<Order>::across_partitions().sum(Order::TOTAL_CENTS);
+/// # drop((orders, turnover));
+/// ```
 #[derive(Clone, Debug)]
 pub struct CountQuery<T> {
     query: Query<T>,
@@ -201,6 +226,17 @@ impl<C: Container, T: QueriedIn<C>> Fetch<C> for CountQuery<T> {
 }
 
 /// A query for one path of each document.
+///
+/// ```
+/// use cdb_model::{Fetch, Query};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, Shop};
+///
+/// let totals = Query::<Order>::in_partition("ada").values(Order::TOTAL_CENTS);
+/// let total: u64 = Fetch::<Shop>::read_row(&totals, "9900")?;
+/// assert_eq!(total, 9_900);
+/// # Ok::<(), cdb_model::DecodeError>(())
+/// ```
 #[derive(Debug)]
 pub struct ValueQuery<T, V> {
     query: Query<T>,

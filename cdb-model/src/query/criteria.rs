@@ -12,6 +12,22 @@ use crate::document::Document;
 use crate::shape::{CompositeTarget, Direction, FieldIndexing, FieldShape};
 
 /// One condition on a field.
+///
+/// ```
+/// use cdb_model::{CriteriaError, Criterion, Filter};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Order;
+///
+/// let asked: Vec<Criterion> =
+///     serde_json::from_str(r#"[{"field": "totalCents", "operator": "gt", "value": 500}]"#)?;
+/// let filter = Filter::<Order>::from_criteria(&asked)?;
+///
+/// let scan = Criterion { field: "remark".into(), ..asked[0].clone() };
+/// let refused = Filter::<Order>::from_criteria(&[scan]);
+/// assert!(matches!(refused, Err(CriteriaError::NotIndexed { .. })));
+/// # drop(filter);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Criterion {
     /// The field, by its Rust name or its stored one; `address.city` for a nested path.
@@ -53,6 +69,17 @@ pub enum Operator {
 }
 
 /// A sort by a field.
+///
+/// ```
+/// use cdb_model::{Direction, Order as Sort, SortCriterion};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Order;
+///
+/// let asked = SortCriterion { field: "total_cents".into(), direction: Direction::Descending };
+/// let sort = Sort::<Order>::from_criterion(&asked)?;
+/// # drop(sort);
+/// # Ok::<(), cdb_model::CriteriaError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SortCriterion {
     /// The field, by its Rust name or its stored one.

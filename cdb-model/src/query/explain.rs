@@ -16,6 +16,21 @@ use crate::policy::{CompositeIndexPath, IndexingPolicy, policy_path};
 use crate::shape::{CompositeTarget, Direction};
 
 /// What serves a query.
+///
+/// ```
+/// use cdb_model::{Container, Query};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, Shop};
+///
+/// let query = Query::<Order>::across_partitions().filter(Order::TOTAL_CENTS.gt(500_u64));
+/// let policy = Shop::definition().indexing_policy;
+/// let found = query.explain(&policy, Shop::DISCRIMINATOR);
+/// assert!(found.is_served() && found.leftover.is_empty());
+///
+/// let mut bare = policy;
+/// bare.included_paths.clear();
+/// assert!(query.explain(&bare, Shop::DISCRIMINATOR).to_string().starts_with("scans every document"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
     /// The condition, for people.

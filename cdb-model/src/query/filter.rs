@@ -12,6 +12,18 @@ use crate::document::Document;
 use crate::path::{Indexed, Path};
 
 /// A condition on documents of `T`, which is a document type or a container.
+///
+/// ```
+/// use cdb_model::Filter;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, Shop};
+///
+/// let cheap = Order::TOTAL_CENTS.lt(1_000_u64);
+/// let dear = Order::TOTAL_CENTS.ge(100_000_u64);
+/// let unusual: Filter<Order> = cheap | dear;
+/// let in_the_shop: Filter<Shop> = unusual.within(); // for queries of all types
+/// # drop(in_the_shop);
+/// ```
 #[derive(Debug)]
 pub struct Filter<T> {
     pub(crate) predicate: Predicate,

@@ -8,6 +8,16 @@ use crate::path::Path;
 use crate::shape::{CompositeShape, CompositeTarget, Direction};
 
 /// A sort of documents of `D`.
+///
+/// ```
+/// use cdb_model::{Order as Sort, Query};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Order;
+///
+/// let by_total: Sort<Order> = Order::TOTAL_CENTS.desc();
+/// let query = Query::<Order>::in_partition("ada").order_by(by_total);
+/// # drop(query);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Order<D> {
     pub(crate) terms: Vec<OrderTerm>,
@@ -57,6 +67,16 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
 
 /// A composite index that document type `D` declares. The only way to sort by several paths: the service serves such
 /// a sort from an index with exactly these paths and from no other.
+///
+/// ```
+/// use cdb_model::Query;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Order;
+///
+/// // `#[document(composite(BY_TOTAL = r#type, total_cents))]` made the constant and the index.
+/// let query = Query::<Order>::across_partitions().order_by(Order::BY_TOTAL.desc());
+/// # drop(query);
+/// ```
 pub struct Composite<D> {
     shape: &'static CompositeShape,
     marker: PhantomData<fn() -> D>,

@@ -48,6 +48,17 @@ pub enum RowForm {
 }
 
 /// A query ready to be sent.
+///
+/// ```
+/// use cdb_model::{Fetch, Query};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, Shop};
+///
+/// let query = Query::<Order>::in_partition("ada").filter(Order::TOTAL_CENTS.gt(100_u64));
+/// let statement = Fetch::<Shop>::statement(&query);
+/// assert!(!statement.sql.contains("100")); // values are parameters, always
+/// assert_eq!(statement.parameters.last().map(|last| last.value.clone()), Some(100.into()));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Statement {
     /// SQL text; made from the model alone, never from data.
@@ -65,6 +76,15 @@ pub struct Statement {
 }
 
 /// A query of container `C` that knows how to read its rows.
+///
+/// ```
+/// use cdb_model::{Container, Fetch};
+///
+/// /// For a log: what a query asks.
+/// fn sql<C: Container>(query: &impl Fetch<C>) -> String {
+///     query.statement().sql
+/// }
+/// ```
 pub trait Fetch<C: Container>: Send + Sync {
     /// What one row becomes.
     type Row: Send;

@@ -1,0 +1,33 @@
+// The model that the examples of this crate's documentation use: that of its first page. Included by them, not compiled
+// with the crate.
+use cdb_model::{Container, Document};
+use serde::{Deserialize, Serialize};
+
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "order", id = "order:{number}")]
+#[document(composite(BY_TOTAL = r#type, total_cents))]
+pub struct Order {
+    #[document(partition_key)]
+    pub customer_id: String,
+    pub number: u64,
+    #[document(index)]
+    pub total_cents: u64,
+    #[document(unindexed)]
+    pub remark: Option<String>,
+}
+
+#[derive(Container)]
+#[container(partition_key = "/customerId")]
+pub enum Shop {
+    Order(Order),
+}
+
+pub fn order(number: u64) -> Order {
+    Order {
+        customer_id: "ada".into(),
+        number,
+        total_cents: 9_900,
+        remark: None,
+    }
+}
