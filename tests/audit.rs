@@ -9,7 +9,7 @@ use cdb_client::{ContainerClient, Error};
 use cdb_provider::documents::{
     Durable, HistorySegment, Instance, NEVER, OrchestratorItem, SCHEMA_PARTITION, Text,
 };
-use cdb_provider::model::{Query, Stored};
+use cdb_provider::model::{Container as _, Query, Stored};
 use duroxide::{Event, EventKind};
 
 /// Everything that one instance has in the store.
@@ -59,6 +59,9 @@ pub async fn audit_by_instance(
 }
 
 /// The instance that a document belongs to.
+///
+/// # Panics
+/// At a document type that this audit has no rule for yet.
 pub fn instance_id(document: &Durable) -> Option<&str> {
     Some(match document {
         Durable::Instance(document) => &document.instance_id,
@@ -75,6 +78,7 @@ pub fn instance_id(document: &Durable) -> Option<&str> {
         Durable::Chunk(document) => &document.instance_id,
         Durable::Spill(document) => &document.instance_id,
         Durable::Member(_) | Durable::Schema(_) => return None,
+        other => panic!("the audit has no rule for `{}`", other.shape().name),
     })
 }
 

@@ -10,6 +10,7 @@ use duroxide::providers::ProviderError;
 /// The exit codes of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Exit {
     /// 0: done, and nothing to complain about.
     Ok = 0,

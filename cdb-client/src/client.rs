@@ -129,6 +129,18 @@ impl CosmosClient {
 }
 
 /// A database of an account.
+///
+/// ```
+/// use cdb_client::Bootstrap;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Shop;
+/// # shop::with_client(async |client| {
+///
+/// let database = client.database("shop");
+/// let orders = database.bootstrap::<Shop>("orders", Bootstrap::CreateIfMissing).await?;
+/// assert!(database.differences::<Shop>("orders").await?.is_empty());
+/// # drop(orders); Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 pub struct DatabaseClient {
     client: CosmosClient,

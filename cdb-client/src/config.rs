@@ -15,6 +15,23 @@ use crate::retry::{Jitter, Pipeline, PipelineParts, RetryConfig};
 use crate::transport::{Network, ServerProof, Transport};
 
 /// Collects what a [`CosmosClient`] needs.
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_client::{CosmosClient, MasterKey, RetryConfig};
+/// # let key = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+///
+/// let client = CosmosClient::builder("https://account.documents.azure.com")
+///     .credential(MasterKey::new(key)?)
+///     .application("shop")
+///     .retry(RetryConfig::default().with_deadline(Duration::from_secs(5)))
+///     .build()?;
+///
+/// let refused = CosmosClient::builder("account").build().unwrap_err();
+/// assert!(refused.to_string().contains("is no URL"));
+/// # drop(client);
+/// # Ok::<(), cdb_client::Error>(())
+/// ```
 #[derive(Clone)]
 #[must_use]
 pub struct CosmosClientBuilder {

@@ -12,6 +12,21 @@ use crate::status::Status;
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a call failed. See [`ErrorKind`] and the predicates.
+///
+/// ```
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::order;
+/// # shop::with_shop(async |shop| {
+/// shop.create(&order(1)).await?;
+/// match shop.create(&order(1)).await {
+///     Err(error) if error.is_conflict() => println!("it was there"),
+///     Err(error) if error.is_ambiguous() => println!("read it to find out"),
+///     Err(error) if error.is_transient() => println!("again in {:?}", error.retry_after()),
+///     Err(error) => return Err(error.into()),
+///     Ok(written) => println!("{} RU", written.charge),
+/// }
+/// # Ok(()) }).unwrap();
+/// ```
 pub struct Error(Box<Details>);
 
 struct Details {
@@ -23,7 +38,19 @@ struct Details {
 }
 
 /// What was done, and how hard it was tried.
+///
+/// ```
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{OrderKey, order};
+/// # shop::with_shop(async |shop| {
+/// let error = shop.replace(&order(1)).await.unwrap_err(); // there is none
+/// let call = error.call().expect("it was sent");
+/// assert_eq!((call.attempts, call.status.map(|status| status.code)), (1, Some(404)));
+/// println!("{} on {}: {}", call.operation, call.resource, call.activity_id);
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CallDetails {
     /// The kind of request.
     pub operation: OperationKind,
@@ -46,6 +73,13 @@ pub struct CallDetails {
 }
 
 /// What a caller can tell apart.
+///
+/// ```
+/// use cdb_client::{CosmosClient, ErrorKind};
+///
+/// let error = CosmosClient::builder("nowhere").build().unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Configuration);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {

@@ -3,6 +3,13 @@
 use std::fmt;
 
 /// What a request does.
+///
+/// ```
+/// use cdb_client::OperationKind;
+///
+/// assert_eq!(OperationKind::Read.name(), "read_item"); // as in traces and metrics
+/// assert!(OperationKind::Read.is_read() && !OperationKind::Read.is_metadata());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum OperationKind {

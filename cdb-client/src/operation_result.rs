@@ -10,6 +10,22 @@ use crate::error::{Error, Result};
 use crate::status::Status;
 
 /// What one operation of a batch did.
+///
+/// ```
+/// use cdb_model::BulkBatch;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Shop, order};
+/// # shop::with_shop(async |shop| {
+///
+/// shop.create(&order(1)).await?;
+/// let mut bulk = BulkBatch::<Shop>::new();
+/// bulk.create(&order(1))?;
+/// bulk.create(&order(2))?;
+/// let results = shop.execute_bulk(&bulk).await;
+/// let codes: Vec<u16> = results.iter().flatten().map(|result| result.status().code).collect();
+/// println!("{codes:?}");
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationResult {

@@ -79,6 +79,25 @@ impl Step {
 }
 
 /// Plays its steps in order, one per request. Clones share the script and the log.
+///
+/// ```
+/// use cdb_client::{CosmosClient, MasterKey, Script, Step};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{OrderKey, Shop};
+/// # let key = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+///
+/// let script = Script::new([Step::refusal(404, 0)]);
+/// let client = CosmosClient::builder("http://localhost:8081")
+///     .credential(MasterKey::new(key)?)
+///     .transport(script.clone())
+///     .build()?;
+/// let orders = client.database("shop").container::<Shop>("orders");
+/// assert!(orders.read(&OrderKey::new("ann", 1_u64)).await?.is_none());
+/// assert_eq!(script.requests().len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Script {
     state: Arc<Mutex<State>>,

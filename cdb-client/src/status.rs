@@ -6,6 +6,14 @@
 use std::fmt;
 
 /// What the service answered: HTTP status and `x-ms-substatus`.
+///
+/// ```
+/// use cdb_client::Status;
+///
+/// let status = Status::new(404, 1002);
+/// assert_eq!(status, Status::SESSION_NOT_AVAILABLE); // says nothing about the item
+/// assert!(!status.is_success());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Status {
     /// The HTTP status.

@@ -9,6 +9,18 @@ use crate::operation::OperationKind;
 use crate::telemetry::Attempt;
 
 /// A snapshot of what was used, by kind of operation. Every attempt counts, also those that failed.
+///
+/// ```
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::order;
+/// # shop::with_shop(async |shop| {
+/// let before = shop.usage();
+/// shop.create(&order(1)).await?;
+/// let used = shop.usage().since(&before).total();
+/// assert_eq!(used.requests, 1);
+/// println!("{} RU, {} bytes sent", used.charge, used.bytes_sent);
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Usage {
     /// What each kind used.
@@ -17,6 +29,7 @@ pub struct Usage {
 
 /// What one kind of operation used.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct OperationUsage {
     /// HTTP requests sent.
     pub requests: u64,

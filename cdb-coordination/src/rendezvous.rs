@@ -6,6 +6,12 @@
 //! several versions divide together, so the hash is a fixed one and never changes.
 
 /// The member that serves `slot`; nobody when there are no members. The order of `members` does not matter.
+///
+/// ```
+/// let members = ["one", "two", "three"];
+/// let owner = cdb_coordination::owner_of_slot(&members, 7).expect("there are members");
+/// assert!(cdb_coordination::slots_of_member(&members, owner, 256).any(|slot| slot == 7));
+/// ```
 pub fn owner_of_slot<M: AsRef<str>>(members: &[M], slot: u32) -> Option<&M> {
     let rank = |member: &M| weight(name_hash(member.as_ref()), slot);
     members.iter().max_by(|one, other| {

@@ -10,6 +10,16 @@ use async_trait::async_trait;
 use crate::rendezvous::slots_of_member;
 
 /// A set of dispatch slots.
+///
+/// ```
+/// use cdb_coordination::SlotSet;
+///
+/// let members = ["one", "two"];
+/// let one = SlotSet::of_member(&members, "one");
+/// let two = SlotSet::of_member(&members, "two");
+/// assert_eq!(one.len() + two.len(), 256);
+/// assert!(one.iter().all(|slot| !two.contains(slot)));
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct SlotSet([u64; 4]);
 
@@ -81,6 +91,20 @@ impl fmt::Debug for SlotSet {
 }
 
 /// Says which dispatch slots this runtime serves at the moment.
+///
+/// ```
+/// use cdb_coordination::{LeaseProvider, SlotSet};
+///
+/// /// Slots by the ordinal of a stateful set, which changes only with its size.
+/// struct Ordinal { index: u8, of: u8 }
+///
+/// #[async_trait::async_trait]
+/// impl LeaseProvider for Ordinal {
+///     async fn slots(&self) -> SlotSet {
+///         (0..=255).filter(|slot| slot % self.of == self.index).collect()
+///     }
+/// }
+/// ```
 #[async_trait]
 pub trait LeaseProvider: Send + Sync {
     /// The slots to look for. Asked before every poll, so the answer must be cheap.
@@ -88,6 +112,17 @@ pub trait LeaseProvider: Send + Sync {
 }
 
 /// A fixed share of the slots, for a single runtime or for runtimes that are counted out by hand.
+///
+/// ```
+/// use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider};
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let first_of_three = InMemoryLeaseProvider::share(0, 3);
+/// let slots = first_of_three.slots().await;
+/// assert!((80..=90).contains(&slots.len()));
+/// # });
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct InMemoryLeaseProvider {
     slots: SlotSet,

@@ -126,6 +126,23 @@ impl From<rusqlite::Error> for EmulatorError {
 const WAITING: u32 = 4096;
 
 /// How the emulator is to be started.
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_emulator::{Effect, Emulator, Fault};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), cdb_emulator::EmulatorError> {
+/// let emulator = Emulator::builder()
+///     .physical_partitions(4)
+///     .latency(Duration::from_millis(3))
+///     .fault(Fault::with_probability(Effect::DropAnswer, 0.01))
+///     .seed(42) // the same faults in every run
+///     .start()
+///     .await?;
+/// println!("{}", emulator.endpoint());
+/// emulator.stop().await;
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 pub struct EmulatorBuilder {
     directory: Option<PathBuf>,

@@ -19,6 +19,17 @@ use crate::{entra, op};
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
 
 /// A running emulator. It stops when it is dropped.
+///
+/// ```
+/// use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), cdb_emulator::EmulatorError> {
+/// let emulator = Emulator::start().await?;
+/// println!("COSMOS_ENDPOINT={} COSMOS_KEY={}", emulator.endpoint(), emulator.key());
+/// emulator.inject(Fault::once(Effect::DropAnswer).on(OperationKind::Batch));
+/// assert_eq!(emulator.requests().total(), 0);
+/// # emulator.stop().await; Ok(()) }
+/// ```
 #[derive(Debug)]
 pub struct Emulator {
     pub(crate) endpoint: String,

@@ -28,7 +28,19 @@ const ISSUERS: [&str; 2] = [
 ];
 
 /// A built-in data-plane role.
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_emulator::{DataRole, Emulator};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), cdb_emulator::EmulatorError> {
+/// let someone = "11111111-2222-3333-4444-555555555555";
+/// let emulator = Emulator::builder().identity(someone, DataRole::DataReader).start().await?;
+/// let token = emulator.entra_token(someone, Duration::from_secs(3600)); // reads, and may not write
+/// # drop(token); emulator.stop().await; Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DataRole {
     /// Reads items and metadata, runs queries, follows change feeds.
     DataReader,

@@ -60,6 +60,16 @@ const LONGEST_TEXT: usize = 4096;
 const OTHERS: &str = "(others)";
 
 /// Requests since the start, or since the last reset.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), cdb_emulator::EmulatorError> {
+/// let emulator = cdb_emulator::Emulator::start().await?;
+/// // … what is to be measured
+/// let log = emulator.requests();
+/// println!("{} requests, {} of them for data", log.total(), log.data_requests());
+/// emulator.reset_requests();
+/// # emulator.stop().await; Ok(()) }
+/// ```
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestLog {

@@ -12,6 +12,7 @@ use crate::patch::Patch;
 
 /// One operation of a bulk, with the partition it is for.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct BulkOperation {
     /// Its partition.
     pub partition_key: PartitionKey,

@@ -27,6 +27,7 @@ use crate::timestamp::Timestamp;
 /// # Ok::<(), cdb_model::EncodeError>(())
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Encoded {
     /// The id inside `json`.
     pub id: ItemId,

@@ -48,6 +48,7 @@ impl<D> Clone for Patch<D> {
 /// One change, in the service's form.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum PatchOperation {
     /// Writes a value, whether the path was there or not.
     Set {
@@ -72,6 +73,7 @@ pub enum PatchOperation {
 
 /// A patch in the service's form.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct PatchBody {
     /// The changes, at most ten.
     pub operations: Vec<PatchOperation>,

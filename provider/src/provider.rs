@@ -42,6 +42,22 @@ const OPEN: &str = "new";
 
 /// duroxide's storage on Azure Cosmos DB. Cheap to clone; all clones share one state, and what runs in the background ends
 /// with the last of them, or with [`shutdown`](Self::shutdown).
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let emulator = cdb_emulator::Emulator::start().await?; // in place of an account
+/// let config = CosmosDBProviderConfig::builder(emulator.endpoint())
+///     .key(emulator.key())
+///     .retention(Duration::from_secs(30 * 24 * 3600))
+///     .build()?;
+/// let store = CosmosDBProvider::new_with_config(config).await?;
+/// assert_eq!(store.container().name(), "duroxide");
+/// store.cleanup().await?;
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct CosmosDBProvider {
     pub(crate) inner: Arc<Inner>,

@@ -14,6 +14,24 @@ use crate::request::Request;
 use crate::retry::Repeat;
 
 /// What a batch did. All of it took place.
+///
+/// ```
+/// use cdb_model::Batch;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Shop, order};
+/// # shop::with_shop(async |shop| {
+///
+/// let mut batch = Batch::<Shop>::new("ann");
+/// let first = batch.create(&order(1))?;
+/// batch.create(&order(2))?;
+/// let outcome = shop.execute(&batch).await?;
+/// assert_eq!(outcome.results().len(), 2);
+/// assert!(outcome.etag(first).is_some());
+///
+/// let refused = shop.execute(&batch).await.unwrap_err(); // both are there
+/// assert!(refused.is_conflict() && refused.operation_index() == Some(0));
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 pub struct BatchOutcome<C> {
     results: Vec<OperationResult>,

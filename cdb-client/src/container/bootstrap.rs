@@ -19,7 +19,19 @@ const READY_ATTEMPTS: u32 = 25;
 const READY_DELAY: Duration = Duration::from_millis(200);
 
 /// What [`DatabaseClient::bootstrap`] may do.
+///
+/// ```
+/// use cdb_client::Bootstrap;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Shop;
+/// # shop::with_client(async |client| {
+///
+/// let missing = client.database("shop").bootstrap::<Shop>("orders", Bootstrap::VerifyOnly).await;
+/// assert!(missing.unwrap_err().is_not_found());
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Bootstrap {
     /// Creates what is missing, and checks what is there.
     #[default]
@@ -33,6 +45,7 @@ pub enum Bootstrap {
 /// What to do about a live container whose indexing policy, expiry or unique keys differ from the model's. A container
 /// with another partition key is always refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum OnDifference {
     /// Says so with `tracing` and goes on: queries are answered all the same, some at a higher cost.
     #[default]
@@ -47,6 +60,7 @@ pub enum OnDifference {
 
 /// Request units per second of a new container. Has no effect on one that exists. Serverless accounts take none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Throughput {
     /// What the account does by itself: its database's share, or the service's default. The choice for serverless.
     #[default]
@@ -58,6 +72,19 @@ pub enum Throughput {
 }
 
 /// How to bootstrap a container.
+///
+/// ```
+/// use cdb_client::{Bootstrap, BootstrapConfig, OnDifference, Throughput};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Shop;
+/// # shop::with_client(async |client| {
+///
+/// let config = BootstrapConfig::from(Bootstrap::CreateIfMissing)
+///     .with_throughput(Throughput::Autoscale(4_000))
+///     .with_on_difference(OnDifference::Extend);
+/// let orders = client.database("shop").bootstrap::<Shop>("orders", config).await?;
+/// # drop(orders); Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct BootstrapConfig {

@@ -8,6 +8,20 @@ use std::fmt;
 use cdb_model::{ContainerDefinition, Drift, UniqueKey};
 
 /// One thing in which a live container differs from its model.
+///
+/// ```
+/// use cdb_client::Difference;
+/// use cdb_model::Container;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Shop;
+///
+/// let model = Shop::definition();
+/// let mut live = model.clone();
+/// live.partition_key.paths = vec!["/id".into()];
+/// let found = Difference::between(&model, &live);
+/// assert!(found[0].is_fatal()); // only a new container helps
+/// println!("{}", found[0]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Difference {

@@ -24,6 +24,7 @@ use crate::session_token::SessionScope;
 
 /// Where a change feed begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum FeedStart {
     /// With the oldest document that still exists.
     Beginning,
@@ -49,6 +50,24 @@ struct RangeCursor {
 }
 
 /// A change feed being read.
+///
+/// ```
+/// use cdb_client::FeedStart;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::order;
+/// # shop::with_shop(async |shop| {
+///
+/// let mut feed = shop.change_feed(FeedStart::Beginning);
+/// shop.create(&order(1)).await?;
+/// let mut changes = feed.next_changes().await?;
+/// assert_eq!(changes.len(), 1);
+///
+/// let kept = serde_json::to_string(feed.cursor())?; // across restarts
+/// let mut resumed = shop.resume_change_feed(serde_json::from_str(&kept)?);
+/// changes = resumed.next_changes().await?;
+/// assert!(changes.is_empty());
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct ChangeFeed<C> {
     container: ContainerClient<C>,

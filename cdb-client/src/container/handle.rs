@@ -13,6 +13,27 @@ use crate::usage::Usage;
 
 /// A container whose documents are those of `C`. Cheap to clone; clones share session tokens, so whoever uses this
 /// process's handles reads what this process wrote.
+///
+/// ```
+/// use cdb_model::{Patch, Query};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, OrderKey, order};
+/// # shop::with_shop(async |shop| {
+///
+/// shop.create(&order(1)).await?;
+/// let key = OrderKey::new("ann", 1_u64);
+/// let read = shop.read(&key).await?.expect("it was created");
+///
+/// // Only if nobody has changed it since it was read.
+/// let paid = Patch::new().set(Order::STATUS, "paid".to_owned());
+/// shop.patch_stored(&read, &paid).await?;
+/// assert!(shop.patch_stored(&read, &paid).await.unwrap_err().is_precondition_failed());
+///
+/// let open = Query::<Order>::across_partitions().filter(Order::STATUS.eq("open"));
+/// assert!(shop.query(open).first().await?.is_none());
+/// shop.delete(&key).await?;
+/// # Ok(()) }).unwrap();
+/// ```
 pub struct ContainerClient<C> {
     pub(super) context: Arc<ContainerContext>,
     pub(super) latest_committed: bool,

@@ -16,6 +16,25 @@ use crate::container::merge::Progress;
 use crate::error::{Error, Result};
 
 /// Some rows of a query, and where the next ones begin.
+///
+/// ```
+/// use cdb_model::Query;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, order};
+/// # shop::with_shop(async |shop| {
+///
+/// for number in 1..=3 {
+///     shop.create(&order(number)).await?;
+/// }
+/// let orders = Query::<Order>::across_partitions();
+/// let page = shop.query(orders.clone()).page(2, None).await?;
+/// assert_eq!(page.rows.len(), 2);
+///
+/// let text = page.next.expect("there is more").to_string(); // goes into a URL as it is
+/// let rest = shop.query(orders).page(2, Some(&text.parse()?)).await?;
+/// assert_eq!(rest.rows.len(), 1);
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 pub struct Page<Row> {
     /// The rows, in order.

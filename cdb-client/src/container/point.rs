@@ -20,6 +20,16 @@ use crate::status::Status;
 pub(super) const JSON: &str = "application/json";
 
 /// A write that took effect.
+///
+/// ```
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{OrderKey, order};
+/// # shop::with_shop(async |shop| {
+/// let written = shop.create(&order(1)).await?;
+/// println!("{} took {} RU", written.id, written.charge);
+/// shop.delete_if_match(&OrderKey::new("ann", 1_u64), &written.etag).await?;
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Written {

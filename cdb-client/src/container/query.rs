@@ -20,6 +20,19 @@ const SPLITS_SURVIVED: u32 = 4;
 const ALL: usize = usize::MAX;
 
 /// A query about to be asked. Nothing is sent before one of its asynchronous methods is called.
+///
+/// ```
+/// use cdb_model::Query;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, order};
+/// # shop::with_shop(async |shop| {
+///
+/// shop.create(&order(1)).await?;
+/// let ann = Query::<Order>::in_partition("ann");
+/// assert_eq!(shop.query(ann.clone()).all().await?.len(), 1);
+/// assert_eq!(shop.query(ann.count()).first().await?, Some(1));
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Debug)]
 #[must_use = "a query is asked by `all`, `first`, `pages` or `per_range`"]
 pub struct QueryRun<'a, C: Container, Q> {
@@ -30,7 +43,21 @@ pub struct QueryRun<'a, C: Container, Q> {
 }
 
 /// The rows of one physical partition.
+///
+/// ```
+/// use cdb_model::Query;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, order};
+/// # shop::with_shop(async |shop| {
+///
+/// shop.create(&order(1)).await?;
+/// for answer in shop.query(Query::<Order>::across_partitions()).per_range().await? {
+///     println!("{:?} has {}", answer.range, answer.rows.len());
+/// }
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct RangeRows<Row> {
     /// Which partition.
     pub range: RangeId,
@@ -300,6 +327,21 @@ impl Reading {
 }
 
 /// A query read page by page.
+///
+/// ```
+/// use cdb_model::Query;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, order};
+/// # shop::with_shop(async |shop| {
+///
+/// shop.create(&order(1)).await?;
+/// let mut pages = shop.query(Query::<Order>::across_partitions()).page_size(100).pages();
+/// while let Some(orders) = pages.next_page().await? {
+///     println!("{} more", orders.len());
+/// }
+/// assert!(!pages.has_more());
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct Pages<'a, C: Container, Q> {
     run: QueryRun<'a, C, Q>,

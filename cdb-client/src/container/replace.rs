@@ -22,6 +22,23 @@ use crate::resource::{Resource, check_name};
 const ATTEMPTS: u32 = 5;
 
 /// What to change about a live container. What is left out stays as it is.
+///
+/// ```
+/// use cdb_client::{Bootstrap, ContainerChange};
+/// use cdb_model::Container;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Shop;
+/// # shop::with_client(async |client| {
+///
+/// let database = client.database("shop");
+/// database.bootstrap::<Shop>("orders", Bootstrap::CreateIfMissing).await?;
+/// let change = ContainerChange::default()
+///     .with_indexing_policy(Shop::definition().indexing_policy)
+///     .with_default_ttl(Some(30 * 24 * 3600));
+/// database.change_container("orders", &change).await?;
+/// assert_eq!(database.definition::<Shop>("orders").await?.default_ttl, Some(2_592_000));
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ContainerChange {

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 
 /// What a signature covers.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct SigningContext<'a> {
     /// The HTTP method.
     pub verb: &'a Method,
@@ -24,6 +25,26 @@ pub struct SigningContext<'a> {
 }
 
 /// Makes authorizations. Implementations never show a secret in `Debug` or in an error.
+///
+/// ```
+/// use cdb_client::{Authorization, Credential, MasterKey, SigningContext};
+///
+/// /// Signs with a key, and says what for.
+/// #[derive(Debug)]
+/// struct Audited(MasterKey);
+///
+/// #[async_trait::async_trait]
+/// impl Credential for Audited {
+///     async fn authorize(&self, context: &SigningContext<'_>) -> cdb_client::Result<Authorization> {
+///         println!("{} {}", context.verb, context.resource_link);
+///         self.0.authorize(context).await
+///     }
+///
+///     fn refused(&self, authorization: &Authorization) {
+///         self.0.refused(authorization);
+///     }
+/// }
+/// ```
 #[async_trait]
 pub trait Credential: fmt::Debug + Send + Sync + 'static {
     /// Authorizes one attempt.

@@ -19,6 +19,18 @@ use crate::sign;
 const KEY_BYTES: usize = 64;
 
 /// Signs with an account's key. Clones share the keys: keep one to [`replace`](Self::replace) them.
+///
+/// ```
+/// use cdb_client::MasterKey;
+/// # let (primary, secondary) = (["AAAA"; 21].concat() + "AA==", ["BBBB"; 21].concat() + "BA==");
+///
+/// let keys = MasterKey::new(&primary)?.with_secondary(&secondary)?;
+/// let given_to_the_client = keys.clone();
+/// // Later, when both were exchanged: every clone takes the new one at once.
+/// keys.replace(&secondary, None)?;
+/// assert_eq!(format!("{given_to_the_client:?}"), "MasterKey(<redacted>)");
+/// # Ok::<(), cdb_client::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct MasterKey {
     ring: Arc<RwLock<KeyRing>>,

@@ -3,6 +3,14 @@
 use std::time::Duration;
 
 /// Limits of one call. All attempts, and the waits between them, stay inside [`deadline`](Self::deadline).
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_client::RetryConfig;
+///
+/// let patient = RetryConfig::default().with_deadline(Duration::from_secs(300));
+/// assert_eq!(patient.attempt_timeout, Duration::from_secs(10));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RetryConfig {

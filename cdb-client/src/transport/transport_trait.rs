@@ -10,6 +10,25 @@ use bytes::Bytes;
 use http::{HeaderMap, Method};
 
 /// Sends one HTTP request.
+///
+/// ```
+/// use cdb_client::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
+///
+/// /// A network that is down.
+/// #[derive(Debug)]
+/// struct Down;
+///
+/// #[async_trait::async_trait]
+/// impl Transport for Down {
+///     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
+///         Err(TransportError {
+///             delivery: Delivery::NotSent,
+///             message: format!("no way to {}", request.url),
+///             source: None,
+///         })
+///     }
+/// }
+/// ```
 #[async_trait]
 pub trait Transport: fmt::Debug + Send + Sync + 'static {
     /// Sends `request` once and reads the whole answer. The caller bounds the time by dropping the future.
@@ -21,6 +40,7 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
 
 /// A request as it goes out.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct HttpRequest {
     /// The method.
     pub method: Method,

@@ -59,6 +59,22 @@ pub(super) enum Write<'a, C, D> {
 
 /// A batch that begins with the fence of a lease: all of it takes place while the lease is held, or nothing. Made by
 /// [`LeaseGuard::begin`](super::LeaseGuard::begin).
+///
+/// ```
+/// use cdb_coordination::Leases;
+/// use cdb_model::Patch;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, OrderKey, order};
+/// # shop::with_shop(async |shop| {
+///
+/// shop.create(&order(1)).await?;
+/// let leases = Leases::new(&shop, "packer-1");
+/// let mut guard = leases.acquire(&OrderKey::new("ann", 1_u64)).await?;
+/// let mut both = guard.begin(Patch::new().set(Order::STATE, "split".to_owned()))?;
+/// both.batch.create(&order(2))?; // takes place only if the lease is still held
+/// guard.commit(both).await?;
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct LeasedBatch<C> {
     /// Takes whatever else belongs to the same partition.

@@ -18,6 +18,22 @@ use super::fenced::{Held, LeasedBatch, Then, Write};
 ///
 /// Dropping the guard gives the lease back in the background where a tokio runtime runs, and else leaves it to expire.
 /// [`release`](Self::release) does it for certain, and [`release_with`](Self::release_with) together with the last change.
+///
+/// ```
+/// use cdb_coordination::Leases;
+/// use cdb_model::Patch;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, OrderKey, order};
+/// # shop::with_shop(async |shop| {
+///
+/// shop.create(&order(1)).await?;
+/// let leases = Leases::new(&shop, "packer-1");
+/// let mut guard = leases.acquire(&OrderKey::new("ann", 1_u64)).await?;
+/// guard.patch(Patch::new().set(Order::STATE, "packing".to_owned())).await?;
+/// guard.renew_if_due().await?; // while the work takes its time
+/// guard.release_with(Patch::new().set(Order::STATE, "packed".to_owned())).await?;
+/// # Ok(()) }).unwrap();
+/// ```
 pub struct LeaseGuard<C, D>
 where
     C: Container,

@@ -16,6 +16,23 @@ use crate::mail::{Address, Mail, Message};
 use crate::outbox::{DeadLetters, Dispatcher, Draft, Jitter, OutboxError, Route, commit};
 
 /// Sets up a [`Mailbox`].
+///
+/// ```
+/// use cdb_coordination::{Failed, Mailbox, MailboxConfig, Received};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Placed;
+/// # shop::with_shop(async |shop| {
+///
+/// let mailbox = Mailbox::builder(shop)
+///     .config(MailboxConfig::default().with_concurrency(8))
+///     .on(async |message: Received<Placed>, draft| match message.message.number {
+///         0 => Err(Failed::permanently("orders count from 1")), // a dead letter
+///         _ => Ok(draft), // what the handler added to the draft takes place together with the receipt
+///     })
+///     .start();
+/// mailbox.stop().await;
+/// # Ok(()) }).unwrap();
+/// ```
 pub struct MailboxBuilder<C> {
     container: ContainerClient<C>,
     config: MailboxConfig,
@@ -141,6 +158,33 @@ where
 /// ```
 ///
 /// Clones are the same mailbox; it stops with the last of them.
+///
+/// ```
+/// use cdb_coordination::{Mailbox, Received};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Placed, order};
+/// # shop::with_shop(async |shop| {
+///
+/// let (sender, mut arrived) = tokio::sync::mpsc::unbounded_channel();
+/// let mailbox = Mailbox::builder(shop)
+///     .on(move |message: Received<Placed>, draft| {
+///         let sender = sender.clone();
+///         async move {
+///             // The test's end; a handler of yours writes into the draft.
+///             drop(sender.send(message.message.number));
+///             Ok(draft)
+///         }
+///     })
+///     .start();
+///
+/// let mut draft = mailbox.draft("ann");
+/// draft.batch().create(&order(7))?;
+/// draft.send("warehouse", &Placed { number: 7 })?; // in the same batch as the order
+/// mailbox.commit(draft).await?;
+/// assert_eq!(arrived.recv().await, Some(7));
+/// mailbox.stop().await;
+/// # Ok(()) }).unwrap();
+/// ```
 pub struct Mailbox<C> {
     pub(super) inner: Arc<Inner<C>>,
     stop_on_drop: Arc<DropGuard>,

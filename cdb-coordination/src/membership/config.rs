@@ -3,6 +3,14 @@
 use std::time::Duration;
 
 /// Which members a process belongs to, and as whom.
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_coordination::MembershipConfig;
+///
+/// let config = MembershipConfig { heartbeat: Duration::from_secs(1), ..MembershipConfig::named("worker-1") };
+/// assert_eq!(config.group, "cdb:members");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MembershipConfig {
     /// The group, which is a partition of the container: members of one group share the slots. `cdb:members` by default.

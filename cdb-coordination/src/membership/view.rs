@@ -7,6 +7,7 @@ use crate::slots::SlotSet;
 
 /// Whether a process counts as a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Standing {
     /// Not yet: it has never reached the roster.
     Joining,
@@ -22,6 +23,7 @@ pub enum Standing {
 
 /// The members at some moment, seen by one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MembershipView {
     standing: Standing,
     member: Arc<str>,

@@ -70,6 +70,21 @@ impl DeadLetter {
 }
 
 /// The dead letters of a container: to list, to look at, to send once more, to throw away.
+///
+/// ```
+/// use cdb_coordination::{DeadLetters, MailboxConfig};
+/// use cdb_model::Timestamp;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # shop::with_shop(async |shop| {
+///
+/// let dead = DeadLetters::new(shop, MailboxConfig::default());
+/// for letter in dead.list(Timestamp::default(), 100).await? {
+///     println!("{} from {}: {}", letter.id, letter.from, letter.reason);
+///     dead.redrive(&letter).await?;
+/// }
+/// assert_eq!(dead.count().await?, 0);
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 pub struct DeadLetters<C> {
     container: ContainerClient<C>,

@@ -9,6 +9,18 @@ use cdb_model::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// When to try again, and how often.
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_coordination::{Jitter, RetryPolicy};
+///
+/// let policy = RetryPolicy::default()
+///     .with_delays(Duration::from_secs(2), Duration::from_secs(60))
+///     .with_max_attempts(5);
+/// let whole = Jitter::from_source(|| 1.0);
+/// assert_eq!(policy.delay(1, &whole), Duration::from_secs(2));
+/// assert_eq!(policy.delay(9, &whole), Duration::from_secs(60));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RetryPolicy {
@@ -159,6 +171,7 @@ impl From<&Error> for Undelivered {
 
 /// One failed attempt.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Attempt {
     /// When it had failed, by the service's clock.
     pub at: Timestamp,

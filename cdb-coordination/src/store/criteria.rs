@@ -20,6 +20,21 @@ const ROWS: u32 = 50;
 /// ```
 ///
 /// Fields go by their Rust names or their stored ones and must be indexed.
+///
+/// ```
+/// use cdb_coordination::{Criteria, Store};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, order};
+/// # shop::with_shop(async |shop| {
+///
+/// let orders = Store::<_, Order>::new(&shop);
+/// orders.create(order(1)).await?;
+/// let open = orders.query(&Criteria::all().with("state", "open").limit(10)).await?;
+/// assert_eq!(open.rows.len(), 1);
+/// let refused = orders.query(&Criteria::all().with("colour", "red")).await;
+/// assert!(refused.unwrap_err().is_bad_request());
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Criteria {

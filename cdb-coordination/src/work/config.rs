@@ -87,6 +87,7 @@ impl Default for WorkRetry {
 
 /// What happens to a message that has failed too often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Exhausted {
     /// It is set aside and its stream waits until somebody redrives or discards it: order before progress.
     #[default]

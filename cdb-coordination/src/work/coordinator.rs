@@ -22,6 +22,22 @@ use crate::slots::LeaseProvider;
 ///
 /// What is written, when, is decided by a strategy: [`immediate`](Self::immediate), [`scoped`](Self::scoped),
 /// [`interval`](Self::interval), or by hand with [`process`](Self::process).
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_coordination::NewWork;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # shop::with_work(async |work| {
+///
+/// let now = work.immediate();
+/// now.store(NewWork::inbox("order-7", "paid-1").with_body("paid", "{}")).await?;
+/// for message in work.claim(10, Duration::from_secs(5)).await {
+///     println!("{} of {}", message.message().message_id, message.message().stream);
+///     now.report(message.done()).await?;
+/// }
+/// work.shutdown().await?;
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Clone)]
 pub struct WorkCoordinator {
     pub(super) inner: Arc<Inner>,
@@ -38,6 +54,7 @@ pub struct WorkBatch {
 
 /// What [`WorkCoordinator::process`] did.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Processed {
     /// What became of each entry, in their order.
     pub settled: Vec<Result<Settlement, WorkError>>,

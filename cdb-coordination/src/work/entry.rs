@@ -14,6 +14,15 @@ use super::status::WorkStatus;
 use super::stream_order::StreamKey;
 
 /// A message to be stored.
+///
+/// ```
+/// use cdb_coordination::{NewWork, WorkStatus};
+///
+/// let message = NewWork::inbox("order-7", "paid-1") // the stream, and what makes a second copy known
+///     .with_body("paid", r#"{"cents": 9900}"#)
+///     .needing(WorkStatus::RECEIVER_DONE | WorkStatus::PROJECTION_DONE);
+/// # drop(message);
+/// ```
 #[derive(Clone, Debug)]
 pub struct NewWork {
     pub(super) lane: Lane,
@@ -84,6 +93,23 @@ impl NewWork {
 /// A message that was handed out to be worked on. Until it has ended, no later one of its stream is handed out.
 ///
 /// Dropped without a report, it is handed out again; so is one whose report is dropped instead of submitted.
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_coordination::NewWork;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # shop::with_work(async |work| {
+///
+/// let now = work.immediate();
+/// now.store(NewWork::inbox("order-7", "paid-1")).await?;
+/// let claimed = work.claim(1, Duration::from_secs(5)).await.pop().expect("it was stored");
+/// let report = match claimed.message().kind.as_str() {
+///     "paid" => claimed.done(),
+///     other => claimed.failed(format!("nobody knows `{other}`")), // tried again, then set aside
+/// };
+/// now.report(report).await?;
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct ClaimedWork {
     pub(super) message: Arc<WorkMessage>,

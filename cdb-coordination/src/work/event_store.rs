@@ -223,6 +223,20 @@ struct Append {
 }
 
 /// The events of all streams, one page after the other.
+///
+/// ```
+/// use cdb_client::FeedStart;
+/// use cdb_coordination::NewEvent;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # shop::with_work(async |work| {
+///
+/// let events = work.events();
+/// events.append("order-7", 0, vec![NewEvent::new("placed", "{}")]).await?;
+/// let mut feed = events.follow(FeedStart::Beginning);
+/// let seen = feed.next_events().await?;
+/// assert_eq!(seen[0].document.kind, "placed");
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct EventFeed {
     feed: ChangeFeed<Work>,

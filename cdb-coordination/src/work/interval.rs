@@ -58,6 +58,19 @@ impl IntervalConfig {
 ///
 /// What could not be written stays and is tried again with the next flush. Dropped, it writes what is left in the
 /// background; what cannot be written then is said to be lost, in the log and in the receipts.
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_coordination::{FlushStrategy as _, IntervalConfig, NewWork};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # shop::with_work(async |work| {
+///
+/// let ends = work.interval(IntervalConfig::every(Duration::from_millis(100)).with_most_entries(500));
+/// let receipt = ends.store(NewWork::inbox("order-7", "paid-1")).await;
+/// receipt.settled().await?; // or do not wait
+/// ends.close().await?;
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct Interval {
     shared: Arc<Shared>,

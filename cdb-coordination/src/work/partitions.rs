@@ -13,6 +13,13 @@ const MOST: u16 = 256;
 /// How many virtual partitions there are: 1 to 256, 32 by default.
 ///
 /// More than that spread over more instances and need more requests per flush. A container keeps its number.
+///
+/// ```
+/// use cdb_coordination::Partitions;
+///
+/// let sixteen = Partitions::new(16).expect("between 1 and the most there may be");
+/// assert!(sixteen.of_stream("order-7") < sixteen.count()); // the same on every machine, for ever
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partitions(NonZeroU16);
 

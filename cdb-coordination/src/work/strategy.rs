@@ -13,6 +13,16 @@ use super::error::WorkError;
 use super::inner::{Inner, Taken};
 
 /// Takes entries and has them written. See [`Immediate`], [`Scoped`] and [`Interval`](super::Interval).
+///
+/// ```
+/// use cdb_coordination::{FlushStrategy, NewWork, WorkError};
+///
+/// /// The same, whether it is written at once, at the end of a scope, or ten times a second.
+/// async fn announce(strategy: &dyn FlushStrategy, order: &str) -> Result<(), WorkError> {
+///     let receipt = strategy.store(NewWork::outbox(order, "announced")).await;
+///     receipt.settled().await.map(drop) // known to be stored
+/// }
+/// ```
 #[async_trait]
 pub trait FlushStrategy: Send + Sync {
     /// Takes an entry. Its receipt says when it is written.
@@ -82,6 +92,19 @@ impl FlushStrategy for Immediate {
 ///
 /// Dropped without a commit, it writes in the background; without a runtime to do so, it says what it lost, in the log and
 /// in the receipts.
+///
+/// ```
+/// use cdb_coordination::{FlushStrategy as _, NewWork};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # shop::with_work(async |work| {
+///
+/// let scope = work.scoped();
+/// for number in 0..10 {
+///     scope.store(NewWork::inbox("order-7", format!("event-{number}"))).await;
+/// }
+/// scope.commit().await?; // ten messages, one batch
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct Scoped {
     open: OpenEntries,

@@ -12,6 +12,14 @@ use crate::observe::OperationKind;
 /// ```json
 /// { "kinds": ["batch"], "effects": ["dropAnswer"], "probability": 0.3 }
 /// ```
+///
+/// ```
+/// use cdb_emulator::{Effect, Fault, OperationKind};
+///
+/// let lost_answer = Fault::once(Effect::DropAnswer).on(OperationKind::Batch).after(10);
+/// let bad_day = Fault::in_five_ways(0.05);
+/// # drop((lost_answer, bad_day));
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Fault {

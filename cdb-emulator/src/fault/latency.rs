@@ -14,8 +14,17 @@ const LONGEST: Duration = Duration::from_secs(600);
 const Z_99: f64 = 2.326_347_874_040_841;
 
 /// The time by which an answer is late. In JSON, times are milliseconds, with fractions.
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_emulator::Latency;
+///
+/// let like_azure = Latency::LogNormal { median: Duration::from_millis(3), p99: Duration::from_millis(12) };
+/// # drop(like_azure);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[non_exhaustive]
 pub enum Latency {
     /// Always the same.
     #[serde(rename = "fixedMs", with = "millis")]

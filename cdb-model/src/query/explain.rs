@@ -32,6 +32,7 @@ use crate::shape::{CompositeTarget, Direction};
 /// assert!(query.explain(&bare, Shop::DISCRIMINATOR).to_string().starts_with("scans every document"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Explanation {
     /// The condition, for people.
     pub condition: String,

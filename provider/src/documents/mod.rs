@@ -52,6 +52,7 @@ pub use session::{Session, SessionKey};
 /// ```
 #[derive(Container, Clone, Debug)]
 #[container(partition_key = "/instanceId", discriminator = "type")]
+#[non_exhaustive]
 pub enum Durable {
     /// An orchestration instance.
     Instance(Instance),
