@@ -225,3 +225,36 @@ fn every_refusal_says_why_it_is_one() {
         .collect();
     refuse(&silent, "begin it with the reason, as a comment");
 }
+
+#[test]
+fn every_dependency_of_a_library_is_explained() {
+    let decisions = root().join("docs/decisions.md");
+    let decisions = std::fs::read_to_string(decisions).expect("the decisions can be read");
+    let mut found = Vec::new();
+    for library in [
+        "cdb-derive",
+        "cdb-model",
+        "cdb-client",
+        "cdb-coordination",
+        "cdb-emulator",
+        "cdb-cli",
+        "provider",
+    ] {
+        let manifest = root().join(library).join("Cargo.toml");
+        let manifest = std::fs::read_to_string(manifest).expect("a library has a manifest");
+        let (_, rest) = manifest
+            .split_once("\n[dependencies]\n")
+            .expect("it has dependencies");
+        let section = rest.split("\n[").next().unwrap_or_default();
+        let names = section
+            .lines()
+            .filter_map(|line| line.split(['.', ' ']).next())
+            .filter(|name| !name.is_empty() && !name.starts_with('#') && !name.starts_with("cdb-"));
+        for name in names {
+            if !decisions.contains(&format!("`{name}`")) {
+                found.push(format!("{library}: {name}"));
+            }
+        }
+    }
+    refuse(&found, "say in docs/decisions.md what it is there for");
+}

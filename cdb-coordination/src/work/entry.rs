@@ -103,7 +103,8 @@ impl NewWork {
 /// let now = work.immediate();
 /// now.store(NewWork::inbox("order-7", "paid-1")).await?;
 /// let claimed = work.claim(1, Duration::from_secs(5)).await.pop().expect("it was stored");
-/// let report = match claimed.message().kind.as_str() {
+/// let kind = claimed.message().kind.clone();
+/// let report = match kind.as_str() {
 ///     "paid" => claimed.done(),
 ///     other => claimed.failed(format!("nobody knows `{other}`")), // tried again, then set aside
 /// };
