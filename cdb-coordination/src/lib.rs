@@ -12,6 +12,7 @@ mod mailbox;
 mod membership;
 mod outbox;
 mod rendezvous;
+mod search;
 mod slots;
 mod store;
 mod telemetry;

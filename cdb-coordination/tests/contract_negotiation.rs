@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod backend;
 #[path = "../examples/contract_negotiation/negotiation.rs"]
 mod negotiation;
 #[path = "../examples/contract_negotiation/store.rs"]
@@ -9,9 +10,9 @@ mod store;
 
 use std::time::Duration;
 
-use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
+use backend::Backend;
+use cdb_client::{Bootstrap, ContainerClient};
 use cdb_coordination::{Criteria, LeaseError};
-use cdb_emulator::Emulator;
 use cdb_model::{Criterion, Direction, Operator, SortCriterion};
 
 use negotiation::{ContractAgreementKey, ContractNegotiation, Dataspace, State};
@@ -19,20 +20,15 @@ use store::NegotiationStore;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-async fn container() -> (Emulator, ContainerClient<Dataspace>) {
-    let emulator = Emulator::builder().physical_partitions(2).start().await;
-    let emulator = emulator.unwrap();
-    let client = CosmosClient::builder(emulator.endpoint())
-        .credential(MasterKey::new(emulator.key()).unwrap())
-        .build()
-        .unwrap();
-    let database = client.database("dataspace");
+async fn container() -> (Backend, ContainerClient<Dataspace>) {
+    let backend = Backend::start(2).await;
+    let database = backend.database();
     let container = database.bootstrap("negotiations", Bootstrap::CreateIfMissing);
-    (emulator, container.await.unwrap())
+    (backend, container.await.unwrap())
 }
 
-async fn filled(count: usize) -> (Emulator, ContainerClient<Dataspace>, NegotiationStore) {
-    let (emulator, container) = container().await;
+async fn filled(count: usize) -> (Backend, ContainerClient<Dataspace>, NegotiationStore) {
+    let (backend, container) = container().await;
     let store = NegotiationStore::new(&container, "connector-1", MINUTE);
     for number in 0..count {
         let id = format!("n{number:02}");
@@ -40,12 +36,12 @@ async fn filled(count: usize) -> (Emulator, ContainerClient<Dataspace>, Negotiat
         let negotiation = ContractNegotiation::requested(&id, party, store.now());
         store.create(negotiation).await.unwrap();
     }
-    (emulator, container, store)
+    (backend, container, store)
 }
 
 #[tokio::test]
 async fn negotiations_are_leased_by_state_and_leave_it_with_the_lease() {
-    let (_emulator, container, store) = filled(7).await;
+    let (_backend, container, store) = filled(7).await;
     let taken = store.next_for_state(State::Requested, 5).await.unwrap();
     assert_eq!(taken.len(), 5);
     let other = NegotiationStore::new(&container, "connector-2", MINUTE);
@@ -67,7 +63,7 @@ async fn negotiations_are_leased_by_state_and_leave_it_with_the_lease() {
 
 #[tokio::test]
 async fn an_agreement_is_signed_once_by_whoever_holds_the_negotiation() {
-    let (_emulator, container, store) = filled(1).await;
+    let (_backend, container, store) = filled(1).await;
     let hasty = NegotiationStore::new(&container, "hasty", Duration::from_millis(100));
     let late = hasty.lease("n00").await.unwrap();
     tokio::time::sleep(Duration::from_millis(150)).await;
@@ -85,7 +81,7 @@ async fn an_agreement_is_signed_once_by_whoever_holds_the_negotiation() {
 
 #[tokio::test]
 async fn a_failed_attempt_is_counted_while_the_lease_is_kept() {
-    let (_emulator, _container, store) = filled(1).await;
+    let (_backend, _container, store) = filled(1).await;
     let mut held = store.lease("n00").await.unwrap();
     store.failed(&mut held, "no answer").await.unwrap();
     store.failed(&mut held, "refused").await.unwrap();
@@ -103,7 +99,7 @@ async fn a_failed_attempt_is_counted_while_the_lease_is_kept() {
 
 #[tokio::test]
 async fn criteria_from_outside_filter_sort_and_page() {
-    let (_emulator, _container, store) = filled(20).await;
+    let (_backend, _container, store) = filled(20).await;
     let json = r#"{
         "filter": [{"field": "counterParty", "value": "bob"}],
         "sort": {"field": "state_at", "direction": "ascending"},
@@ -133,7 +129,7 @@ async fn criteria_from_outside_filter_sort_and_page() {
 
 #[tokio::test]
 async fn criteria_that_no_index_serves_are_refused_unsent() {
-    let (_emulator, _container, store) = filled(1).await;
+    let (_backend, _container, store) = filled(1).await;
     let by_detail = Criteria::all().with("error_detail", "no answer");
     let refused = store.query(&by_detail).await.unwrap_err();
     assert!(refused.is_bad_request(), "{refused}");

@@ -1,18 +1,23 @@
 //! Outbox and inbox from outside: order, dead letters, what goes wrong on purpose.
 
+mod backend;
+mod skewed;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
+use backend::Backend;
+use cdb_client::{Bootstrap, ContainerClient};
 use cdb_coordination::{
     DeadLetter, Draft, Failed, Handled, Mail, Mailbox, MailboxBuilder, MailboxConfig, Message,
     OutboxError, Received, RetryPolicy, Side,
 };
-use cdb_emulator::{Effect, Emulator, Fault};
+use cdb_emulator::{Effect, Fault};
 use cdb_model::{Container, Document, Timestamp};
 use serde::{Deserialize, Serialize};
+use skewed::Skewed;
 
 /// What a partition has received, in the order in which it was.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
@@ -64,25 +69,21 @@ impl Message for Unheard {
 }
 
 struct World {
-    emulator: Emulator,
+    backend: Backend,
     house: ContainerClient<House>,
     hotel: ContainerClient<Hotel>,
 }
 
 impl World {
     async fn new() -> Self {
-        let emulator = Emulator::start().await.expect("the emulator starts");
-        let client = CosmosClient::builder(emulator.endpoint())
-            .credential(MasterKey::new(emulator.key()).expect("a key"))
-            .build()
-            .expect("an endpoint");
-        let database = client.database("mail");
+        let backend = Backend::start(1).await;
+        let database = backend.database();
         let house = database.bootstrap("house", Bootstrap::CreateIfMissing);
         let house = house.await.expect("a container");
         let hotel = database.bootstrap("hotel", Bootstrap::CreateIfMissing);
         let hotel = hotel.await.expect("another container");
         Self {
-            emulator,
+            backend,
             house,
             hotel,
         }
@@ -94,9 +95,21 @@ impl World {
 
     /// A mailbox that notes what it receives.
     fn mailbox(&self) -> MailboxBuilder<House> {
-        let house = self.house.clone();
-        self.silent()
-            .on(move |note, draft| note_down(house.clone(), note, draft))
+        Self::mailbox_on(&self.house)
+    }
+
+    fn mailbox_on(house: &ContainerClient<House>) -> MailboxBuilder<House> {
+        let notes = house.clone();
+        Mailbox::builder(house.clone())
+            .config(config())
+            .on(move |note, draft| note_down(notes.clone(), note, draft))
+    }
+
+    /// A mailbox whose clock is ten seconds ahead, or behind.
+    fn skewed(&self, ahead: bool) -> MailboxBuilder<House> {
+        let client = self.backend.builder().transport(Skewed::new(ahead));
+        let client = client.build().expect("an endpoint");
+        Self::mailbox_on(&client.database(&self.backend.database).container("house"))
     }
 
     async fn lines(&self, place: &str) -> Vec<String> {
@@ -191,10 +204,12 @@ async fn first_dead_letter(mailbox: &Mailbox<House>) -> DeadLetter {
 async fn two_processes_keep_the_order_of_every_stream_while_requests_fail() {
     const NOTES: u64 = 12;
     let world = World::new().await;
+    let Some(emulator) = &world.backend.emulator else {
+        return;
+    };
     let (first, second) = (world.mailbox().start(), world.mailbox().start());
     for effect in [Effect::DropAnswer, Effect::DropRequest] {
-        let fault = Fault::with_probability(effect, 0.025);
-        world.emulator.inject(fault);
+        emulator.inject(Fault::with_probability(effect, 0.025));
     }
     let senders = ["ann", "bob", "cat"].map(|from| {
         let mailboxes = [first.clone(), second.clone()];
@@ -209,7 +224,7 @@ async fn two_processes_keep_the_order_of_every_stream_while_requests_fail() {
         sender.await.expect("all of them can be sent");
     }
     let lines = world.until_lines("zoe", 3 * 12).await;
-    world.emulator.clear_faults();
+    emulator.clear_faults();
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(world.lines("zoe").await, lines, "nothing comes again");
     let mut by_sender: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
@@ -233,6 +248,23 @@ async fn a_partition_can_write_to_itself() {
     let lines = world.until_lines("ann", 3).await;
     assert_eq!(lines, ["ann 1", "ann 2", "ann 3"]);
     mailbox.stop().await;
+}
+
+#[tokio::test]
+async fn messages_arrive_once_and_in_order_between_clocks_ten_seconds_apart() {
+    let world = World::new().await;
+    let (behind, ahead) = (world.skewed(false).start(), world.skewed(true).start());
+    // What is due for one of them is long overdue for the other, so both are at it.
+    for number in 1..=6 {
+        send(&behind, "bob", &note("ann", number)).await.unwrap();
+    }
+    let lines = world.until_lines("bob", 6).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(world.lines("bob").await, lines, "nothing comes again");
+    let expected: Vec<_> = (1..=6).map(|number| format!("ann {number}")).collect();
+    assert_eq!(lines, expected);
+    behind.stop().await;
+    ahead.stop().await;
 }
 
 #[tokio::test]
@@ -378,6 +410,9 @@ async fn a_message_that_is_too_large_is_refused_before_anything_is_written() {
 #[tokio::test]
 async fn a_message_takes_eight_requests_from_its_draft_to_its_last_trace() {
     let world = World::new().await;
+    let Some(emulator) = &world.backend.emulator else {
+        return;
+    };
     let notes = Arc::new(AtomicU32::new(0));
     let count = notes.clone();
     let never = config()
@@ -392,16 +427,16 @@ async fn a_message_takes_eight_requests_from_its_draft_to_its_last_trace() {
     let quiet = async |received| {
         eventually(async || (notes.load(Ordering::SeqCst) == received).then_some(())).await;
         eventually(async || {
-            let before = world.emulator.requests().data_requests();
+            let before = emulator.requests().data_requests();
             tokio::time::sleep(Duration::from_millis(500)).await;
-            (world.emulator.requests().data_requests() == before).then_some(())
+            (emulator.requests().data_requests() == before).then_some(())
         })
         .await;
     };
     send(&mailbox, "bob", &note("ann", 1)).await.unwrap();
     quiet(1).await;
-    world.emulator.reset_requests();
+    emulator.reset_requests();
     send(&mailbox, "bob", &note("ann", 2)).await.unwrap();
     quiet(2).await;
-    assert_eq!(world.emulator.requests().data_requests(), 8);
+    assert_eq!(emulator.requests().data_requests(), 8);
 }

@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cdb_client::Error;
+use cdb_client::{Error, ErrorKind};
 use cdb_model::{BulkBatch, Container, MemberOf, PartitionKey, Patch, Query, Stored, Timestamp};
 
 use super::outcome::Step;
-use crate::mail::{Content, Incoming, Mail, MailKey};
+use crate::mail::{Content, Incoming, Mail, MailKey, Side};
 use crate::mailbox::Inner;
 use crate::telemetry;
 
@@ -60,11 +60,19 @@ where
             // What is left to this process is due for others a little later.
             .filter(Mail::<C>::RECEIVE_DUE.le(self.container.now() + self.config.reserved))
             .order_by(Mail::<C>::BY_RECEIVE_DUE.asc());
-        let mut pages = self.container.query(query).page_size(PAGE).pages();
+        let run = self.container.query(query).page_size(PAGE).row_by_row();
+        let mut pages = run.pages();
         let mut waits = false;
         while let Some(page) = pages.next_page().await? {
             let mut streams: BTreeMap<String, BTreeMap<u64, Stored<Mail<C>>>> = BTreeMap::new();
-            for stored in page {
+            for row in page {
+                let stored = match row {
+                    Ok(stored) => stored,
+                    Err(unreadable) => {
+                        self.put_aside(Side::Inbox, &[unreadable]).await;
+                        continue;
+                    }
+                };
                 if let Some(incoming) = incoming(&stored) {
                     let letter = &incoming.letter;
                     let (stream, number) = (letter.stream.clone(), letter.number);
@@ -87,21 +95,33 @@ where
         Ok(waits)
     }
 
-    /// Receives a stream as far as it has arrived.
+    /// Receives a stream as far as it has arrived. One that cannot be read on waits, and the others go on.
     async fn receive_stream(&self, mut arrived: Arrived<'_, C>) -> Result<bool, Error> {
+        match self.receive_arrived(&mut arrived).await {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::Decode => {
+                let (partition, stream) = (arrived.partition, &*arrived.stream);
+                tracing::error!(%partition, stream, %error, "messages wait for a document that cannot be read");
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(self.hold_back(&arrived).await)
+    }
+
+    async fn receive_arrived(&self, arrived: &mut Arrived<'_, C>) -> Result<(), Error> {
         if let Some(redriven) = arrived.waiting.remove(&0) {
             // It has left its stream, so nothing waits for it and no record tells of it: it goes with its effect.
             self.receive(&redriven, None).await?;
         }
         if arrived.waiting.is_empty() {
-            return Ok(false);
+            return Ok(());
         }
         let key = MailKey::seen(&arrived.stream);
         arrived.seen = self.container.read_in(arrived.partition, &key).await?;
         let mut losses = 0;
         while !self.stop.is_cancelled() {
-            self.drop_duplicates(&mut arrived).await;
-            let Some(next) = self.next(&mut arrived).await? else {
+            self.drop_duplicates(arrived).await;
+            let Some(next) = self.next(arrived).await? else {
                 break;
             };
             match self.receive(&next, arrived.seen.as_ref()).await? {
@@ -114,7 +134,7 @@ where
                 Step::Waits | Step::Lost => break,
             }
         }
-        Ok(self.hold_back(&arrived).await)
+        Ok(())
     }
 
     /// Removes what was received before.
@@ -170,8 +190,8 @@ where
     async fn first_of(&self, arrived: &Arrived<'_, C>) -> Result<Option<Stored<Mail<C>>>, Error> {
         let query = Query::<Mail<C>>::in_partition(arrived.partition)
             .filter(Mail::<C>::RECEIVE_DUE.gt(Timestamp::default()));
-        let found = self.container.query(query).all().await?;
-        let of_stream = found.into_iter().filter_map(|stored| {
+        let found = self.container.query(query).row_by_row().all().await?;
+        let of_stream = found.into_iter().flatten().filter_map(|stored| {
             let letter = &incoming(&stored)?.letter;
             let later = letter.stream == arrived.stream && letter.number > arrived.through();
             later.then_some((letter.number, stored))

@@ -284,6 +284,7 @@ where
             letter: letter.clone(),
             reason: shortened(&failure.reason),
             tries,
+            unreadable: false,
         };
         let partition = letter.to.partition.clone();
         let mut batch = Batch::<C>::new(&partition);

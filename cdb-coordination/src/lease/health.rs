@@ -20,6 +20,8 @@ pub(super) enum Event {
     Broken,
     /// A free document was leased by somebody else a moment before.
     Collision,
+    /// A free document does not fit its type and was passed by.
+    Unreadable,
 }
 
 impl Event {
@@ -32,6 +34,7 @@ impl Event {
             Self::Lost => "cdb.lease.lost",
             Self::Broken => "cdb.lease.broken",
             Self::Collision => "cdb.lease.collisions",
+            Self::Unreadable => "cdb.lease.unreadable",
         };
         counter!(name, "document" => D::SHAPE.discriminator).increment(1);
     }

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cdb_client::OperationResult;
+use cdb_client::{Error, OperationResult, RangeId};
 use cdb_model::{
     BulkBatch, Container, Fetch, Leasable, MemberOf, QueriedIn, Query, Queryable, Scope, Stored,
 };
@@ -19,6 +19,7 @@ use super::explicit::{Bid, Leases};
 use super::guard::LeaseGuard;
 use super::health::Event;
 use super::lock::settle;
+use crate::search::Found;
 
 /// How often the candidates are asked for anew because others took them all.
 const ASKS: u32 = 4;
@@ -29,19 +30,27 @@ const WIDEST: usize = 32;
 /// Most candidates of one query, unless more leases are wanted.
 const WINDOW: usize = 256;
 
-/// How many times more candidates than needed the next query asks for.
+/// What earlier queries have taught about the next one.
 #[derive(Debug)]
-pub(super) struct Crowd(AtomicUsize);
+pub(super) struct Crowd {
+    /// How many times more candidates than needed it asks for.
+    width: AtomicUsize,
+    /// How many of the first documents cannot be read, so that it looks behind them at once.
+    unreadable: AtomicUsize,
+}
 
 impl Default for Crowd {
     fn default() -> Self {
-        Self(AtomicUsize::new(1))
+        Self {
+            width: AtomicUsize::new(1),
+            unreadable: AtomicUsize::new(0),
+        }
     }
 }
 
 impl Crowd {
     fn width(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        self.width.load(Ordering::Relaxed)
     }
 
     /// Takes note of how many of the wanted documents somebody else was faster with.
@@ -53,12 +62,12 @@ impl Crowd {
             _ => (width * 2).min(WIDEST),
         };
         // A value lost between two takes of one process makes the next one a little worse.
-        self.0.store(width, Ordering::Relaxed);
+        self.width.store(width, Ordering::Relaxed);
     }
 }
 
 /// What a query found.
-struct Found<D> {
+struct Candidates<D> {
     rows: Vec<Stored<D>>,
     /// Whether there are no more.
     are_all: bool,
@@ -66,7 +75,7 @@ struct Found<D> {
     are_of_one_range: bool,
 }
 
-impl<D> Found<D> {
+impl<D> Candidates<D> {
     fn in_one_range(rows: Vec<Stored<D>>) -> Self {
         Self {
             rows,
@@ -124,7 +133,7 @@ where
         query: &Query<D>,
         wanted: usize,
         may_choose: bool,
-    ) -> Result<Found<D>, LeaseError> {
+    ) -> Result<Candidates<D>, LeaseError> {
         let (paths, width) = (D::LEASE_PATHS, self.crowd.width());
         let query = query
             .clone()
@@ -135,22 +144,52 @@ where
             let ranges = self.container.ranges().await?;
             if let Some(range) = anyone(&ranges).filter(|_| ranges.len() > 1) {
                 let window = window(wanted, width.div_ceil(ranges.len()));
-                let run = self.container.query(top(query, window)).in_range(range);
-                return match run.all().await {
-                    Ok(rows) => Ok(Found::in_one_range(rows)),
+                return match self.read(&query, window, Some(range)).await {
+                    Ok((rows, _)) => Ok(Candidates::in_one_range(rows)),
                     // The range is gone; its children are asked with all the others.
-                    Err(error) if error.is_partition_split() => Ok(Found::in_one_range(Vec::new())),
+                    Err(error) if error.is_partition_split() => {
+                        Ok(Candidates::in_one_range(Vec::new()))
+                    }
                     Err(error) => Err(error.into()),
                 };
             }
         }
-        let window = window(wanted, width);
-        let rows = self.container.query(top(query, window)).all().await?;
-        Ok(Found {
-            are_all: rows.len() < window,
-            are_of_one_range: false,
+        let (rows, are_all) = self.read(&query, window(wanted, width), None).await?;
+        Ok(Candidates {
             rows,
+            are_all,
+            are_of_one_range: false,
         })
+    }
+
+    /// The first documents of a query that can be read, as many as the window holds, and whether there are no more. What
+    /// cannot be read is passed by: it keeps nobody from what is behind it.
+    async fn read(
+        &self,
+        query: &Query<D>,
+        window: usize,
+        range: Option<&RangeId>,
+    ) -> Result<(Vec<Stored<D>>, bool), Error> {
+        loop {
+            let expected = self.crowd.unreadable.load(Ordering::Relaxed);
+            let asked = window.saturating_add(expected);
+            let run = self.container.query(top(query.clone(), asked)).row_by_row();
+            let found = match range {
+                Some(range) => run.in_range(range).all().await?,
+                None => run.all().await?,
+            };
+            let are_all = found.len() < asked;
+            let Found { rows, unreadable } = Found::apart(found);
+            for unreadable in &unreadable {
+                tracing::error!(%unreadable, "a document that cannot be read is passed by");
+                Event::Unreadable.count::<D>();
+            }
+            let count = unreadable.len();
+            self.crowd.unreadable.store(count, Ordering::Relaxed);
+            if are_all || count <= expected {
+                return Ok((rows, are_all));
+            }
+        }
     }
 
     /// Tries candidates until half of the wanted ones are taken or none are left. How many somebody else was faster with.
@@ -205,7 +244,7 @@ where
     async fn settled(
         &self,
         bid: Bid<D>,
-        result: Result<OperationResult, cdb_client::Error>,
+        result: Result<OperationResult, Error>,
     ) -> Result<Option<LeaseGuard<C, D>>, LeaseError> {
         let written = match result {
             Ok(result) => match result.etag() {

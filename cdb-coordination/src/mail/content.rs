@@ -139,6 +139,9 @@ pub(crate) struct Dead {
     pub(crate) reason: String,
     #[serde(default)]
     pub(crate) tries: Tries,
+    /// The payload is a whole document that could not be read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) unreadable: bool,
 }
 
 impl Dead {

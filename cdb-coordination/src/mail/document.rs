@@ -155,10 +155,18 @@ impl<C: Container> Mail<C> {
 
 /// Where the record of the stream to an address is kept: its hash, since an address can be longer than an id.
 fn stream_slot(to: &Address) -> String {
+    fingerprint(&[&to.container, &to.partition.to_header()])
+}
+
+/// A short name for texts that may be long, in hexadecimal digits.
+pub(crate) fn fingerprint(texts: &[&str]) -> String {
     let mut hash = Sha256::new();
-    hash.update(to.container.as_bytes());
-    hash.update([0]);
-    hash.update(to.partition.to_header().as_bytes());
+    for (at, text) in texts.iter().enumerate() {
+        if at > 0 {
+            hash.update([0]);
+        }
+        hash.update(text.as_bytes());
+    }
     let digits = hash.finalize();
     digits.iter().fold(String::new(), |mut text, byte| {
         text.push(hex(byte >> 4));

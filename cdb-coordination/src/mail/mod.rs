@@ -8,6 +8,7 @@ mod place;
 
 pub use content::Side;
 pub(crate) use content::{Content, Dead, Incoming, Outgoing, Seen, Stream};
+pub(crate) use document::fingerprint;
 pub use document::{Mail, MailKey};
 pub use letter::{Address, Message, MessageId};
 pub(crate) use letter::{Letter, MAX_MESSAGE_BYTES};

@@ -6,11 +6,12 @@ use std::time::Duration;
 use cdb_model::{Container, MemberOf, Query};
 
 use super::inner::Inner;
-use crate::mail::Mail;
+use crate::mail::{Mail, Side};
 use crate::outbox::reconcile;
+use crate::search::find;
 
 /// Most messages that one search for something to receive returns.
-const FOUND: u32 = 256;
+const FOUND: usize = 256;
 
 impl<C: Container> Inner<C>
 where
@@ -43,11 +44,11 @@ where
     async fn look_for_arrivals(&self) {
         let query = Query::<Mail<C>>::across_partitions()
             .filter(Mail::<C>::RECEIVE_DUE.le(self.container.now()))
-            .order_by(Mail::<C>::BY_RECEIVE_DUE.asc())
-            .top(FOUND);
-        match self.container.query(query).all().await {
+            .order_by(Mail::<C>::BY_RECEIVE_DUE.asc());
+        match find(&self.container, query, FOUND).await {
             Ok(found) => {
-                for stored in found {
+                self.put_aside(Side::Inbox, &found.unreadable).await;
+                for stored in found.rows {
                     self.hint(stored.document.partition().clone());
                 }
             }

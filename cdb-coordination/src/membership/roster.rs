@@ -198,8 +198,18 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
         }
         let mut sightings = Vec::with_capacity(others.len());
         for (name, index) in watched.iter().zip(others) {
-            let seen = outcome.document::<D>(index)?;
-            sightings.extend(seen.and_then(|seen| sighting(name, seen)));
+            match outcome.document::<D>(index) {
+                Ok(seen) => sightings.extend(seen.and_then(|seen| sighting(name, seen))),
+                // Whoever lives writes it anew; who does not falls silent.
+                Err(error) => {
+                    tracing::warn!(member = name, %error, "a member's document cannot be read");
+                    sightings.extend(outcome.etag(index).map(|etag| Sighting {
+                        name: name.clone(),
+                        etag: etag.clone(),
+                        period: self.config.period(),
+                    }));
+                }
+            }
         }
         Ok(Beat {
             listed,

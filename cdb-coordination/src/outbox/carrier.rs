@@ -17,6 +17,7 @@ use super::retry::{Undelivered, shortened};
 use super::route::{arrival, arriving};
 use crate::mail::{Content, Dead, Letter, Mail, Outgoing, Side};
 use crate::mailbox::Inner;
+use crate::search::find;
 use crate::telemetry;
 
 /// Why a message that is too old is not delivered any more.
@@ -78,9 +79,10 @@ where
     async fn left_behind(&self, most: usize) -> Result<Vec<Stored<Mail<C>>>, Error> {
         let query = Query::<Mail<C>>::across_partitions()
             .filter(Mail::<C>::SEND_DUE.le(self.container.now()))
-            .order_by(Mail::<C>::BY_SEND_DUE.asc())
-            .top(u32::try_from(most).unwrap_or(u32::MAX));
-        self.container.query(query).all().await
+            .order_by(Mail::<C>::BY_SEND_DUE.asc());
+        let found = find(&self.container, query, most).await?;
+        self.put_aside(Side::Outbox, &found.unreadable).await;
+        Ok(found.rows)
     }
 
     fn attempts(&self, parcel: &Stored<Mail<C>>) -> (u32, u32) {
@@ -264,6 +266,7 @@ where
             letter: outgoing.letter.clone(),
             reason: shortened(&failure.to_string()),
             tries,
+            unreadable: false,
         };
         let mut batch = Batch::<C>::new(partition);
         if self

@@ -10,8 +10,10 @@ use super::draft::Draft;
 use super::error::OutboxError;
 use super::retry::Attempt;
 use super::route::arriving;
+use super::unreadable::read_again;
 use crate::mail::{Address, Content, Dead, Letter, Mail, MailKey, MessageId, Side};
 use crate::mailbox::MailboxConfig;
+use crate::search::find;
 
 /// A message that was given up.
 #[derive(Clone, Debug)]
@@ -43,6 +45,8 @@ pub struct DeadLetter {
     pub attempts: u32,
     /// The newest attempts that failed, oldest first.
     pub history: Vec<Attempt>,
+    /// It is a document that could not be read: the payload is all of it, as it was found.
+    pub is_unreadable: bool,
 }
 
 impl DeadLetter {
@@ -65,6 +69,7 @@ impl DeadLetter {
             reason: dead.reason.clone(),
             attempts: dead.tries.failed,
             history: dead.tries.history.clone(),
+            is_unreadable: dead.unreadable,
         })
     }
 }
@@ -100,17 +105,21 @@ where
         Self { container, config }
     }
 
-    /// The oldest dead letters of the container that were given up later than `after`, at most `most`.
+    /// The oldest dead letters of the container that were given up later than `after`, at most `most`. One that somebody
+    /// has spoiled so that it cannot be read is in the log instead.
     ///
     /// # Errors
     /// When they cannot be read.
     pub async fn list(&self, after: Timestamp, most: u32) -> Result<Vec<DeadLetter>, Error> {
         let query = Query::<Mail<C>>::across_partitions()
             .filter(Mail::<C>::BURIED_AT.gt(after))
-            .order_by(Mail::<C>::BY_BURIED_AT.asc())
-            .top(most);
-        let found = self.container.query(query).all().await?;
-        Ok(found.iter().filter_map(DeadLetter::new).collect())
+            .order_by(Mail::<C>::BY_BURIED_AT.asc());
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let found = find(&self.container, query, most).await?;
+        for unreadable in &found.unreadable {
+            tracing::error!(%unreadable, "a dead letter cannot be read");
+        }
+        Ok(found.rows.iter().filter_map(DeadLetter::new).collect())
     }
 
     /// A page of so many dead letters, the oldest first, from the beginning or from where another page ended: for lists
@@ -163,12 +172,18 @@ where
     /// It is a new message in the same step as the dead letter goes, so of several who redrive it one succeeds.
     ///
     /// # Errors
-    /// [`OutboxError::Gone`] when somebody was faster.
+    /// [`OutboxError::Gone`] when somebody was faster; [`OutboxError::Unreadable`] when it is a document that this program
+    /// cannot read either.
     pub async fn redrive(&self, letter: &DeadLetter) -> Result<(), OutboxError> {
         let (stored, dead) = self.find(letter).await?;
+        let letter = if dead.unreadable {
+            read_again::<C>(&dead)?
+        } else {
+            dead.letter
+        };
         match dead.side {
-            Side::Outbox => self.send_again(&stored, &dead.letter).await,
-            Side::Inbox => self.receive_again(&stored, dead.letter).await,
+            Side::Outbox => self.send_again(&stored, &letter).await,
+            Side::Inbox => self.receive_again(&stored, letter).await,
         }
     }
 

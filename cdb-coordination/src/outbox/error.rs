@@ -21,4 +21,12 @@ pub enum OutboxError {
     /// The dead letter is no longer there: somebody has redriven or discarded it.
     #[error("the dead letter is gone; somebody has redriven or discarded it")]
     Gone,
+    /// The dead letter is a document that could not be read, and still cannot be. Nothing was changed.
+    #[error(
+        "the dead letter cannot be read: {reason}; redrive it with a program that can, or discard it"
+    )]
+    Unreadable {
+        /// What is wrong with it.
+        reason: String,
+    },
 }

@@ -12,6 +12,7 @@ mod error;
 mod retry;
 mod route;
 mod streams;
+mod unreadable;
 
 pub(crate) use commit::commit;
 pub use dead_letter::{DeadLetter, DeadLetters};

@@ -31,6 +31,10 @@ pub struct WorkConfig {
     pub most_held: usize,
     /// How long an ended message is remembered, 7 days by default. A second delivery after that is taken for a new one.
     pub remember: Duration,
+    /// How often streams are deleted that have had no message for as long as ended ones are remembered, every hour by
+    /// default; [`Duration::MAX`] leaves it to [`forget_streams`](super::WorkCoordinator::forget_streams). A search in each
+    /// partition that is held.
+    pub forget: Duration,
     /// What happens to messages that fail.
     pub retry: WorkRetry,
 }
@@ -46,6 +50,7 @@ impl Default for WorkConfig {
             sweep: Duration::from_secs(10),
             most_held: 5000,
             remember: Duration::from_secs(7 * 24 * 3600),
+            forget: Duration::from_secs(3600),
             retry: WorkRetry::default(),
         }
     }

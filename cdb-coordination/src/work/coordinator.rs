@@ -91,7 +91,7 @@ impl WorkCoordinator {
         inner.upkeep().await?;
         tokio::spawn(ownership::run(
             Arc::downgrade(&inner),
-            inner.config.upkeep,
+            inner.config.clone(),
             inner.stop.clone(),
         ));
         Ok(Self { inner })

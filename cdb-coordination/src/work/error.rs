@@ -54,6 +54,12 @@ pub enum WorkError {
         /// The message.
         message_id: String,
     },
+    /// Somebody has spoiled the document of the stream. Nothing is written to it before that is mended.
+    #[error("the document of stream `{stream}` cannot be read; mend it, and store or report again")]
+    Unreadable {
+        /// The stream.
+        stream: String,
+    },
     /// The stream has another version than was expected.
     #[error("stream `{stream}` is not at version {expected}; read what was added and decide anew")]
     VersionConflict {

@@ -11,6 +11,8 @@ use cdb_model::{Batch, BatchError, Patch, Query, Stored};
 use super::documents::{EventHead, EventHeadKey, StreamEvent, StreamEventKey, Work};
 use super::error::WorkError;
 use super::partitions::Partitions;
+use super::unreadable::report;
+use crate::search::Found;
 
 /// How often an append whose outcome is open is sent.
 const OPEN_ATTEMPTS: u32 = 6;
@@ -243,18 +245,21 @@ pub struct EventFeed {
 }
 
 impl EventFeed {
-    /// The next events; empty when there are none at the moment. Those of one stream are in order, across calls too.
+    /// The next events; empty when there are none at the moment. Those of one stream are in order, across calls too. One that
+    /// cannot be read is reported and left out; [`EventStore::read`] of its stream says so.
     ///
     /// # Errors
     /// When the feed cannot be read. It stays where it was.
     pub async fn next_events(&mut self) -> Result<Vec<Stored<StreamEvent>>, WorkError> {
         loop {
-            let changes = self.feed.next_changes().await?;
+            let changes = self.feed.next_rows().await?;
             if changes.is_empty() {
                 return Ok(Vec::new());
             }
+            let changes = Found::apart(changes);
+            changes.unreadable.iter().for_each(report);
             let mut events: Vec<Stored<StreamEvent>> =
-                changes.into_iter().filter_map(event).collect();
+                changes.rows.into_iter().filter_map(event).collect();
             if !events.is_empty() {
                 order_streams(&mut events);
                 return Ok(events);

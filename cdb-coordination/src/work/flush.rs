@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::{Error, ErrorKind};
-use cdb_model::{BatchError, Query};
+use cdb_model::{BatchError, Query, Stored, Unreadable};
 use tokio::time::Instant;
 
 use super::documents::{WorkMessage, WorkPartitionKey, WorkStreamKey};
@@ -20,6 +20,7 @@ use super::plan::{Heads, Misfit, Origin, Plan, PlanContext, message_key, stream_
 use super::queue::{Pending, put_back, take_batch};
 use super::stream_order::{Change, StreamKey};
 use super::telemetry;
+use super::unreadable::{message_of, stream_of};
 
 /// How often a batch whose outcome is open is sent.
 const OPEN_ATTEMPTS: u32 = 6;
@@ -266,7 +267,7 @@ impl Inner {
     /// Reads how far the streams of a plan are. Their documents are few, since a plan is one batch.
     async fn learn_heads(
         &self,
-        flight: &Flight<'_>,
+        flight: &mut Flight<'_>,
         plan: &Plan,
         heads: &mut Heads,
     ) -> Result<(), WorkError> {
@@ -274,12 +275,25 @@ impl Inner {
         let keys: Vec<StreamKey> = plan.heads.keys().cloned().collect();
         // One that is not found is new, or was forgotten.
         heads.retain(|key, _| !plan.heads.contains_key(key));
-        for stored in self.read_streams(&[partition], &keys).await? {
+        let streams = self.read_streams(&[partition], &keys).await?;
+        for stored in streams.rows {
             let stream = stored.document;
             let key = StreamKey::new(stream.lane, &stream.stream);
             heads.insert(key, stream.next);
         }
+        for key in streams.unreadable.iter().filter_map(stream_of) {
+            self.refuse_stream(flight, &key);
+        }
         Ok(())
+    }
+
+    /// What is to be written to a stream comes to nothing, because its document cannot be read.
+    fn refuse_stream(&self, flight: &mut Flight<'_>, key: &StreamKey) {
+        let of_stream = |pending: &Pending| pending.key() == *key;
+        while let Some(number) = flight.entries.iter().position(of_stream) {
+            let stream = key.stream().to_owned();
+            self.refuse(flight, number, WorkError::Unreadable { stream });
+        }
     }
 
     /// The store refused to end messages of a stream under a good fence. Either they have ended, by a batch of ours whose
@@ -287,7 +301,15 @@ impl Inner {
     async fn check_done(&self, flight: &mut Flight<'_>, key: &StreamKey) -> Result<(), WorkError> {
         let partition = self.config.partitions.name(flight.partition);
         let id: WorkStreamKey = stream_key(key, &partition);
-        let read = self.container.latest_committed().read(&id).await?;
+        let read = match self.container.latest_committed().read(&id).await {
+            Err(error) if error.kind() == ErrorKind::Decode => {
+                tracing::error!(%error, "a stream's document cannot be read");
+                telemetry::unreadable();
+                self.refuse_stream(flight, key);
+                return Ok(());
+            }
+            read => read?,
+        };
         let done = read.map_or(0, |stored| stored.document.done);
         let is_over = |pending: &Pending| {
             pending
@@ -353,15 +375,16 @@ impl Inner {
         let partition = self.config.partitions.name(flight.partition);
         let query = Query::<WorkMessage>::in_partition(partition)
             .filter(WorkMessage::MESSAGE_ID.is_in(ids));
-        let rows = self.container.query(query).all().await?;
-        let there: HashSet<(StreamKey, String)> = rows
-            .into_iter()
-            .map(|row| row.document)
-            .map(|message| {
-                let key = StreamKey::new(message.lane, &message.stream);
-                (key, message.message_id)
-            })
-            .collect();
+        let rows = self.container.query(query).row_by_row().all().await?;
+        // One that cannot be read was stored all the same.
+        let name = |row: Result<Stored<WorkMessage>, Unreadable>| match row {
+            Ok(Stored { document, .. }) => {
+                let key = StreamKey::new(document.lane, &document.stream);
+                Some((key, document.message_id))
+            }
+            Err(unreadable) => message_of(&unreadable),
+        };
+        let there: HashSet<(StreamKey, String)> = rows.into_iter().filter_map(name).collect();
         let is_there = |pending: &Pending| {
             pending.report().is_none()
                 && there.contains(&(pending.key(), pending.message_id().to_owned()))

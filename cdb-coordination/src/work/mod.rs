@@ -11,6 +11,7 @@ mod entry;
 mod error;
 mod event_store;
 mod flush;
+mod forget;
 mod inner;
 mod interval;
 mod operate;
@@ -24,6 +25,7 @@ mod status;
 mod strategy;
 mod stream_order;
 mod telemetry;
+mod unreadable;
 
 pub use config::{Exhausted, WorkConfig, WorkRetry};
 pub use coordinator::{Processed, WorkBatch, WorkCoordinator};

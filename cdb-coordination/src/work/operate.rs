@@ -5,21 +5,19 @@
 
 use std::time::Duration;
 
-use cdb_model::{Batch, Filter, Patch, Query, Stored, Timestamp};
+use cdb_model::{Batch, Filter, Patch, Query};
 
 use super::coordinator::WorkCoordinator;
-use super::documents::{Work, WorkMessage, WorkPartition, WorkPartitionKey, WorkStream};
+use super::documents::{Work, WorkMessage, WorkStream};
 use super::error::WorkError;
-use super::inner::Inner;
 use super::plan::{message_key, stream_key};
 use super::status::WorkStatus;
 use super::stream_order::StreamKey;
-
-/// Streams in one batch, beside the operation that checks the fence.
-const MOST_FORGOTTEN: u32 = 99;
+use super::unreadable::remains;
 
 impl WorkCoordinator {
-    /// Messages that failed too often and hold their streams, with the reason of the last failure.
+    /// Messages that failed too often and hold their streams, with the reason of the last failure. Those that somebody has
+    /// spoiled so that they cannot be read are among them, as far as they can be told; their body is the whole document.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -28,10 +26,12 @@ impl WorkCoordinator {
             .filter(WorkMessage::DEAD_SINCE.is_defined())
             .order_by(WorkMessage::DEAD_SINCE.asc())
             .top(most);
-        let rows = self.inner.container.query(query).all().await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| row.document)
+        let rows = self.inner.container.query(query).row_by_row().all().await?;
+        let messages = rows.into_iter().filter_map(|row| match row {
+            Ok(row) => Some(row.document),
+            Err(unreadable) => remains(&unreadable),
+        });
+        Ok(messages
             .filter(|message| message.dead_since.is_some())
             .collect())
     }
@@ -77,7 +77,8 @@ impl WorkCoordinator {
     }
 
     /// Deletes the documents of streams that have no message left and were at rest for so long, up to 99 in each partition
-    /// that this coordinator holds. A stream that comes back begins anew. Returns how many were deleted.
+    /// that this coordinator holds. A stream that comes back begins anew. Returns how many were deleted. The coordinator does
+    /// so by itself too, see [`WorkConfig::forget`](super::WorkConfig::forget).
     ///
     /// At rest means at least as long as ended messages are remembered: otherwise their duplicates would be taken for new
     /// messages.
@@ -91,54 +92,6 @@ impl WorkCoordinator {
             forgotten += self.inner.forget_in(partition, before).await?;
         }
         Ok(forgotten)
-    }
-}
-
-impl Inner {
-    /// Only the holder may do this, since it is the one that remembers how far streams are; so the fence is checked by the
-    /// batch, and each stream must be what it was when it was read to be at rest.
-    async fn forget_in(&self, partition: u16, before: Timestamp) -> Result<usize, WorkError> {
-        let gate = self.gates.get(usize::from(partition));
-        let Some(gate) = gate else { return Ok(0) };
-        let mut heads = gate.lock().await;
-        let Some(fence) = self.state().fence_of(partition) else {
-            return Ok(0);
-        };
-        let name = self.config.partitions.name(partition);
-        let query = Query::<WorkStream>::in_partition(name.as_str())
-            .filter(WorkStream::TOUCHED.lt(before))
-            .order_by(WorkStream::TOUCHED.asc())
-            .top(MOST_FORGOTTEN);
-        let mut rows: Vec<Stored<WorkStream>> = self.container.query(query).all().await?;
-        rows.retain(|row| row.document.next == row.document.done + 1);
-        if rows.is_empty() {
-            return Ok(0);
-        }
-        let mut batch = Batch::<Work>::new(name.as_str());
-        let held = Patch::<WorkPartition>::new()
-            .set(WorkPartition::TOKEN, String::new())
-            .when(WorkPartition::FENCE.eq(fence));
-        batch.patch(&WorkPartitionKey::new(name), &held)?;
-        for row in &rows {
-            batch.delete_stored(row)?;
-        }
-        let executed = self.container.execute(&batch).await;
-        // Deleted or perhaps deleted: what is remembered of them is of no use.
-        let mut state = self.state();
-        for row in &rows {
-            let key = StreamKey::new(row.document.lane, &row.document.stream);
-            heads.remove(&key);
-            if let Some(owned) = &mut state.partition(partition).owned {
-                owned.streams.forget(&key);
-            }
-        }
-        drop(state);
-        match executed {
-            Ok(_) => Ok(rows.len()),
-            // Some of them have moved, or the partition is another's by now.
-            Err(error) if error.is_precondition_failed() || error.is_not_found() => Ok(0),
-            Err(error) => Err(error.into()),
-        }
     }
 }
 

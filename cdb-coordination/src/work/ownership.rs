@@ -6,34 +6,39 @@
 use std::collections::HashMap;
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use cdb_client::Error;
-use cdb_model::{Patch, Query, Timestamp};
+use cdb_model::{PartitionKey, Patch, Query, Timestamp};
 use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
 
+use super::config::WorkConfig;
 use super::documents::{WorkPartition, WorkPartitionKey, WorkSettings, WorkSettingsKey};
 use super::error::WorkError;
+use super::forget::Rounds;
 use super::inner::Inner;
 use super::queue::extract;
 use super::state::Owned;
 use super::telemetry;
+use super::unreadable::report;
+use crate::search::Found;
 
 /// The partition of what concerns all.
 const SETTINGS: &str = "work-settings";
 
-/// Runs until the coordinator is gone.
-pub(super) async fn run(inner: Weak<Inner>, every: Duration, stop: CancellationToken) {
+/// Looks after partitions and what is in them, until the coordinator is gone.
+pub(super) async fn run(inner: Weak<Inner>, config: WorkConfig, stop: CancellationToken) {
+    let mut forgetting = Rounds::new(config.forget);
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(every) => {}
+            () = tokio::time::sleep(config.upkeep) => {}
         }
         let Some(inner) = inner.upgrade() else { return };
         if let Err(error) = inner.upkeep().await {
             tracing::warn!(%error, "leases could not be looked after");
         }
+        forgetting.go_on(&inner).await;
     }
 }
 
@@ -111,14 +116,26 @@ impl Inner {
         let names = missing.iter().map(|&at| self.config.partitions.name(at));
         let query = Query::<WorkPartition>::across_partitions()
             .filter(WorkPartition::PARTITION.is_in(names));
-        let rows = self.container.query(query).all().await?;
+        let rows = self.container.query(query).row_by_row().all().await?;
+        let found = Found::apart(rows);
+        found.unreadable.iter().for_each(report);
+        // Nobody can tell who holds one that cannot be read.
+        let unreadable = found
+            .unreadable
+            .iter()
+            .filter_map(|one| one.location.as_ref());
+        let unreadable: Vec<&PartitionKey> = unreadable.map(|at| &at.partition_key).collect();
+        let rows = found.rows.into_iter();
         let stored: HashMap<String, WorkPartition> = rows
-            .into_iter()
             .map(|row| (row.document.partition.clone(), row.document))
             .collect();
         let now = self.container.now();
         let free = missing.iter().filter_map(|&index| {
-            let Some(lease) = stored.get(&self.config.partitions.name(index)) else {
+            let name = self.config.partitions.name(index);
+            if unreadable.contains(&&PartitionKey::from(name.as_str())) {
+                return None;
+            }
+            let Some(lease) = stored.get(&name) else {
                 return Some(Free::New(index));
             };
             let is_free = lease.owner.is_none()

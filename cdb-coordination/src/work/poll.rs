@@ -17,6 +17,8 @@ use super::error::WorkError;
 use super::inner::Inner;
 use super::state::{Owned, State};
 use super::stream_order::StreamKey;
+use super::unreadable::report;
+use crate::search::Found;
 
 /// Messages per search.
 const PAGE: u32 = 250;
@@ -70,9 +72,11 @@ impl Default for Poller {
 
 impl Poller {
     /// A page was read from `from` on; whether it was the last one.
-    fn advance(&mut self, from: Timestamp, rows: &[Stored<WorkMessage>]) -> bool {
-        let full = u32::try_from(rows.len()).unwrap_or(u32::MAX) >= self.page;
-        let last = rows.last().and_then(|row| row.document.waiting_since);
+    fn advance(&mut self, from: Timestamp, waiting: &Found<Stored<WorkMessage>>) -> bool {
+        let found = waiting.rows.len() + waiting.unreadable.len();
+        let full = u32::try_from(found).unwrap_or(u32::MAX) >= self.page;
+        let last = waiting.rows.last();
+        let last = last.and_then(|row| row.document.waiting_since);
         let last = last.unwrap_or(from);
         self.newest = self.newest.max(last);
         if !full {
@@ -172,14 +176,15 @@ impl Inner {
             poller.sweeping = Some(Timestamp::default());
         }
         let from = poller.sweeping.unwrap_or(poller.newest - OVERLAP);
-        let rows = self.read_waiting(&held, from, poller).await?;
+        let waiting = self.read_waiting(&held, from, poller).await?;
         let was_sweep = poller.sweeping.is_some();
-        let is_last = poller.advance(from, &rows);
+        let is_last = poller.advance(from, &waiting);
         if was_sweep && is_last {
             poller.next_sweep = Some(now + self.config.sweep);
         }
         let before = self.state().held();
-        self.learn(&held, rows, was_sweep);
+        self.set_unreadable_aside(&waiting.unreadable).await;
+        self.learn(&held, waiting.rows, was_sweep);
         let resolved = if was_sweep || self.has_unknown_streams() {
             self.resolve_stuck(&held).await?
         } else {
@@ -193,18 +198,19 @@ impl Inner {
         held: &Held,
         from: Timestamp,
         poller: &Poller,
-    ) -> Result<Vec<Stored<WorkMessage>>, WorkError> {
+    ) -> Result<Found<Stored<WorkMessage>>, WorkError> {
         let query = Query::<WorkMessage>::across_partitions()
             .filter(WorkMessage::WAITING_SINCE.ge(from))
             .filter(WorkMessage::PARTITION.is_in(held.names(self)))
             .order_by(WorkMessage::BY_WAITING.asc())
             .top(poller.page);
-        let rows = if poller.sweeping.is_some() {
-            self.container.latest_committed().query(query).all().await
+        let found = if poller.sweeping.is_some() {
+            let latest = self.container.latest_committed();
+            latest.query(query).row_by_row().all().await?
         } else {
-            self.container.query(query).all().await
+            self.container.query(query).row_by_row().all().await?
         };
-        Ok(rows?)
+        Ok(Found::apart(found))
     }
 
     /// Keeps messages of partitions that were held all the time.
@@ -235,10 +241,10 @@ impl Inner {
         if stuck.is_empty() {
             return Ok(false);
         }
-        let rows = self.read_streams(&held.names(self), &stuck).await?;
+        let streams = self.read_streams(&held.names(self), &stuck).await?;
         let mut state = self.state();
         let mut moved = false;
-        for row in rows {
+        for row in streams.rows {
             let stream = row.document;
             let index = self.config.partitions.index_of(&stream.partition);
             if let Some(owned) = index.and_then(|index| held.still(&mut state, index)) {
@@ -249,12 +255,12 @@ impl Inner {
         Ok(moved)
     }
 
-    /// The documents of these streams, as they are committed.
+    /// The documents of these streams, as they are committed. What cannot be read is reported.
     pub(super) async fn read_streams(
         &self,
         partitions: &[String],
         keys: &[StreamKey],
-    ) -> Result<Vec<Stored<WorkStream>>, WorkError> {
+    ) -> Result<Found<Stored<WorkStream>>, WorkError> {
         let latest = self.container.latest_committed();
         let mut found = Vec::new();
         for keys in keys.chunks(STREAMS_ASKED) {
@@ -265,8 +271,10 @@ impl Inner {
             };
             let names = keys.iter().map(StreamKey::stream);
             let query = asked.filter(WorkStream::STREAM.is_in(names));
-            found.extend(latest.query(query).all().await?);
+            found.extend(latest.query(query).row_by_row().all().await?);
         }
+        let found = Found::apart(found);
+        found.unreadable.iter().for_each(report);
         Ok(found)
     }
 }

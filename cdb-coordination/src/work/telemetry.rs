@@ -60,6 +60,11 @@ pub(super) fn order_violation() {
     counter!("cdb.work.order.violations").increment(1);
 }
 
+/// A document could not be read and was passed by.
+pub(super) fn unreadable() {
+    counter!("cdb.work.unreadable").increment(1);
+}
+
 /// Entries could not be written before whoever held them was gone.
 pub(super) fn unflushed(count: usize) {
     counter!("cdb.work.unflushed").increment(count as u64);

@@ -1,11 +1,12 @@
 //! A container of orders for one test, and clients on it.
 
-use cdb_client::{Bootstrap, ContainerClient, CosmosClient, DatabaseClient, MasterKey, Transport};
+use cdb_client::{Bootstrap, ContainerClient, DatabaseClient, Transport};
 use cdb_coordination::{LeaseGuard, Leases};
 use cdb_emulator::Emulator;
 use cdb_model::{Container, Document, Lease};
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
+
+use crate::backend::Backend;
 
 #[derive(Document, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
@@ -42,86 +43,43 @@ pub(crate) enum Shop {
 
 pub(crate) type Guard = LeaseGuard<Shop, Order>;
 
-/// A database of its own, on the emulator or on an account.
-pub(crate) struct Account {
-    endpoint: String,
-    key: String,
-    database: String,
-    emulator: Option<Emulator>,
-}
+/// A container of its own, on the emulator or on an account.
+pub(crate) struct Account(Backend);
 
 impl Account {
     pub(crate) async fn new() -> Self {
-        let given = (
-            std::env::var("COSMOS_ENDPOINT"),
-            std::env::var("COSMOS_KEY"),
-        );
-        let (endpoint, key, emulator) = if let (Ok(endpoint), Ok(key)) = given {
-            (endpoint, key, None)
-        } else {
-            let emulator = Emulator::builder().physical_partitions(3).start().await;
-            let emulator = emulator.unwrap();
-            (
-                emulator.endpoint(),
-                emulator.key().to_owned(),
-                Some(emulator),
-            )
-        };
-        Self {
-            endpoint,
-            key,
-            database: format!("cdb-coordination-{}", Uuid::new_v4()),
-            emulator,
-        }
+        Self(Backend::start(3).await)
     }
 
     /// Another process's view of the container, as far as a client can tell.
     pub(crate) async fn shop(&self) -> ContainerClient<Shop> {
-        self.open(self.client()).await
+        Self::open(&self.0.database()).await
     }
 
     /// The same through a network of the test's own.
     pub(crate) async fn shop_through(&self, transport: impl Transport) -> ContainerClient<Shop> {
-        let builder = CosmosClient::builder(&self.endpoint)
-            .credential(MasterKey::new(&self.key).unwrap())
-            .transport(transport);
-        self.open(builder.build().unwrap()).await
+        let client = self.0.builder().transport(transport).build().unwrap();
+        Self::open(&client.database(&self.0.database)).await
     }
 
-    fn client(&self) -> CosmosClient {
-        CosmosClient::builder(&self.endpoint)
-            .credential(MasterKey::new(&self.key).unwrap())
-            .build()
-            .unwrap()
+    async fn open(database: &DatabaseClient) -> ContainerClient<Shop> {
+        let shop = database.bootstrap("shop", Bootstrap::CreateIfMissing);
+        shop.await.unwrap()
     }
 
-    async fn open(&self, client: CosmosClient) -> ContainerClient<Shop> {
-        let database: DatabaseClient = client.database(&self.database);
-        database
-            .bootstrap("shop", Bootstrap::CreateIfMissing)
-            .await
-            .unwrap()
+    /// The same container, as a program sees it that knows its documents otherwise.
+    pub(crate) fn container<C: Container>(&self) -> ContainerClient<C> {
+        self.0.database().container("shop")
     }
 
     /// Name of the database.
     pub(crate) fn database(&self) -> &str {
-        &self.database
+        &self.0.database
     }
 
     /// The emulator behind it, unless the test runs on an account, which fails when it likes.
     pub(crate) fn emulator(&self) -> Option<&Emulator> {
-        self.emulator.as_ref()
-    }
-
-    /// Removes what the test left in an account.
-    pub(crate) async fn end(self) {
-        if self.emulator.is_none() {
-            self.client()
-                .database(&self.database)
-                .delete()
-                .await
-                .unwrap();
-        }
+        self.0.emulator.as_ref()
     }
 }
 

@@ -16,7 +16,6 @@ async fn a_document_that_is_not_there_cannot_be_leased_or_broken() {
         "the order `ann:404` is gone, there is nothing to lease"
     );
     assert!(leases.break_lease(&key).await.unwrap_err().is_gone());
-    account.end().await;
 }
 
 #[tokio::test]
@@ -38,7 +37,6 @@ async fn a_document_that_goes_while_it_is_held_is_gone_for_its_holder() {
         assert!(refused.unwrap_err().is_gone(), "write {write}");
         assert!(shop.read(&order.key()).await.unwrap().is_none());
     }
-    account.end().await;
 }
 
 #[tokio::test]
@@ -53,7 +51,6 @@ async fn a_document_that_came_back_under_its_id_is_not_the_holder_s() {
     let refused = guard.patch(Patch::new().set(Order::PARCELS, 1)).await;
     assert!(refused.unwrap_err().is_lost());
     assert_eq!(stored(&shop, &order).await, order);
-    account.end().await;
 }
 
 #[tokio::test]
@@ -82,7 +79,6 @@ async fn a_batch_of_another_guard_or_of_an_earlier_moment_is_refused_unsent() {
         matches!(refused, LeaseError::ForeignBatch { .. }),
         "{refused}"
     );
-    account.end().await;
 }
 
 #[tokio::test]
@@ -106,5 +102,4 @@ async fn another_operation_of_a_batch_fails_as_itself() {
     assert!(error.is_conflict() && error.operation_index() == Some(1));
     assert_eq!(stored(&shop, &order).await.parcels, 0);
     guard.renew().await.unwrap();
-    account.end().await;
 }

@@ -3,70 +3,11 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
-use cdb_client::{ContainerClient, Delivery, HttpRequest, HttpResponse, Transport, TransportError};
+use cdb_client::ContainerClient;
 use cdb_model::{Document, Patch};
-use http::header::DATE;
 
 use crate::account::{Account, Order, Shop, leases, order, stored};
-
-const APART: Duration = Duration::from_secs(10);
-
-/// A network that shows the service's clock too early or too late.
-#[derive(Debug)]
-struct Skewed {
-    http: reqwest::Client,
-    ahead: bool,
-}
-
-impl Skewed {
-    fn new(ahead: bool) -> Self {
-        // It stays installed from the first call on.
-        let _installed = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        Self { http, ahead }
-    }
-
-    fn shown(&self, date: &str) -> String {
-        let date = httpdate::parse_http_date(date).unwrap();
-        httpdate::fmt_http_date(if self.ahead {
-            date + APART
-        } else {
-            date - APART
-        })
-    }
-}
-
-fn failed(error: reqwest::Error) -> TransportError {
-    TransportError {
-        delivery: Delivery::Unknown,
-        message: error.to_string(),
-        source: Some(Box::new(error)),
-    }
-}
-
-#[async_trait]
-impl Transport for Skewed {
-    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
-        let sent = self
-            .http
-            .request(request.method, &request.url)
-            .headers(request.headers)
-            .body(request.body);
-        let answer = sent.send().await.map_err(failed)?;
-        let (status, mut headers) = (answer.status().as_u16(), answer.headers().clone());
-        if let Some(date) = headers.get(DATE) {
-            let shown = self.shown(date.to_str().unwrap());
-            headers.insert(DATE, shown.parse().unwrap());
-        }
-        let body = answer.bytes().await.map_err(failed)?;
-        Ok(HttpResponse {
-            status,
-            headers,
-            body,
-        })
-    }
-}
+use crate::skewed::Skewed;
 
 /// A client that is ahead, and one that is behind, by ten seconds.
 async fn apart(account: &Account) -> [ContainerClient<Shop>; 2] {
@@ -93,7 +34,6 @@ async fn a_lease_of_sixty_seconds_holds_between_clocks_twenty_seconds_apart() {
     let _guard = leases(&ahead, "ahead").acquire(&order.key()).await.unwrap();
     let refused = leases(&behind, "behind").acquire(&order.key()).await;
     assert!(refused.unwrap_err().is_held());
-    account.end().await;
 }
 
 #[tokio::test]
@@ -114,5 +54,4 @@ async fn a_lease_taken_too_early_by_a_wrong_clock_ends_its_holder_s_writes() {
         .await
         .unwrap();
     assert_eq!(stored(&behind, &order).await.parcels, 1);
-    account.end().await;
 }

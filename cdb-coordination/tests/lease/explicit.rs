@@ -26,7 +26,6 @@ async fn one_holds_a_document_and_the_others_are_told_who() {
     assert!(guard.token() > 1);
     assert_eq!(guard.document().lease().holder(), Some("second"));
     drop(guard);
-    account.end().await;
 }
 
 #[tokio::test]
@@ -38,7 +37,6 @@ async fn the_same_name_does_not_share_a_lease() {
     let leases = leases(&shop, "worker");
     let _guard = leases.acquire(&order.key()).await.unwrap();
     assert!(leases.acquire(&order.key()).await.unwrap_err().is_held());
-    account.end().await;
 }
 
 #[tokio::test]
@@ -70,7 +68,6 @@ async fn an_expired_lease_is_taken_over_and_its_holder_is_refused_everything() {
 
     next.release_with(sent).await.unwrap();
     assert_eq!(stored(&shop, &order).await.state, "shipped");
-    account.end().await;
 }
 
 #[tokio::test]
@@ -104,7 +101,6 @@ async fn each_write_of_a_holder_who_was_away_is_refused_by_the_service() {
         assert_eq!((now.parcels, now.lease.holder()), (0, Some("next")));
         next.release().await.unwrap();
     }
-    account.end().await;
 }
 
 #[tokio::test]
@@ -121,7 +117,6 @@ async fn an_expired_lease_that_nobody_took_still_fences_and_is_revived() {
     let revived = stored(&shop, &order).await.lease;
     assert!(revived.until() > expired);
     assert_eq!(revived.token(), guard.token());
-    account.end().await;
 }
 
 #[tokio::test]
@@ -141,5 +136,4 @@ async fn a_broken_lease_is_over_for_its_holder_and_stays_broken() {
     assert_eq!(operator.break_lease(&order.key()).await.unwrap(), None);
     assert!(guard.renew().await.unwrap_err().is_lost());
     operator.acquire(&order.key()).await.unwrap();
-    account.end().await;
 }

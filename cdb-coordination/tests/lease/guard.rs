@@ -44,7 +44,6 @@ async fn the_holder_writes_as_often_as_he_likes_and_every_write_renews() {
     assert!(shop.read(&label.key()).await.unwrap().is_some());
     guard.delete().await.unwrap();
     assert!(shop.read(&order.key()).await.unwrap().is_none());
-    account.end().await;
 }
 
 #[tokio::test]
@@ -55,7 +54,7 @@ async fn a_dropped_guard_gives_the_document_back() {
     let others = leases(&account.shop().await, "next");
     for _ in 0..200 {
         if others.acquire(&order.key()).await.is_ok() {
-            return account.end().await;
+            return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -69,7 +68,6 @@ async fn a_guard_dropped_outside_of_a_runtime_leaves_its_lease_to_expire() {
     std::thread::spawn(move || drop(guard)).join().unwrap();
     let lease = stored(&account.shop().await, &order).await.lease;
     assert_eq!(lease.holder(), Some("holder"));
-    account.end().await;
 }
 
 #[tokio::test]
@@ -91,7 +89,6 @@ async fn a_change_by_somebody_without_a_lease_is_told_from_a_lost_lease() {
         .patch(Patch::new().set(Order::PARCELS, 1))
         .await
         .unwrap();
-    account.end().await;
 }
 
 #[tokio::test]
@@ -106,7 +103,6 @@ async fn a_replacement_never_undoes_a_patch_that_was_not_read() {
     assert!(matches!(refused, LeaseError::Unread { .. }), "{refused}");
     guard.refresh().await.unwrap();
     guard.replace(order).await.unwrap();
-    account.end().await;
 }
 
 #[tokio::test]
@@ -121,5 +117,4 @@ async fn a_lease_is_renewed_only_when_half_of_it_is_gone() {
     tokio::time::sleep(Duration::from_millis(2200)).await;
     assert!(guard.renew_if_due().await.unwrap());
     assert!(!guard.renew_if_due().await.unwrap());
-    account.end().await;
 }

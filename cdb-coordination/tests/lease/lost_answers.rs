@@ -26,7 +26,6 @@ async fn failing() -> Option<(Account, ContainerClient<Shop>)> {
     }
     let Some(emulator) = account.emulator() else {
         eprintln!("skipped: an account does not lose answers on demand");
-        account.end().await;
         return None;
     };
     emulator.seed_faults(7);
@@ -88,12 +87,11 @@ async fn every_write_under_a_lease_takes_place_exactly_once() {
         labels <= 60 && labels + open >= 60,
         "{labels} labels, {open} open"
     );
-    account.end().await;
 }
 
 #[tokio::test]
 async fn of_many_who_lease_one_document_under_one_name_one_does() {
-    let Some((account, shop)) = failing().await else {
+    let Some((_account, shop)) = failing().await else {
         return;
     };
     let leases = leases(&shop, "worker");
@@ -103,12 +101,11 @@ async fn of_many_who_lease_one_document_under_one_name_one_does() {
         let guards: Vec<_> = attempts.into_iter().filter_map(Result::ok).collect();
         assert!(guards.len() <= 1, "{guards:?}");
     }
-    account.end().await;
 }
 
 #[tokio::test]
 async fn documents_taken_by_several_at_once_go_to_one_each() {
-    let Some((account, shop)) = failing().await else {
+    let Some((_account, shop)) = failing().await else {
         return;
     };
     let takers: Vec<_> = (0..4)
@@ -133,5 +130,4 @@ async fn documents_taken_by_several_at_once_go_to_one_each() {
     numbers.dedup();
     assert_eq!(numbers.len(), held, "an order was taken twice");
     assert!(held > 20, "only {held} of 40 were taken");
-    account.end().await;
 }

@@ -29,7 +29,6 @@ async fn a_write_is_refused_once_somebody_else_has_written() {
     let late = orders.update(paid.clone()).await.unwrap_err();
     assert!(matches!(late, StoreError::Gone { .. }), "{late}");
     assert!(orders.delete(&paid).await.unwrap_err().is_conflict());
-    account.end().await;
 }
 
 #[tokio::test]
@@ -37,7 +36,7 @@ async fn a_lost_answer_is_settled_by_reading() {
     let account = Account::new().await;
     let orders = orders(&account).await;
     let Some(emulator) = account.emulator() else {
-        return account.end().await;
+        return;
     };
     for effect in [
         Effect::DropAnswer,
@@ -59,7 +58,6 @@ async fn a_lost_answer_is_settled_by_reading() {
         orders.delete(&stored).await.unwrap();
         assert!(orders.find(&key).await.unwrap().is_none());
     }
-    account.end().await;
 }
 
 #[tokio::test]
@@ -83,5 +81,4 @@ async fn counts_are_those_of_the_criteria() {
     assert_eq!((page.rows.len(), page.next.is_some()), (1, true));
     let elsewhere = orders.query_in("bob", &paid).await.unwrap();
     assert!(elsewhere.rows.is_empty() && elsewhere.next.is_none());
-    account.end().await;
 }

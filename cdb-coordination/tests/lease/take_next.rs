@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use cdb_model::{Filter, Query};
+use cdb_model::{Container, Document, Filter, Lease, Query};
 use futures::future::join_all;
+use serde::{Deserialize, Serialize};
 
 use crate::account::{Account, Guard, Order, leases, order};
+use crate::recorded::Recorded;
 
 fn open() -> Filter<Order> {
     Order::STATE.eq("open")
@@ -47,7 +49,6 @@ async fn the_oldest_come_first_across_the_container() {
     }
     let again = leases.take_next(query, 2).await.unwrap();
     assert_eq!(numbers(&again), [39, 38]);
-    account.end().await;
 }
 
 #[tokio::test]
@@ -67,7 +68,6 @@ async fn without_an_order_what_was_free_for_longest_comes_first() {
     }
     assert!(seen[0].is_disjoint(&seen[1]), "{seen:?}");
     assert_eq!((&seen[0], &seen[1]), (&seen[2], &seen[3]));
-    account.end().await;
 }
 
 #[tokio::test]
@@ -82,7 +82,6 @@ async fn a_query_of_one_partition_takes_there_only_and_no_more_than_there_is() {
     );
     assert!(leases.take_next(query(), 10).await.unwrap().is_empty());
     assert!(leases.take_next(query(), 0).await.unwrap().is_empty());
-    account.end().await;
 }
 
 #[tokio::test]
@@ -102,7 +101,6 @@ async fn expired_leases_are_taken_over() {
     for mut guard in lost {
         assert!(guard.renew().await.unwrap_err().is_lost());
     }
-    account.end().await;
 }
 
 #[tokio::test]
@@ -128,14 +126,13 @@ async fn competitors_share_the_documents_and_none_gets_what_another_has() {
     let mut all: Vec<_> = taken.iter().flat_map(|mine| numbers(mine)).collect();
     all.sort_unstable();
     assert_eq!(all, (0..200).collect::<Vec<_>>());
-    account.end().await;
 }
 
 #[tokio::test]
 async fn a_partition_that_splits_hides_no_document() {
     let account = account_with(120).await;
     let Some(emulator) = account.emulator() else {
-        return account.end().await;
+        return;
     };
     let mut takers = Vec::new();
     for taker in 0..6 {
@@ -159,5 +156,61 @@ async fn a_partition_that_splits_hides_no_document() {
     let mut all = numbers(&taken);
     all.sort_unstable();
     assert_eq!(all, (0..120).collect::<Vec<_>>());
-    account.end().await;
+}
+
+/// An order as another program writes it.
+#[derive(Document, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "order", id = "{customer}:{number}")]
+struct RawOrder {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+    state: String,
+    placed_at: u64,
+    parcels: String,
+    lease: Lease,
+}
+
+#[derive(Container)]
+#[container(partition_key = "/customer")]
+enum Spoiler {
+    Order(RawOrder),
+}
+
+#[tokio::test]
+async fn documents_that_cannot_be_read_are_passed_by() {
+    let recorded = Recorded::default();
+    let _recording = metrics::set_default_local_recorder(&recorded);
+    let account = Account::new().await;
+    let shop = account.shop().await;
+    let spoiler = account.container::<Spoiler>();
+    for number in 0..7 {
+        let torn = RawOrder {
+            customer: format!("torn-{number}"),
+            number,
+            state: "open".to_owned(),
+            placed_at: 0,
+            parcels: "torn".to_owned(),
+            lease: Lease::free(),
+        };
+        spoiler.create(&torn).await.unwrap();
+    }
+    for number in 1..=5 {
+        shop.create(&order(&format!("ann-{number}"), number))
+            .await
+            .unwrap();
+    }
+    let leases = leases(&shop, "holder");
+    let mut taken = Vec::new();
+    for _ in 0..3 {
+        let open = Query::<Order>::across_partitions()
+            .filter(Order::STATE.eq("open"))
+            .order_by(Order::BY_AGE.asc());
+        taken.extend(leases.take_next(open, 2).await.unwrap());
+    }
+    let numbers: Vec<u64> = taken.iter().map(|order| order.document().number).collect();
+    assert_eq!(numbers, [1, 2, 3, 4, 5]);
+    let metrics = recorded.under("cdb.lease.unreadable");
+    assert!(metrics[" order"][0] >= 7.0, "{metrics:?}");
 }

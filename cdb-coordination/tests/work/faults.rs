@@ -16,10 +16,13 @@ use crate::world::{Tally, World, applied, applied_in_order, config, message, nex
 #[tokio::test]
 async fn a_lost_answer_stores_once_and_ends_once() {
     let world = World::start().await;
+    let Some(emulator) = world.emulator() else {
+        return;
+    };
     let work = world.open(config()).await;
     let now = work.immediate();
     let lost = || Fault::once(Effect::DropAnswer).on(OperationKind::Batch);
-    world.emulator.inject(lost());
+    emulator.inject(lost());
     let stored = now.store(message("a", 1)).await.unwrap();
     assert_eq!(
         stored,
@@ -27,7 +30,7 @@ async fn a_lost_answer_stores_once_and_ends_once() {
         "ours, and no duplicate"
     );
     let claimed = next(&work).await;
-    world.emulator.inject(lost());
+    emulator.inject(lost());
     assert_eq!(
         now.report(applied(claimed)).await.unwrap(),
         Settlement::Done
@@ -38,6 +41,9 @@ async fn a_lost_answer_stores_once_and_ends_once() {
 #[tokio::test]
 async fn a_request_that_never_arrived_is_sent_again() {
     let world = World::start().await;
+    let Some(emulator) = world.emulator() else {
+        return;
+    };
     let work = world.open(config()).await;
     let after = Fault::once(Effect::StatusAfterEffect { status: 408 }).on(OperationKind::Batch);
     let before = Fault::once(Effect::Status {
@@ -46,7 +52,7 @@ async fn a_request_that_never_arrived_is_sent_again() {
         retry_after_ms: None,
     });
     for fault in [after, before.on(OperationKind::Batch)] {
-        world.emulator.inject(fault);
+        emulator.inject(fault);
     }
     let now = work.immediate();
     for n in 1..=2 {
@@ -79,6 +85,9 @@ async fn work_on(work: WorkCoordinator, stop: Arc<AtomicBool>) -> usize {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn order_holds_with_faults_and_coordinators_that_go() {
     let world = World::start().await;
+    let Some(emulator) = world.emulator() else {
+        return;
+    };
     let stop = Arc::new(AtomicBool::new(false));
     let mut settings = config();
     settings.lease = Duration::from_millis(700);
@@ -89,7 +98,7 @@ async fn order_holds_with_faults_and_coordinators_that_go() {
         workers.push(tokio::spawn(work_on(work, stop.clone())));
     }
     for fault in Fault::in_five_ways(0.05) {
-        world.emulator.inject(fault);
+        emulator.inject(fault);
     }
     let sender = world.open_share(settings.clone(), 255, 256).await;
     for n in 1..=MESSAGES {
@@ -115,7 +124,7 @@ async fn order_holds_with_faults_and_coordinators_that_go() {
             break;
         }
     }
-    world.emulator.clear_faults();
+    emulator.clear_faults();
     stop.store(true, Ordering::Relaxed);
     for worker in workers {
         assert_eq!(worker.await.unwrap(), 0, "applied out of order or twice");

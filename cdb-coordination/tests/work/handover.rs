@@ -112,3 +112,26 @@ async fn a_claim_of_another_coordinator_is_refused() {
     let refused = second.immediate().report(foreign.done()).await.unwrap_err();
     assert!(matches!(refused, WorkError::NotOwner { .. }), "{refused}");
 }
+
+#[tokio::test]
+async fn clocks_ten_seconds_apart_cost_time_and_neither_order_nor_effects() {
+    let world = World::start().await;
+    let mut settings = config();
+    settings.lease = Duration::from_secs(5);
+    let behind = world.open_skewed(settings.clone(), false).await;
+    for n in 1..=3 {
+        behind.immediate().store(message("a", n)).await.unwrap();
+    }
+    let old = next(&behind).await;
+    // For its clock every lease of the other one ended long ago.
+    let ahead = world.open_skewed(settings, true).await;
+    for n in 1..=3 {
+        let taken = next(&ahead).await;
+        assert_eq!(taken.message().message_id, n.to_string());
+        ahead.immediate().report(applied(taken)).await.unwrap();
+    }
+    let refused = behind.immediate().report(applied(old)).await.unwrap_err();
+    assert!(matches!(refused, WorkError::NotOwner { .. }), "{refused}");
+    nothing(&behind).await;
+    assert_eq!(world.applied().await.len(), 3);
+}

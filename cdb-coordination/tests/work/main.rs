@@ -5,9 +5,17 @@
     reason = "helpers of tests fail as loudly as the tests"
 )]
 
+#[path = "../backend/mod.rs"]
+mod backend;
 mod events;
 mod faults;
 mod handover;
+mod metrics;
 mod order;
+#[path = "../recorded/mod.rs"]
+mod recorded;
+#[path = "../skewed/mod.rs"]
+mod skewed;
 mod strategies;
+mod unreadable;
 mod world;

@@ -301,6 +301,35 @@ async fn streams_at_rest_are_forgotten_and_begin_anew() {
 }
 
 #[tokio::test]
+async fn a_coordinator_forgets_streams_at_rest_by_itself() {
+    let world = World::start().await;
+    let mut settings = config();
+    settings.remember = std::time::Duration::ZERO;
+    settings.forget = std::time::Duration::from_millis(50);
+    let work = world.open(settings).await;
+    let now = work.immediate();
+    now.store(message("open", 1)).await.unwrap();
+    let open = next(&work).await;
+    for stream in 0..120 {
+        now.store(message(&stream.to_string(), 1)).await.unwrap();
+        now.report(next(&work).await.done()).await.unwrap();
+    }
+    let streams = world.shop.view::<cdb_coordination::Work>();
+    let mut left = Vec::new();
+    for _ in 0..300 {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        let query = Query::<cdb_coordination::WorkStream>::across_partitions();
+        left = streams.query(query).all().await.unwrap();
+        if left.len() == 1 {
+            break;
+        }
+    }
+    let names: Vec<&str> = left.iter().map(|row| &*row.document.stream).collect();
+    assert_eq!(names, ["open"]);
+    now.report(open.done()).await.unwrap();
+}
+
+#[tokio::test]
 async fn no_query_of_the_coordinator_scans() {
     use cdb_coordination::{Work, WorkMessage, WorkStream};
     use cdb_model::{Container, Timestamp};

@@ -36,15 +36,18 @@ async fn stores_and_ends(work: &WorkCoordinator, round: usize, strategy: &dyn Fl
 #[tokio::test]
 async fn strategies_are_interchangeable() {
     let world = World::start().await;
+    let Some(emulator) = world.emulator() else {
+        return;
+    };
     let work = world.open(config()).await;
     let interval = work.interval(IntervalConfig::every(Duration::from_secs(60)));
     let strategies: [&dyn FlushStrategy; 3] = [&work.immediate(), &work.scoped(), &interval];
     let mut batches = Vec::new();
     for (number, strategy) in strategies.into_iter().enumerate() {
         let before = world.applied().await.len();
-        world.emulator.reset_requests();
+        emulator.reset_requests();
         stores_and_ends(&work, number, strategy).await;
-        let log = world.emulator.requests();
+        let log = emulator.requests();
         batches.push(log.counts[&cdb_emulator::OperationKind::Batch]);
         assert_eq!(world.applied().await.len() - before, STREAMS * 3);
     }
@@ -92,6 +95,9 @@ async fn an_interval_writes_by_time_by_size_and_when_it_is_dropped() {
 #[tokio::test]
 async fn what_cannot_be_written_any_more_is_said_to_be_lost_and_handed_out_again() {
     let world = World::start().await;
+    let Some(emulator) = world.emulator() else {
+        return;
+    };
     let work = world.open(config()).await;
     work.immediate().store(message("a", 1)).await.unwrap();
     let claimed = next(&work).await;
@@ -103,9 +109,7 @@ async fn what_cannot_be_written_any_more_is_said_to_be_lost_and_handed_out_again
         substatus: 0,
         retry_after_ms: None,
     };
-    world
-        .emulator
-        .inject(cdb_emulator::Fault::always(unreachable));
+    emulator.inject(cdb_emulator::Fault::always(unreachable));
     let stored = interval.store(message("a", 2)).await;
     let ended = interval.report(claimed.done()).await;
     assert!(matches!(interval.close().await, Err(WorkError::Unflushed)));
@@ -113,7 +117,7 @@ async fn what_cannot_be_written_any_more_is_said_to_be_lost_and_handed_out_again
         let reason = lost.settled().await.unwrap_err();
         assert!(matches!(reason, WorkError::Unflushed), "{reason}");
     }
-    world.emulator.clear_faults();
+    emulator.clear_faults();
     assert_eq!(next(&work).await.message().message_id, "1");
 }
 
@@ -136,14 +140,15 @@ fn a_scope_that_outlives_its_runtime_says_what_it_lost() {
 #[tokio::test]
 async fn a_coordinator_that_goes_with_unwritten_work_says_so() {
     let world = World::start().await;
+    let Some(emulator) = world.emulator() else {
+        return;
+    };
     let work = world.open(config()).await;
     let unreachable = cdb_emulator::Effect::DropRequest;
-    world
-        .emulator
-        .inject(cdb_emulator::Fault::always(unreachable));
+    emulator.inject(cdb_emulator::Fault::always(unreachable));
     let settled = work.immediate().store(message("a", 1)).await.unwrap_err();
     assert!(settled.is_transient(), "{settled}");
-    world.emulator.clear_faults();
+    emulator.clear_faults();
     let stored = work.immediate().store(message("a", 1)).await.unwrap();
     assert_eq!(
         stored,

@@ -1,9 +1,9 @@
-//! An emulator, coordinators on it, and documents of a user that are written with the ends of messages.
+//! A container, coordinators on it, and documents of a user that are written with the ends of messages.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::{Bootstrap, ContainerClient, CosmosClient, FeedStart, MasterKey, RetryConfig};
+use cdb_client::{Bootstrap, ContainerClient, DatabaseClient, FeedStart, RetryConfig};
 use cdb_coordination::{
     ClaimedWork, InMemoryLeaseProvider, NewWork, Partitions, Work, WorkConfig, WorkCoordinator,
     WorkReport,
@@ -11,6 +11,9 @@ use cdb_coordination::{
 use cdb_emulator::Emulator;
 use cdb_model::{Container, Document, Patch};
 use serde::{Deserialize, Serialize};
+
+use crate::backend::Backend;
+use crate::skewed::Skewed;
 
 /// What a message did; written with its end, under an id that nobody else has, so twice shows as two.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
@@ -44,7 +47,7 @@ pub(crate) enum Shop {
 }
 
 pub(crate) struct World {
-    pub(crate) emulator: Emulator,
+    backend: Backend,
     pub(crate) shop: ContainerClient<Shop>,
 }
 
@@ -61,24 +64,39 @@ pub(crate) fn config() -> WorkConfig {
 
 impl World {
     pub(crate) async fn start() -> Self {
-        let emulator = Emulator::start().await.unwrap();
-        let shop = Self::client(&emulator)
-            .database("db")
+        let backend = Backend::start(1).await;
+        let shop = Self::database(&backend)
             .bootstrap::<Shop>("work", Bootstrap::CreateIfMissing)
             .await
             .unwrap();
-        Self { emulator, shop }
+        Self { backend, shop }
     }
 
-    fn client(emulator: &Emulator) -> CosmosClient {
+    /// The emulator, which can fail and count; without one the test is left out.
+    pub(crate) fn emulator(&self) -> Option<&Emulator> {
+        self.backend.emulator.as_ref()
+    }
+
+    fn database(backend: &Backend) -> DatabaseClient {
         let retry = RetryConfig::default()
             .with_deadline(Duration::from_secs(2))
             .with_delays(Duration::from_millis(2), Duration::from_millis(50));
-        CosmosClient::builder(emulator.endpoint())
-            .credential(MasterKey::new(emulator.key()).unwrap())
-            .retry(retry)
-            .build()
-            .unwrap()
+        let client = backend.builder().retry(retry).build().unwrap();
+        client.database(&backend.database)
+    }
+
+    /// A coordinator whose clock is ten seconds ahead, or behind.
+    pub(crate) async fn open_skewed(&self, config: WorkConfig, ahead: bool) -> WorkCoordinator {
+        let client = self.backend.builder().transport(Skewed::new(ahead));
+        let database = client.build().unwrap().database(&self.backend.database);
+        let slots = Arc::new(InMemoryLeaseProvider::all());
+        let work = WorkCoordinator::open(database.container("work"), slots, config);
+        work.await.unwrap()
+    }
+
+    /// The same container, as a program sees it that knows its documents otherwise.
+    pub(crate) fn spoiler<C: Container>(&self) -> ContainerClient<C> {
+        Self::database(&self.backend).container("work")
     }
 
     pub(crate) async fn open(&self, config: WorkConfig) -> WorkCoordinator {
@@ -92,9 +110,7 @@ impl World {
         index: u32,
         of: u32,
     ) -> WorkCoordinator {
-        let container = Self::client(&self.emulator)
-            .database("db")
-            .container("work");
+        let container = Self::database(&self.backend).container("work");
         let slots = Arc::new(InMemoryLeaseProvider::share(index, of));
         WorkCoordinator::open(container, slots, config)
             .await

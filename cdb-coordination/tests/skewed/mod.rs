@@ -1,0 +1,68 @@
+//! A network that shows the service's clock ten seconds too early or too late.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cdb_client::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
+use http::header::DATE;
+
+const APART: Duration = Duration::from_secs(10);
+
+/// The network, for one client.
+#[derive(Debug)]
+pub(crate) struct Skewed {
+    http: reqwest::Client,
+    ahead: bool,
+}
+
+impl Skewed {
+    pub(crate) fn new(ahead: bool) -> Self {
+        // It stays installed from the first call on.
+        let _installed = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .build()
+            .expect("it is well-formed");
+        Self { http, ahead }
+    }
+
+    fn shown(&self, date: &str) -> String {
+        let date = httpdate::parse_http_date(date).expect("it is well-formed");
+        httpdate::fmt_http_date(if self.ahead {
+            date + APART
+        } else {
+            date - APART
+        })
+    }
+}
+
+fn failed(error: reqwest::Error) -> TransportError {
+    TransportError {
+        delivery: Delivery::Unknown,
+        message: error.to_string(),
+        source: Some(Box::new(error)),
+    }
+}
+
+#[async_trait]
+impl Transport for Skewed {
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
+        let sent = self
+            .http
+            .request(request.method, &request.url)
+            .headers(request.headers)
+            .body(request.body);
+        let answer = sent.send().await.map_err(failed)?;
+        let (status, mut headers) = (answer.status().as_u16(), answer.headers().clone());
+        if let Some(date) = headers.get(DATE) {
+            let shown = self.shown(date.to_str().expect("it is well-formed"));
+            headers.insert(DATE, shown.parse().expect("it is well-formed"));
+        }
+        let body = answer.bytes().await.map_err(failed)?;
+        Ok(HttpResponse {
+            status,
+            headers,
+            body,
+        })
+    }
+}

@@ -1,0 +1,156 @@
+//! The metrics of the coordinator, compared with what has happened.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use cdb_coordination::{
+    FlushStrategy, Settlement, Work, WorkError, WorkPartition, WorkPartitionKey, WorkStream,
+    WorkStreamKey,
+};
+use cdb_model::{Patch, Query};
+
+use crate::recorded::Recorded;
+use crate::world::{World, config, message, next};
+
+type Metrics = BTreeMap<String, Vec<f64>>;
+
+/// Waits until the metrics are as they should be.
+async fn until(recorded: &Recorded, is_so: impl Fn(&Metrics) -> bool) -> Metrics {
+    for _ in 0..500 {
+        let metrics = recorded.under("cdb.work.");
+        if is_so(&metrics) {
+            return metrics;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{:#?}", recorded.under("cdb.work."));
+}
+
+/// The count or the last value; 0 when there is none.
+fn count(metrics: &Metrics, name: &str) -> usize {
+    let value = metrics.get(name).map_or(0.0, |values| values[0]);
+    format!("{value:.0}").parse().unwrap()
+}
+
+#[tokio::test]
+async fn partitions_and_their_leases_are_counted_as_they_change_hands() {
+    let recorded = Recorded::default();
+    let _recording = metrics::set_default_local_recorder(&recorded);
+    let world = World::start().await;
+    let work = world.open_share(config(), 0, 2).await;
+    let share = work.partitions().len();
+    assert!(share > 0);
+    // Its leases of 2 s are renewed in their last third.
+    let metrics = until(&recorded, |metrics| {
+        count(metrics, "partitions.held") == share && count(metrics, "leases renewed") >= share
+    })
+    .await;
+    assert_eq!(count(&metrics, "partitions.wanted"), share);
+    assert_eq!(count(&metrics, "leases claimed"), share);
+    assert_eq!(metrics.get("leases lost"), None);
+    let left = &metrics["lease.left"];
+    assert_eq!(left.len(), count(&metrics, "leases renewed"));
+    assert!(left.iter().all(|left| *left < 2.0 / 3.0), "{left:?}");
+
+    // Somebody takes one of them: its next renewal is refused.
+    let shop = world.shop.view::<Work>();
+    let taken = WorkPartitionKey::new(format!("work-{:03}", work.partitions()[0]));
+    let by_other = Patch::<WorkPartition>::new().set(WorkPartition::FENCE, 1_000);
+    shop.patch(&taken, &by_other).await.unwrap();
+    until(&recorded, |metrics| count(metrics, "leases lost") == 1).await;
+
+    let held = work.partitions().len();
+    work.shutdown().await.unwrap();
+    let metrics = recorded.under("cdb.work.");
+    assert_eq!(count(&metrics, "leases released"), held);
+}
+
+#[tokio::test]
+async fn what_is_stored_handed_out_and_ended_is_counted() {
+    let recorded = Recorded::default();
+    let _recording = metrics::set_default_local_recorder(&recorded);
+    let world = World::start().await;
+    let mut settings = config();
+    settings.retry.most_attempts = 2;
+    let work = world.open(settings).await;
+    let scope = work.scoped();
+    for number in 1..=6 {
+        scope.store(message("a", number)).await;
+    }
+    scope.commit().await.unwrap();
+    let stored = Instant::now();
+    let now = work.immediate();
+    for number in 1..=2 {
+        let again = now.store(message("a", number)).await.unwrap();
+        assert_eq!(again, Settlement::Duplicate);
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+
+    now.report(next(&work).await.done()).await.unwrap();
+    let waited = stored.elapsed().as_secs_f64();
+    for _ in 0..2 {
+        now.report(next(&work).await.failed("no")).await.unwrap();
+    }
+    assert_eq!(work.set_aside(10).await.unwrap().len(), 1);
+    let metrics = recorded.under("cdb.work.");
+    assert_eq!(count(&metrics, "stored"), 6);
+    assert_eq!(count(&metrics, "duplicates"), 2);
+    assert_eq!(metrics["flush.size"], [6.0, 1.0, 1.0, 1.0]);
+    assert_eq!(metrics["flush.duration"].len(), 4);
+    assert_eq!(count(&metrics, "claimed inbox"), 3);
+    assert_eq!(count(&metrics, "ended done"), 1);
+    assert_eq!(count(&metrics, "ended failed"), 1);
+    assert_eq!(count(&metrics, "ended set_aside"), 1);
+    let ages = &metrics["queue.age inbox"];
+    assert!(
+        (0.29..=waited + 0.05).contains(&ages[0]),
+        "{ages:?} of {waited}"
+    );
+    assert_eq!(metrics.get("order.violations"), None);
+    assert_eq!(metrics.get("unflushed"), None);
+}
+
+#[tokio::test]
+async fn an_end_that_the_store_refuses_is_a_violation_and_counted_once() {
+    let recorded = Recorded::default();
+    let _recording = metrics::set_default_local_recorder(&recorded);
+    let world = World::start().await;
+    let work = world.open(config()).await;
+    let now = work.immediate();
+    for number in 1..=2 {
+        now.store(message("a", number)).await.unwrap();
+    }
+    now.report(next(&work).await.done()).await.unwrap();
+    let second = next(&work).await;
+    // Somebody makes the store believe that the first one has not ended.
+    let shop = world.shop.view::<Work>();
+    let stream = shop.query(Query::<WorkStream>::across_partitions());
+    let stream = stream.first().await.unwrap().unwrap().document;
+    let key = WorkStreamKey::new(&*stream.partition, stream.lane, &*stream.stream);
+    let undone = Patch::<WorkStream>::new().set(WorkStream::DONE, 0);
+    shop.patch(&key, &undone).await.unwrap();
+    let refused = now.report(second.done()).await.unwrap_err();
+    assert!(matches!(refused, WorkError::OutOfOrder { .. }), "{refused}");
+    let metrics = recorded.under("cdb.work.");
+    assert_eq!(count(&metrics, "order.violations"), 1);
+}
+
+#[test]
+fn what_is_lost_with_its_strategy_is_counted() {
+    let recorded = Recorded::default();
+    let _recording = metrics::set_default_local_recorder(&recorded);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (scope, world) = runtime.block_on(async {
+        let world = World::start().await;
+        let work = world.open(config()).await;
+        let scope = work.scoped();
+        for number in 1..=3 {
+            drop(scope.store(message("a", number)).await);
+        }
+        (scope, world)
+    });
+    drop(scope);
+    let metrics = recorded.under("cdb.work.");
+    assert_eq!(count(&metrics, "unflushed"), 3);
+    runtime.block_on(async { drop(world) });
+}
