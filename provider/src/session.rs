@@ -1,13 +1,15 @@
 //! Sessions: all activities of a session go to one worker, as long as it keeps the session.
 //!
-//! Ownership is decided by conditional writes of the session's document, in the same batch as the lock of an activity.
-//! What is kept in memory saves requests and decides nothing.
+//! A session is claimed in the batch that locks an activity, so what became of a lost answer the activity's lock says; and
+//! kept by patches under a condition, so that activities which note their progress meanwhile do not get in its way. What is
+//! kept in memory saves requests and decides nothing.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cdb_client::ContainerClient;
+use cdb_coordination::Lockable as _;
 use cdb_model::{Batch, BatchError, ETag, Patch, Query, Timestamp};
 use duroxide::providers::{ProviderError, SessionFetchConfig};
 
@@ -94,14 +96,15 @@ impl Sessions {
             .read(&key)
             .await
             .map_err(|error| provider_error("fetch_work_item", &error))?;
-        let held_by_other = found.as_ref().filter(|stored| {
-            stored.document.locked_until > now && stored.document.owner_id != config.owner_id
-        });
-        if let Some(other) = held_by_other {
-            let until = other.document.locked_until.min(now + HELD_FOR);
+        let session = found.as_ref().map(|stored| &stored.document);
+        if let Some(session) = session
+            && !session.is_lockable(now)
+            && session.lock_mark() != Some(&*config.owner_id)
+        {
+            let until = session.locked_until.min(now + HELD_FOR);
             self.see(&Session {
                 locked_until: until,
-                ..other.document.clone()
+                ..session.clone()
             });
             return Ok(None);
         }

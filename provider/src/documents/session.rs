@@ -1,5 +1,6 @@
 //! Sessions: which worker the activities of a session go to.
 
+use cdb_coordination::Lockable;
 use cdb_model::{Document, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -23,4 +24,16 @@ pub struct Session {
     pub last_activity: Timestamp,
     /// When it was first claimed.
     pub created_at: Timestamp,
+}
+
+/// Held by a name, not by a write: all dispatchers of a worker have it together, and a process that comes back under the
+/// worker's name goes on with it.
+impl Lockable for Session {
+    fn lock_mark(&self) -> Option<&str> {
+        Some(&self.owner_id)
+    }
+
+    fn locked_until(&self) -> Option<Timestamp> {
+        Some(self.locked_until)
+    }
 }
