@@ -13,5 +13,6 @@ chapters! {
     Start: "../docs/guide/start.md",
     OwnDocument: "../docs/guide/own-document.md",
     Emulator: "../docs/emulator.md",
+    Coordination: "../docs/coordination.md",
     Operations: "../docs/operations.md",
 }

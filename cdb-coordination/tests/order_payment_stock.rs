@@ -1,23 +1,26 @@
 //! The example's shop, its process killed before every one of its requests, and every one of its answers lost: money,
 //! stock and orders agree in the end, each of them exactly once.
 
-use std::time::Duration;
-
-use cdb_client::{Bootstrap, ContainerClient, MasterKey};
-use cdb_emulator::{Effect, Emulator, Fault};
-use cdb_model::{QueriedIn, Query};
-use futures::stream::{self, StreamExt as _};
-
+mod backend;
+#[path = "../examples/order_payment_stock/killed.rs"]
+mod killed;
 #[path = "../examples/order_payment_stock/process.rs"]
 mod process;
 #[path = "../examples/order_payment_stock/shop.rs"]
 mod shop;
+#[path = "../examples/order_payment_stock/trial.rs"]
+mod trial;
 
+use std::process::Command;
+use std::time::Duration;
+
+use backend::Backend;
+use cdb_emulator::{Effect, Fault};
+use futures::stream::{self, StreamExt as _};
+
+use killed::{Killed, Task};
 use process::{Account, Process};
-use shop::{Order, Payment, Reservation, Shop, State, Stock};
-
-const MONEY: u64 = 10_000;
-const RUGS: u32 = 1;
+use trial::{Trial, place_orders};
 
 /// How many cases run at once.
 const TOGETHER: usize = 10;
@@ -26,133 +29,52 @@ const TOGETHER: usize = 10;
 const PATIENT: Duration = Duration::from_secs(10);
 const EAGER: Duration = Duration::from_millis(50);
 
+fn account(backend: &Backend, container: &str) -> Account {
+    Account {
+        endpoint: backend.endpoint.clone(),
+        key: backend.key.clone(),
+        database: backend.database.clone(),
+        container: container.to_owned(),
+    }
+}
+
 struct World {
-    emulator: Emulator,
-    account: Account,
-    shop: ContainerClient<Shop>,
+    backend: Backend,
+    trial: Trial,
 }
 
 impl World {
     async fn new() -> Self {
-        let emulator = Emulator::start().await.expect("the emulator starts");
-        let account = Account {
-            endpoint: emulator.endpoint(),
-            key: emulator.key().to_owned(),
-            container: "orders".to_owned(),
-        };
-        let key = MasterKey::new(&account.key).expect("it is a key");
-        let database = account.database(key).expect("the endpoint is one");
-        let bootstrap = Bootstrap::CreateIfMissing;
-        let shop = database.bootstrap::<Shop>("orders", bootstrap).await;
-        let shop = shop.expect("the container is made");
-        let ada = shop::Account {
-            place: shop::account_place("ada"),
-            cents: MONEY,
-        };
-        shop.create(&ada).await.expect("it is new");
-        let place = shop::stock_place("rug");
-        shop.create(&Stock {
-            place,
-            on_hand: RUGS,
-        })
-        .await
-        .expect("it is new");
+        let backend = Backend::start(1).await;
+        let trial = Trial::new(account(&backend, "orders")).await;
         Self {
-            emulator,
-            account,
-            shop,
+            trial: trial.expect("the shop opens"),
+            backend,
         }
     }
 
-    /// Waits until both orders have ended.
+    fn start(&self, interval: Duration, granted: Option<u64>) -> Process {
+        Process::start(&self.trial.account, interval, granted).expect("a process starts")
+    }
+
     async fn settled(&self) {
-        let deadline = tokio::time::Instant::now() + Duration::from_secs(120);
-        loop {
-            let query = Query::<Order>::across_partitions();
-            let found = self.shop.query(query).all().await.unwrap_or_default();
-            let placed = |order: &cdb_model::Stored<Order>| order.document.state == State::Placed;
-            if found.len() == orders().len() && !found.iter().any(placed) {
-                return;
-            }
-            assert!(
-                tokio::time::Instant::now() < deadline,
-                "not settled: {found:?}"
-            );
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        self.trial.settled().await.expect("both orders end");
     }
 
-    /// All documents of a type.
-    async fn all<T: QueriedIn<Shop>>(&self) -> Vec<T> {
-        let query = Query::<T>::across_partitions();
-        let found = self.shop.query(query).all().await;
-        let found = found.expect("nobody disturbs who looks on any more");
-        found.into_iter().map(|stored| stored.document).collect()
-    }
-
-    /// One of the two orders got the rug and the other its money back; nothing was taken, given or set aside twice.
     async fn check(&self, case: &str) {
-        let orders = self.all::<Order>().await;
-        let payments = self.all::<Payment>().await;
-        let reservations = self.all::<Reservation>().await;
-        let accounts = self.all::<shop::Account>().await;
-        let stock = self.all::<Stock>().await;
-
-        let is_completed = |order: &&Order| order.state == State::Completed;
-        let completed: Vec<_> = orders.iter().filter(is_completed).collect();
-        assert_eq!(completed.len(), 1, "{case}: {orders:?}");
-        let winner = &completed[0];
-        assert_eq!(payments.len(), 2, "{case}: {payments:?}");
-        for payment in &payments {
-            let is_winner = payment.order == winner.place;
-            assert_eq!(payment.refunded, !is_winner, "{case}: {payment:?}");
-        }
-        assert_eq!(accounts[0].cents, MONEY - winner.cents, "{case}");
-        assert_eq!(stock[0].on_hand, RUGS - winner.quantity, "{case}");
-        assert_eq!(reservations.len(), 1, "{case}: {reservations:?}");
-        assert_eq!(reservations[0].order, winner.place, "{case}");
-    }
-}
-
-/// Two orders for the only rug.
-fn orders() -> Vec<Order> {
-    (1..=2)
-        .map(|number| Order {
-            place: shop::order_place(number),
-            customer: "ada".to_owned(),
-            item: "rug".to_owned(),
-            quantity: 1,
-            cents: 1_000 + u64::from(number),
-            state: State::Placed,
-        })
-        .collect()
-}
-
-/// A customer who tries until the order is there. An order that exists was placed with its message.
-fn place_orders(process: &Process) {
-    for order in orders() {
-        let mailbox = process.mailbox.clone();
-        process.run(async move {
-            while let Err(error) = shop::place_order(&mailbox, order.clone()).await {
-                if matches!(&error, cdb_coordination::OutboxError::Failed(error) if error.is_conflict()) {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        });
+        self.trial.check(case).await.expect("all agree");
     }
 }
 
 /// How many requests both orders take when nothing goes wrong and nobody looks for what others have left.
 async fn requests() -> u64 {
     let world = World::new().await;
-    let process = Process::start(&world.account, PATIENT, None).expect("a process starts");
+    let process = world.start(PATIENT, None);
     place_orders(&process);
     world.settled().await;
     world.check("undisturbed").await;
     let sent = process.lifeline.wanted();
     process.kill();
-    world.emulator.stop().await;
     sent
 }
 
@@ -160,35 +82,34 @@ async fn requests() -> u64 {
 async fn killed_after(granted: u64) {
     let case = format!("killed after {granted} requests");
     let world = World::new().await;
-    let first = Process::start(&world.account, PATIENT, Some(granted)).expect("a process starts");
+    let first = world.start(PATIENT, Some(granted));
     place_orders(&first);
     tokio::select! {
         () = first.died() => {}
         () = world.settled() => {}
     };
     first.kill();
-    let second = Process::start(&world.account, EAGER, None).expect("a process starts");
+    let second = world.start(EAGER, None);
     place_orders(&second);
     world.settled().await;
-    let dead = second.mailbox.dead_letters().count().await;
-    assert_eq!(dead.expect("they can be counted"), 0, "{case}");
     world.check(&case).await;
     second.kill();
-    world.emulator.stop().await;
 }
 
 /// Loses the answer to request `number`, which has taken effect.
 async fn answer_lost(number: u64) {
     let world = World::new().await;
-    let process = Process::start(&world.account, EAGER, None).expect("a process starts");
+    let Some(emulator) = &world.backend.emulator else {
+        return;
+    };
+    let process = world.start(EAGER, None);
     let lost = Fault::once(Effect::DropAnswer);
     let number = u32::try_from(number).expect("a small number");
-    world.emulator.inject(lost.after(number));
+    emulator.inject(lost.after(number));
     place_orders(&process);
     world.settled().await;
     world.check(&format!("answer {number} lost")).await;
     process.kill();
-    world.emulator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -203,4 +124,36 @@ async fn a_process_may_die_before_any_of_its_requests() {
 async fn any_answer_may_be_lost() {
     let cases = (0..=requests().await).map(answer_lost);
     stream::iter(cases).buffer_unordered(TOGETHER).count().await;
+}
+
+/// This program as one of the processes.
+fn process() -> Command {
+    let program = std::env::current_exe().expect("this program");
+    let mut command = Command::new(program);
+    command.args([
+        "one_of_the_processes",
+        "--exact",
+        "--ignored",
+        "--nocapture",
+    ]);
+    command
+}
+
+#[tokio::test]
+#[ignore = "what the other test starts as processes"]
+async fn one_of_the_processes() {
+    let task = Task::from_env().expect("a task that can be read");
+    killed::serve(&task.expect("a task"))
+        .await
+        .expect("it serves");
+}
+
+/// `cargo run -p cdb-coordination --example order_payment_stock -- killed` does so at every step.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_may_be_killed_by_the_operating_system() {
+    let backend = Backend::start(1).await;
+    let account = |granted| account(&backend, &format!("killed-after-{granted}"));
+    let killed = Killed::at_every(5, account, process).await;
+    let killed = killed.expect("all agree");
+    assert!(killed.steps >= 20, "{}\n{killed}", Killed::HEADER);
 }

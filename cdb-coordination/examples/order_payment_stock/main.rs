@@ -3,8 +3,13 @@
 //! ```text
 //! cargo run -p cdb-coordination --example order_payment_stock            # killed before its 12th request
 //! cargo run -p cdb-coordination --example order_payment_stock -- 30      # before its 31st
+//! cargo run -p cdb-coordination --example order_payment_stock -- killed  # SIGKILL before every one, one after the other
 //! ```
+//!
+//! The last one starts processes of the operating system; `COSMOS_ENDPOINT` and `COSMOS_KEY` name another store than an
+//! emulator of its own. It fails unless money, stock and orders agree each time.
 
+use std::process::Command;
 use std::time::Duration;
 
 use cdb_client::{Bootstrap, ContainerClient, MasterKey};
@@ -12,20 +17,27 @@ use cdb_coordination::OutboxError;
 use cdb_emulator::Emulator;
 use cdb_model::{QueriedIn, Query};
 
+mod killed;
 mod process;
 mod shop;
+mod trial;
 
+use killed::{Killed, Task};
 use process::{Account, Process};
 use shop::{Order, Payment, Reservation, Shop, State, Stock};
+use trial::Outcome;
 
 /// How often a process looks for what others have left.
 const POLL: Duration = Duration::from_millis(100);
 
-type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
-
 #[tokio::main]
 async fn main() -> Outcome {
-    let granted = match std::env::args().nth(1) {
+    // The same program is each of the processes.
+    if let Some(task) = Task::from_env()? {
+        return killed::serve(&task).await;
+    }
+    let granted = match std::env::args().nth(1).as_deref() {
+        Some("killed") => return killed_at_every_step().await,
         Some(number) => number.parse()?,
         None => 12,
     };
@@ -33,6 +45,7 @@ async fn main() -> Outcome {
     let account = Account {
         endpoint: emulator.endpoint(),
         key: emulator.key().to_owned(),
+        database: "shop".to_owned(),
         container: "orders".to_owned(),
     };
     let shop = prepare(&account).await?;
@@ -64,6 +77,37 @@ async fn main() -> Outcome {
         second.lifeline.wanted()
     );
     second.kill();
+    Ok(())
+}
+
+/// Kills a process at every step, or at every so many.
+async fn killed_at_every_step() -> Outcome {
+    let every = std::env::args()
+        .nth(2)
+        .map_or(Ok(1), |every| every.parse())?;
+    let given = (
+        std::env::var("COSMOS_ENDPOINT"),
+        std::env::var("COSMOS_KEY"),
+    );
+    let (endpoint, key, _emulator) = if let (Ok(endpoint), Ok(key)) = given {
+        (endpoint, key, None)
+    } else {
+        let emulator = Emulator::start().await?;
+        (
+            emulator.endpoint(),
+            emulator.key().to_owned(),
+            Some(emulator),
+        )
+    };
+    let account = |granted| Account {
+        endpoint: endpoint.clone(),
+        key: key.clone(),
+        database: "shop".to_owned(),
+        container: format!("killed-after-{granted}"),
+    };
+    let program = std::env::current_exe()?;
+    let killed = Killed::at_every(every, account, || Command::new(&program)).await?;
+    println!("{}\n{killed}", Killed::HEADER);
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use cdb_client::{
     Authorization, CosmosClient, Credential, DatabaseClient, MasterKey, SigningContext,
 };
 use cdb_coordination::{Mailbox, MailboxConfig, RetryPolicy};
+use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use super::shop::{self, Shop};
@@ -53,10 +54,11 @@ impl Credential for Counted {
 }
 
 /// Where processes run: the account and the container.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Account {
     pub(crate) endpoint: String,
     pub(crate) key: String,
+    pub(crate) database: String,
     pub(crate) container: String,
 }
 
@@ -69,7 +71,7 @@ impl Account {
         let client = CosmosClient::builder(&self.endpoint)
             .credential(credential)
             .build()?;
-        Ok(client.database("shop"))
+        Ok(client.database(&self.database))
     }
 }
 

@@ -1,0 +1,133 @@
+//! Two orders for the only rug: what there is before, and what must be true after, whatever happened on the way.
+
+use std::fmt;
+use std::time::Duration;
+
+use cdb_client::{Bootstrap, ContainerClient, MasterKey};
+use cdb_coordination::{DeadLetters, MailboxConfig, OutboxError};
+use cdb_model::{QueriedIn, Query};
+
+use super::process::{Account, Process};
+use super::shop::{self, Order, Payment, Reservation, Shop, State, Stock};
+
+const MONEY: u64 = 10_000;
+const RUGS: u32 = 1;
+
+/// How long the orders may take.
+const LONGEST: Duration = Duration::from_secs(120);
+
+pub(crate) type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// A shop in a container of its own.
+pub(crate) struct Trial {
+    pub(crate) account: Account,
+    shop: ContainerClient<Shop>,
+}
+
+impl Trial {
+    /// Makes the container: a customer with 100.00, and one rug.
+    pub(crate) async fn new(account: Account) -> Outcome<Self> {
+        let database = account.database(MasterKey::new(&account.key)?)?;
+        let shop = database
+            .bootstrap::<Shop>(&account.container, Bootstrap::CreateIfMissing)
+            .await?;
+        let ada = shop::Account {
+            place: shop::account_place("ada"),
+            cents: MONEY,
+        };
+        shop.create(&ada).await?;
+        let rugs = Stock {
+            place: shop::stock_place("rug"),
+            on_hand: RUGS,
+        };
+        shop.create(&rugs).await?;
+        Ok(Self { account, shop })
+    }
+
+    /// Waits until both orders have ended.
+    pub(crate) async fn settled(&self) -> Outcome {
+        let deadline = tokio::time::Instant::now() + LONGEST;
+        loop {
+            let query = Query::<Order>::across_partitions();
+            let found = self.shop.query(query).all().await.unwrap_or_default();
+            let placed = |order: &cdb_model::Stored<Order>| order.document.state == State::Placed;
+            if found.len() == orders().len() && !found.iter().any(placed) {
+                return Ok(());
+            }
+            if tokio::time::Instant::now() > deadline {
+                return Err(format!("not settled: {found:?}").into());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// One of the two orders got the rug and the other its money back; nothing was taken, given or set aside twice, and
+    /// nothing was given up.
+    pub(crate) async fn check(&self, case: &str) -> Outcome {
+        let orders = self.all::<Order>().await?;
+        let payments = self.all::<Payment>().await?;
+        let reservations = self.all::<Reservation>().await?;
+        let accounts = self.all::<shop::Account>().await?;
+        let stock = self.all::<Stock>().await?;
+
+        let is_completed = |order: &&Order| order.state == State::Completed;
+        let completed: Vec<_> = orders.iter().filter(is_completed).collect();
+        let [winner] = &completed[..] else {
+            return Err(format!("{case}: {orders:?}").into());
+        };
+        expect(case, "payments", &payments.len(), &2)?;
+        for payment in &payments {
+            let is_winner = payment.order == winner.place;
+            expect(case, "refunded", &payment.refunded, &!is_winner)?;
+        }
+        expect(case, "cents", &accounts[0].cents, &(MONEY - winner.cents))?;
+        let left = RUGS - winner.quantity;
+        expect(case, "on hand", &stock[0].on_hand, &left)?;
+        let reserved: Vec<&str> = reservations.iter().map(|one| &*one.order).collect();
+        expect(case, "reserved", &reserved, &vec![&*winner.place])?;
+        let dead = DeadLetters::new(self.shop.clone(), MailboxConfig::default());
+        expect(case, "dead letters", &dead.count().await?, &0)
+    }
+
+    async fn all<T: QueriedIn<Shop>>(&self) -> Outcome<Vec<T>> {
+        let query = Query::<T>::across_partitions();
+        let found = self.shop.query(query).all().await?;
+        Ok(found.into_iter().map(|stored| stored.document).collect())
+    }
+}
+
+fn expect<T: PartialEq + fmt::Debug>(case: &str, what: &str, found: &T, expected: &T) -> Outcome {
+    if found == expected {
+        return Ok(());
+    }
+    Err(format!("{case}: {what}: {found:?} instead of {expected:?}").into())
+}
+
+/// Two orders for the only rug.
+fn orders() -> Vec<Order> {
+    (1..=2)
+        .map(|number| Order {
+            place: shop::order_place(number),
+            customer: "ada".to_owned(),
+            item: "rug".to_owned(),
+            quantity: 1,
+            cents: 1_000 + u64::from(number),
+            state: State::Placed,
+        })
+        .collect()
+}
+
+/// A customer who tries until the order is there. An order that exists was placed with its message.
+pub(crate) fn place_orders(process: &Process) {
+    for order in orders() {
+        let mailbox = process.mailbox.clone();
+        process.run(async move {
+            while let Err(error) = shop::place_order(&mailbox, order.clone()).await {
+                if matches!(&error, OutboxError::Failed(error) if error.is_conflict()) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        });
+    }
+}
