@@ -32,8 +32,8 @@ pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
         messages: options.number("messages", 100)?,
         workers: options.number("workers", 4)?,
         kills: options.number("kills", 12)?,
-        pauses: options.number("pauses", 3)?,
-        every: Duration::from_secs(options.number("every", 5)?),
+        pauses: options.number("pauses", 2)?,
+        every: Duration::from_secs(options.number("every", 2)?),
         patience: Duration::from_secs(options.number("patience", 1800)?),
     };
     let emulator = Emulator::start().await?;
