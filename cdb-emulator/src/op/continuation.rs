@@ -27,6 +27,17 @@ pub(super) struct Position {
     /// The learned path whose index gave the order: another one learned since must not change it between pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) learned: Option<String>,
+    /// Which piece of the plan it is in.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub(super) piece: usize,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference to the field"
+)]
+fn is_first(piece: &usize) -> bool {
+    *piece == 0
 }
 
 /// A document that a join makes several rows of, some of which are handed out.
@@ -97,7 +108,7 @@ impl Binding {
         if self.min < token.binding.min || token.binding.max < self.max {
             return Err(other("of another partition"));
         }
-        if token.position.after.is_none() {
+        if token.position.after.is_none() && token.position.piece == 0 {
             return Err(other("from before a split; begin the query anew"));
         }
         Ok(token.position)

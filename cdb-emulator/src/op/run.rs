@@ -11,7 +11,7 @@ use super::touched::Touched;
 use crate::error::ServiceError;
 use crate::plan::{self, Elements, Order, Pushdown, Stretch};
 use crate::service::now_secs;
-use crate::sql::ast::{Expr, Select};
+use crate::sql::ast::Select;
 use crate::sql::eval::Scope;
 use crate::sql::{Context, rows};
 use crate::store::{Container, Row, Scan};
@@ -52,8 +52,13 @@ impl Run<'_> {
         }
     }
 
-    /// What the store answers, in the order in which the pages before were read.
-    fn pushdown(&self, select: &Select, position: &Position) -> Result<Pushdown, ServiceError> {
+    /// What the store answers, in the pieces and the order in which the pages before were read, and a path to which the
+    /// container should give an index.
+    fn pieces(
+        &self,
+        select: &Select,
+        position: &Position,
+    ) -> Result<(Vec<Pushdown>, Option<String>), ServiceError> {
         for policy in self.container.serving_policies() {
             plan::sort_is_indexed(select, policy)?;
         }
@@ -65,23 +70,26 @@ impl Run<'_> {
             path => path.as_slice(),
         };
         let one_key = self.reach.is_one_key();
-        let mut found = plan::pushdown(select, parameters, (policy, begun_with), one_key);
+        let mut pieces = plan::pieces(select, parameters, (policy, begun_with), one_key);
+        let [found] = &mut *pieces else {
+            return Ok((pieces, None));
+        };
         if found
             .order
             .learned()
             .is_some_and(|path| !known.contains(path))
         {
-            found.order = found.order.without_index();
+            found.order = std::mem::take(&mut found.order).without_index();
         }
         let learned = |elements: &Elements| known.contains(&elements.path);
         if let Some(unknown) = found.elements.take_if(|elements| !learned(elements)) {
-            found.wish = found.wish.or(Some(unknown.path));
+            found.wish.get_or_insert(unknown.path);
         }
-        found.wish = found.wish.filter(|path| !known.contains(path));
-        if found.wish.is_some() && !self.container.would_learn(self.connection, &known)? {
-            found.wish = None;
+        let mut wish = found.wish.take_if(|path| !known.contains(path));
+        if wish.is_some() && !self.container.would_learn(self.connection, &known)? {
+            wish = None;
         }
-        Ok(found)
+        Ok((pieces, wish))
     }
 
     fn stream(&self, select: &Select, position: Position) -> Result<Page, ServiceError> {
@@ -98,26 +106,38 @@ impl Run<'_> {
             },
             position,
         };
-        let mut pushdown = self.pushdown(select, &stream.position)?;
-        stream.page.wish = pushdown.wish.take();
-        stream.position.learned = pushdown.order.learned().cloned();
+        let (pieces, wish) = self.pieces(select, &stream.position)?;
+        stream.page.wish = wish;
+        for piece in pieces.iter().skip(stream.position.piece) {
+            stream.position.learned = piece.order.learned().cloned();
+            if !self.read(piece, &mut stream)? {
+                break;
+            }
+            stream.position.piece += 1;
+            stream.position.after = None;
+        }
+        Ok(stream.page)
+    }
+
+    /// Reads a piece from where the page has come to; whether there is room for more.
+    fn read(&self, piece: &Pushdown, stream: &mut Stream<'_>) -> Result<bool, ServiceError> {
         let stretches = match &stream.position.after {
-            None => vec![pushdown.order.whole()],
+            None => vec![piece.order.whole()],
             Some(after) => {
                 let (pk, id) = (after.pk.clone(), after.id.clone());
-                pushdown.order.behind(&after.keys, pk, id)
+                piece.order.behind(&after.keys, pk, id)
             }
         };
         let mut more = true;
         for stretch in stretches {
             if more {
-                self.scan(&pushdown, &stretch, |row| {
-                    more = stream.visit(row, &pushdown.judged)?;
+                self.scan(piece, &stretch, |row| {
+                    more = stream.visit(row, piece)?;
                     Ok(more)
                 })?;
             }
         }
-        Ok(stream.page)
+        Ok(more)
     }
 
     /// Hands out the rows of a stretch that have not expired.
@@ -169,13 +189,18 @@ impl Run<'_> {
     fn matching<'s>(
         &'s self,
         select: &'s Select,
-        (body, judged): (&str, &[Expr]),
+        (body, piece): (&str, &Pushdown),
         touched: &mut Touched,
     ) -> Result<Vec<Scope<'s>>, ServiceError> {
         let document: Value = serde_json::from_str(body)?;
         let scope = Scope::new(&select.alias, document, self.context);
-        for judged in judged {
+        for judged in &piece.judged {
             if !scope.holds(Some(judged))? {
+                return Ok(Vec::new());
+            }
+        }
+        for given in &piece.given {
+            if scope.holds(Some(given))? {
                 return Ok(Vec::new());
             }
         }
@@ -217,13 +242,14 @@ impl Run<'_> {
         } else if select.alias.is_empty() {
             scopes = Scope::constant(self.context).matching(select)?;
         } else {
-            let mut pushdown = self.pushdown(select, &Position::default())?;
-            page.wish = pushdown.wish.take();
-            self.scan(&pushdown, &pushdown.order.whole(), |row| {
-                let row = (&*row.body, &*pushdown.judged);
-                scopes.extend(self.matching(select, row, &mut page.touched)?);
-                Ok(true)
-            })?;
+            let (pieces, wish) = self.pieces(select, &Position::default())?;
+            page.wish = wish;
+            for piece in pieces {
+                self.scan(&piece, &piece.order.whole(), |row| {
+                    scopes.extend(self.matching(select, (&row.body, &piece), &mut page.touched)?);
+                    Ok(true)
+                })?;
+            }
         }
         rows::finish(select, scopes, self.context)
     }
@@ -245,17 +271,17 @@ struct Stream<'a> {
 
 impl Stream<'_> {
     /// Takes the rows of a document; whether there is room for more.
-    fn visit(&mut self, row: Row, judged: &[Expr]) -> Result<bool, ServiceError> {
+    fn visit(&mut self, row: Row, piece: &Pushdown) -> Result<bool, ServiceError> {
         if self.ends(0, &row) {
             return Ok(false);
         }
         let known = self.position.begun.take();
         let known = known.filter(|begun| begun.pk == row.pk && begun.id == row.id);
         let given = known.map_or(0, |begun| begun.rows);
-        let row_parts = (&*row.body, judged);
+        let document = (&*row.body, piece);
         let scopes = self
             .run
-            .matching(self.select, row_parts, &mut self.page.touched)?;
+            .matching(self.select, document, &mut self.page.touched)?;
         let mut at = 0;
         for scope in scopes {
             let Some(value) = scope.project(self.select)? else {
@@ -302,6 +328,7 @@ impl Stream<'_> {
             after: self.position.after.take(),
             begun: (at > 0).then_some(begun),
             learned: self.position.learned.clone(),
+            piece: self.position.piece,
         });
         true
     }

@@ -1,5 +1,6 @@
 //! What a query may ask for, and how much of it the store can answer by itself.
 
+mod arms;
 mod elements;
 mod order;
 mod pushdown;
@@ -12,7 +13,9 @@ use crate::store::indexes::{has_composite, is_included};
 
 pub(crate) use elements::Elements;
 pub(crate) use order::{Key, Order, Stretch};
-pub(crate) use pushdown::{Pushdown, pushdown};
+#[cfg(test)]
+pub(crate) use pushdown::pushdown;
+pub(crate) use pushdown::{Pushdown, pieces};
 
 /// The gateway answers without a merge only: everything that needs one is refused across partitions, whether there
 /// is one physical partition or many.

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use rusqlite::types::Value as Sql;
 use serde_json::Value;
 
+use super::arms::arms;
 use super::elements::Elements;
 use super::order::{Order, leaves_out_missing};
 use crate::index_use::{conjuncts, is_served};
@@ -28,6 +29,8 @@ pub(crate) struct Pushdown {
     pub(crate) parameters: Vec<Sql>,
     /// Conditions that an index answers on the service but the store does not: what fails them was never loaded.
     pub(crate) judged: Vec<Expr>,
+    /// Conditions whose documents were given before.
+    pub(crate) given: Vec<Expr>,
     pub(crate) order: Order,
     /// What a table of array elements would answer of a query that no other index serves.
     pub(crate) elements: Option<Elements>,
@@ -43,6 +46,21 @@ pub(super) struct Fixed {
     pub(super) equal: bool,
 }
 
+/// Finds what the store can answer, in one piece or in several that are read one after the other; `learned` and
+/// `within_a_key` as in [`pushdown`].
+pub(crate) fn pieces(
+    select: &Select,
+    parameters: &HashMap<String, Value>,
+    (policy, learned): (&Value, &[String]),
+    within_a_key: bool,
+) -> Vec<Pushdown> {
+    let whole = pushdown(select, parameters, (policy, learned), within_a_key);
+    if within_a_key || whole.order.has_index() {
+        return vec![whole];
+    }
+    arms(select, parameters, policy).unwrap_or_else(|| vec![whole])
+}
+
 /// Finds what the store can answer; `learned` are the paths with an index beside those of the policy, `within_a_key` when
 /// the rows are those of one partition key.
 pub(crate) fn pushdown(
@@ -55,6 +73,7 @@ pub(crate) fn pushdown(
         condition: "1".to_owned(),
         parameters: Vec::new(),
         judged: Vec::new(),
+        given: Vec::new(),
         order: Order::default(),
         elements: None,
         wish: None,

@@ -148,6 +148,66 @@ fn only_what_no_index_begins_with_is_wished_for() {
 }
 
 #[test]
+fn a_disjunction_is_read_arm_by_arm_where_every_arm_has_an_index() {
+    let store = Store::open(None).unwrap();
+    let connection = store.lock();
+    let container = container(&connection);
+    for (filter, arms) in [
+        ("c.type = @t OR c.at > @n", 2),
+        (
+            "(c.type = 1 AND c.at < 3) OR c.type = 2 OR (c.at = 7 AND c.other = 1)",
+            3,
+        ),
+        (
+            "c.other = 1 AND (c.type = 1 OR c.at IN (1, 2)) AND (c.plain = 1 OR c.at = 2)",
+            2,
+        ),
+        // An index that serves all of it is better, and one arm without any reads everything anyway.
+        ("c.type = @t AND (c.at = 1 OR c.at = 2)", 1),
+        ("c.type = 1 OR c.plain = 2", 1),
+        ("c.type = 1 OR c.type != 2", 1),
+        ("NOT (c.type = 1 OR c.at = 2)", 1),
+        ("c.type = 1 OR c.at = 2 ORDER BY c.at", 1),
+    ] {
+        let select = sql::parse(&format!("SELECT * FROM c WHERE {filter}")).unwrap();
+        let indexes = (container.policy(), &[][..]);
+        let found = super::pieces(&select, &parameters(), indexes, false);
+        assert_eq!(found.len(), arms, "{filter}");
+        let within = super::pieces(&select, &parameters(), indexes, true);
+        assert_eq!(within.len(), 1, "{filter}");
+    }
+}
+
+#[test]
+fn what_several_arms_find_is_counted_once() {
+    let store = Store::open(None).unwrap();
+    let connection = store.lock();
+    let container = container(&connection);
+    for number in 0..12 {
+        let document = json!({ "id": number.to_string(), "type": number % 2, "at": number % 3 });
+        let stored = StoredDocument {
+            pk: "p".to_owned(),
+            id: number.to_string(),
+            epk: String::new(),
+            body: document.to_string(),
+            etag: String::new(),
+            lsn: 0,
+            ts: 0,
+            expires: None,
+        };
+        container.write(&connection, &stored).unwrap();
+    }
+    for (what, expected) in [
+        ("VALUE COUNT(1)", json!([8])),
+        ("VALUE SUM(c.at)", json!([6])),
+    ] {
+        let text = format!("SELECT {what} FROM c WHERE c.type = 1 OR c.at = 0");
+        let rows = rows_of(&connection, &container, &text, (parameters(), 10)).unwrap();
+        assert_eq!(json!(rows), expected, "{text}");
+    }
+}
+
+#[test]
 fn what_asks_for_an_element_names_the_path_of_its_table() {
     let store = Store::open(None).unwrap();
     let connection = store.lock();
