@@ -222,8 +222,10 @@ pub(super) fn bulk(
     let range = container.range(range)?;
     let mut results = Vec::with_capacity(operations.len());
     let mut total = 0.0;
+    // One commit for all of them: each has a price of its own in memory too, one that grows with what is stored.
+    let mut request = connection.savepoint()?;
     for sent in operations {
-        let transaction = connection.savepoint()?;
+        let transaction = request.savepoint()?;
         // Each has the budget asked anew: those after the last affordable one are refused, not the whole request.
         match Visit::write(service, &transaction, asked, &container, vec![range]) {
             Ok(visit) => {
@@ -241,6 +243,7 @@ pub(super) fn bulk(
             Err(error) => results.push(failure(&error)),
         }
     }
+    request.commit()?;
     let failed = results
         .iter()
         .any(|result| result["statusCode"].as_u64() >= Some(400));

@@ -13,7 +13,7 @@ use crate::plan::{self, Elements, Order, Pushdown, Stretch};
 use crate::service::now_secs;
 use crate::sql::ast::Select;
 use crate::sql::eval::Scope;
-use crate::sql::{Context, rows};
+use crate::sql::{Context, Part, rows};
 use crate::store::{Container, Row, Scan};
 
 /// Largest page in bytes.
@@ -96,7 +96,7 @@ impl Run<'_> {
         let parameters = self.context.parameters();
         let mut stream = Stream {
             run: self,
-            select,
+            view: View::of(select),
             page: Page::default(),
             bytes: 0,
             left: rows::most(select, parameters)?.saturating_sub(position.skip),
@@ -188,12 +188,12 @@ impl Run<'_> {
     /// The bindings of a row that meet the condition.
     fn matching<'s>(
         &'s self,
-        select: &'s Select,
+        view: &View<'s>,
         (body, piece): (&str, &Pushdown),
         touched: &mut Touched,
     ) -> Result<Vec<Scope<'s>>, ServiceError> {
-        let document: Value = serde_json::from_str(body)?;
-        let scope = Scope::new(&select.alias, document, self.context);
+        let select = view.select;
+        let mut scope = Scope::new(&select.alias, view.first(body)?, self.context);
         for judged in &piece.judged {
             if !scope.holds(Some(judged))? {
                 return Ok(Vec::new());
@@ -204,7 +204,13 @@ impl Run<'_> {
                 return Ok(Vec::new());
             }
         }
-        let found = scope.matching(select)?;
+        let mut found = Vec::new();
+        if !view.reads_on() {
+            found = scope.matching(select)?;
+        } else if scope.holds(select.filter.as_ref())? {
+            scope = Scope::new(&select.alias, serde_json::from_str(body)?, self.context);
+            found = scope.matching(select)?;
+        }
         if !self.joined || !found.is_empty() {
             touched.document(body);
         }
@@ -244,9 +250,10 @@ impl Run<'_> {
         } else {
             let (pieces, wish) = self.pieces(select, &Position::default())?;
             page.wish = wish;
+            let view = View::of(select);
             for piece in pieces {
                 self.scan(&piece, &piece.order.whole(), |row| {
-                    scopes.extend(self.matching(select, (&row.body, &piece), &mut page.touched)?);
+                    scopes.extend(self.matching(&view, (&row.body, &piece), &mut page.touched)?);
                     Ok(true)
                 })?;
             }
@@ -255,10 +262,42 @@ impl Run<'_> {
     }
 }
 
+/// A query, and what of each document it looks at.
+struct View<'a> {
+    select: &'a Select,
+    /// All that it looks at, unless that is everything.
+    whole: Option<Part>,
+    /// What its filter looks at.
+    filter: Option<Part>,
+}
+
+impl<'a> View<'a> {
+    fn of(select: &'a Select) -> Self {
+        Self {
+            select,
+            whole: Part::of_query(select),
+            filter: Part::of_filter(select),
+        }
+    }
+
+    /// As much of a document as is needed first.
+    fn first(&self, body: &str) -> Result<Value, ServiceError> {
+        Ok(match self.whole.as_ref().or(self.filter.as_ref()) {
+            Some(part) => part.read(body)?,
+            None => serde_json::from_str(body)?,
+        })
+    }
+
+    /// Whether that is only what the filter needs.
+    fn reads_on(&self) -> bool {
+        self.whole.is_none() && self.filter.is_some()
+    }
+}
+
 /// A page while it is filled.
 struct Stream<'a> {
     run: &'a Run<'a>,
-    select: &'a Select,
+    view: View<'a>,
     page: Page,
     bytes: usize,
     /// How many rows the query still wants.
@@ -281,10 +320,10 @@ impl Stream<'_> {
         let document = (&*row.body, piece);
         let scopes = self
             .run
-            .matching(self.select, document, &mut self.page.touched)?;
+            .matching(&self.view, document, &mut self.page.touched)?;
         let mut at = 0;
         for scope in scopes {
-            let Some(value) = scope.project(self.select)? else {
+            let Some(value) = scope.project(self.view.select)? else {
                 continue;
             };
             at += 1;

@@ -8,6 +8,7 @@ pub(crate) mod eval;
 mod function;
 mod lexer;
 mod parser;
+mod part;
 mod pattern;
 mod print;
 pub(crate) mod rows;
@@ -16,6 +17,7 @@ pub(crate) mod value;
 pub(crate) use context::Context;
 pub(crate) use function::Aggregate;
 pub(crate) use parser::parse;
+pub(crate) use part::Part;
 
 #[cfg(test)]
 mod tests;

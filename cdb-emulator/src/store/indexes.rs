@@ -11,6 +11,8 @@ use crate::sql::ast::is_plain;
 /// composite. Each path is two columns, the place of the value's type and the value, so that an index has the service's
 /// order over all types. The prefix tells its indexes from those of a table in whose place it may come.
 ///
+/// The body is the last column: what stands behind a large one is found only by following all its pages.
+///
 /// Paths in a subtree (`/a/*`) and through arrays get theirs when they are asked for ([`learned`](super::learned)).
 pub(super) fn create_table(
     connection: &Connection,
@@ -20,8 +22,8 @@ pub(super) fn create_table(
 ) -> Result<(), ServiceError> {
     connection.execute_batch(&format!(
         "CREATE TABLE {table} (
-            pk TEXT NOT NULL, id TEXT NOT NULL, epk TEXT NOT NULL, body TEXT NOT NULL, etag TEXT NOT NULL,
-            lsn INTEGER NOT NULL, ts INTEGER NOT NULL, expires INTEGER,
+            pk TEXT NOT NULL, id TEXT NOT NULL, epk TEXT NOT NULL, etag TEXT NOT NULL, lsn INTEGER NOT NULL,
+            ts INTEGER NOT NULL, expires INTEGER, body TEXT NOT NULL,
             PRIMARY KEY (pk, id)) WITHOUT ROWID;
          CREATE INDEX {prefix}_lsn ON {table} (lsn);"
     ))?;

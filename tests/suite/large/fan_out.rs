@@ -1,0 +1,71 @@
+//! Thousands of activities from one turn, through duroxide's runtime, to the last result and the last document.
+
+use std::time::Instant;
+
+use duroxide::providers::{Provider, ProviderAdmin};
+use duroxide::{EventKind, OrchestrationContext, OrchestrationRegistry};
+
+use super::{documents, echo, end_of, litter};
+use crate::harness::{World, eventually};
+
+/// Sends `input` activities at once, and ends with the sum of what they give back.
+fn fanning_out() -> OrchestrationRegistry {
+    OrchestrationRegistry::builder()
+        .register(
+            "FanOut",
+            |ctx: OrchestrationContext, input: String| async move {
+                let count: u64 = input.parse().map_err(|_| "no number".to_owned())?;
+                let sent = (0..count).map(|n| ctx.schedule_activity("Echo", n.to_string()));
+                let mut sum = 0;
+                for result in ctx.join(sent.collect()).await {
+                    sum += result?.parse::<u64>().map_err(|error| error.to_string())?;
+                }
+                Ok(sum.to_string())
+            },
+        )
+        .build()
+}
+
+async fn a_fan_out_ends(count: u64) {
+    let world = World::start(echo(), fanning_out()).await;
+    let begun = Instant::now();
+    let started = world
+        .client
+        .start_orchestration("fan", "FanOut", count.to_string());
+    started.await.expect("it starts");
+    let sum = (count * (count - 1) / 2).to_string();
+    assert_eq!(end_of(&world, "fan").await, sum);
+    println!(
+        "{count} activities of one turn ended in {:?}",
+        begun.elapsed()
+    );
+    if let Some(emulator) = world.emulator() {
+        let log = emulator.requests();
+        println!(
+            "with {} requests and {:.0} RU",
+            log.data_requests(),
+            log.charge
+        );
+    }
+    let provider = &world.provider;
+    let history = provider.read("fan").await.expect("a history");
+    let ended = |kind: &EventKind| matches!(kind, EventKind::ActivityCompleted { .. });
+    let ended = history.iter().filter(|event| ended(&event.kind)).count();
+    assert_eq!(ended as u64, count, "every activity ends once");
+    let deleted = provider.delete_instance("fan", false).await;
+    deleted.expect("it is deleted");
+    eventually(async || documents(provider, "fan").await == 0).await;
+    eventually(async || litter(provider).await == (0, 0)).await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fan_out_to_hundreds_ends() {
+    a_fan_out_ends(300).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes minutes; docs/testing.md"]
+async fn a_fan_out_to_five_thousand_ends() {
+    a_fan_out_ends(5_000).await;
+}
