@@ -1,4 +1,4 @@
-//! How long a purge takes: stores ended instances as a hello world leaves them, and purges them slice by slice.
+//! How long a purge takes: stores ended instances as a hello world leaves them, counts, and purges them slice by slice.
 //!
 //! `cargo run --release -p cdb-tests --example purge -- 100000`; on an account when `COSMOS_ENDPOINT` and `COSMOS_KEY` are set.
 
@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use cdb_provider::documents::{Durable, HistorySegment, Instance, Status, Text};
 use cdb_provider::model::{BulkBatch, Timestamp};
 use cdb_tests::Backend;
+use duroxide::providers::ProviderAdmin;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -36,6 +37,13 @@ async fn main() -> Result<(), Failure> {
         stored = until;
     }
     println!("{stored} ended instances stored in {:.1?}", begun.elapsed());
+
+    let begun = Instant::now();
+    let queues = provider.get_queue_depths().await?;
+    println!("{queues:?} counted in {:.0?}", begun.elapsed());
+    let begun = Instant::now();
+    let all = provider.get_system_metrics().await?;
+    println!("{all:?} counted in {:.0?}", begun.elapsed());
 
     let before = container.usage();
     let begun = Instant::now();
