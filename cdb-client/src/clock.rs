@@ -134,6 +134,12 @@ impl Bounds {
     }
 }
 
+/// What this machine's clock shows now, right or wrong: to make sense of times that were read from it. Everything else goes
+/// by the service's clock, [`CosmosClient::now`](crate::CosmosClient::now).
+pub fn machine_now() -> Timestamp {
+    Timestamp::from_millis(u64::try_from(system_millis()).unwrap_or(0))
+}
+
 /// A time in the form of RFC 9110, whole seconds.
 pub(crate) fn http_date_of(time: Timestamp) -> String {
     httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(time.as_millis()))

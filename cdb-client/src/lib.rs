@@ -81,6 +81,7 @@ mod transport;
 mod usage;
 
 pub use client::{CosmosClient, DatabaseClient};
+pub use clock::machine_now;
 pub use config::CosmosClientBuilder;
 pub use connection_string::ConnectionString;
 pub use container::{

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use cdb_client::Error;
-use cdb_model::Batch;
+use cdb_client::{Error, machine_now};
+use cdb_model::{Batch, Timestamp};
 use duroxide::providers::{ProviderError, WorkItem};
 
 use crate::documents::{Chunked, Durable, OrchestratorItem, WorkerItem, target_instance};
@@ -24,7 +24,8 @@ pub(crate) async fn message(
     let delay = delay.unwrap_or_default();
     let due = match item {
         WorkItem::TimerFired { fire_at_ms, .. } => {
-            cdb_model::Timestamp::from_millis(*fire_at_ms).max(now + delay)
+            let left = Timestamp::from_millis(*fire_at_ms).since(machine_now());
+            now + left.max(delay)
         }
         _ => now + delay,
     };

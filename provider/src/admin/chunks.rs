@@ -57,6 +57,15 @@ pub(super) async fn delete_of(
     delete(container, operation, &keys).await
 }
 
+/// Deletes the chunks of one text.
+pub(super) async fn delete_text(
+    container: &ContainerClient<Durable>,
+    operation: &'static str,
+    text: &Chunked,
+) -> Result<(), ProviderError> {
+    delete(container, operation, &keys_of(text)).await
+}
+
 /// Deletes all chunks in the partition of an instance.
 pub(super) async fn delete_all(
     container: &ContainerClient<Durable>,

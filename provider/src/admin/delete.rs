@@ -12,7 +12,7 @@ use cdb_model::limits::MAX_BATCH_OPERATIONS;
 use cdb_model::{Batch, BatchError, Filter, Query, Stored};
 use duroxide::providers::{DeleteInstanceResult, InstanceFilter, ProviderAdmin, ProviderError};
 
-use super::{chunks, instances};
+use super::{chunks, instances, withdraw};
 use crate::documents::{Chunk, Durable, Instance, NEVER, Status};
 use crate::error::{provider_error, unreadable};
 use crate::history;
@@ -202,6 +202,9 @@ async fn delete_rows(
     }
     if has_chunks {
         // Before the instance, so that an interrupted deletion can be found and repeated.
+        withdraw::from_targets(container, &mut rows)
+            .await
+            .map_err(Undeleted::Chunks)?;
         chunks::delete_all(container, DELETE, instance_id)
             .await
             .map_err(Undeleted::Chunks)?;

@@ -7,3 +7,4 @@ pub(crate) mod instances;
 pub(crate) mod metrics;
 pub(crate) mod prune;
 pub(crate) mod purge;
+mod withdraw;

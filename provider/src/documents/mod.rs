@@ -25,7 +25,9 @@ pub use kv::{
     PackedKeyValues,
 };
 pub use member::{Member, MemberKey};
-pub use outbox_intent::{IntentItem, IntentQueue, OutboxIntent, OutboxIntentKey};
+pub use outbox_intent::{
+    CancelledActivities, IntentItem, IntentQueue, OutboxIntent, OutboxIntentKey,
+};
 pub use queue_item::{
     NEVER, OrchestratorItem, OrchestratorItemKey, RESERVED, WorkerItem, WorkerItemKey,
     dispatch_slot, outline, target_instance,

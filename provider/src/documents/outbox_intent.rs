@@ -25,6 +25,9 @@ pub struct OutboxIntent {
     /// More messages, for any targets: a JSON array of [`IntentItem`]s that is too large for the document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub more: Option<Chunked>,
+    /// Activities of the sender that the turn has cancelled: delivered means that they are gone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cancelled: Vec<CancelledActivities>,
     /// A whole target document as JSON text, in intents written by `duroxide-cdb`.
     #[document(unindexed)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,12 +53,27 @@ impl OutboxIntent {
             target_instance_id: target.to_owned(),
             items: Vec::new(),
             more: None,
+            cancelled: Vec::new(),
             payload: None,
             created_at: now,
             attempt_count: 0,
             failure: None,
         }
     }
+}
+
+/// Activities of one execution, by the events that scheduled them.
+#[derive(Serialize, Deserialize, Clone, Debug, Default)]
+#[serde(rename_all = "camelCase")]
+pub struct CancelledActivities {
+    /// The execution.
+    pub execution_id: u64,
+    /// Those whose input is in their document.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub small: Vec<u64>,
+    /// Those whose input may be in chunks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub large: Vec<u64>,
 }
 
 /// One message of an intent.

@@ -5,7 +5,7 @@ use cdb_model::Stored;
 
 use super::documents::Documents;
 use super::messages::Mailbag;
-use super::{Undelivered, activities, remove};
+use super::{Undelivered, activities, cancelled, remove};
 use crate::documents::OutboxIntent;
 use crate::provider::Inner;
 
@@ -44,6 +44,19 @@ pub(crate) async fn deliver_all(inner: &Inner, intents: Vec<OutboxIntent>) {
     }
 }
 
+/// Puts the messages of intent number `number` into the bag, and sees to the rest of it.
+async fn pack<'a>(
+    inner: &'a Inner,
+    bag: &mut Mailbag<'a>,
+    (number, intent): (usize, &OutboxIntent),
+) -> Result<(), Undelivered> {
+    let documents = Documents::of(&inner.container, || inner.enqueue_time(), intent).await?;
+    let mut messages = documents.messages.into_iter();
+    messages.try_for_each(|message| bag.put(inner, number, message))?;
+    activities::deliver(inner, intent, &documents.activities).await?;
+    cancelled::deliver(inner, bag, (number, intent)).await
+}
+
 /// Creates the documents of intents, wakes who waits for them, and removes intents that were delivered earlier.
 pub(super) async fn deliver(
     inner: &Inner,
@@ -60,18 +73,7 @@ pub(super) async fn deliver(
         }
     }
     for (number, intent) in intents.iter().map(Intent::document).enumerate() {
-        let result = match Documents::of(inner, intent).await {
-            Ok(documents) => {
-                let mut messages = documents.messages.into_iter();
-                let put = messages.try_for_each(|message| bag.put(inner, number, message));
-                match put {
-                    Ok(()) => activities::deliver(inner, intent, &documents.activities).await,
-                    Err(error) => Err(error),
-                }
-            }
-            Err(error) => Err(error),
-        };
-        results.push(result);
+        results.push(pack(inner, &mut bag, (number, intent)).await);
     }
     for (number, failure) in bag.send(inner).await {
         results[number] = Err(failure);

@@ -1,28 +1,34 @@
 //! What an intent becomes in the partition of its target.
 
+use cdb_client::ContainerClient;
 use cdb_model::Timestamp;
 use duroxide::providers::WorkItem;
 
 use super::Undelivered;
-use crate::documents::{IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, Text, WorkerItem};
-use crate::provider::Inner;
+use crate::documents::{
+    Durable, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, Text, WorkerItem,
+};
 use crate::spill::{self, Unread};
 
 /// The documents of an intent.
 #[derive(Debug, Default)]
-pub(super) struct Documents {
-    pub(super) messages: Vec<(OrchestratorItem, WorkItem)>,
+pub(crate) struct Documents {
+    pub(crate) messages: Vec<(OrchestratorItem, WorkItem)>,
     pub(super) activities: Vec<WorkerItem>,
 }
 
 impl Documents {
-    /// Of our own intents and of those that `duroxide-cdb` has written.
-    pub(super) async fn of(inner: &Inner, intent: &OutboxIntent) -> Result<Self, Undelivered> {
+    /// Of our own intents and of those that `duroxide-cdb` has written; `now` gives each its time.
+    pub(crate) async fn of(
+        container: &ContainerClient<Durable>,
+        now: impl Fn() -> Timestamp,
+        intent: &OutboxIntent,
+    ) -> Result<Self, Undelivered> {
         let mut documents = Self::default();
-        let more = more_items(inner, intent).await?;
+        let more = more_items(container, intent).await?;
         for (number, item) in intent.items.iter().chain(&more).enumerate() {
             let cause = format!("{}-{number}", intent.idempotency_key);
-            documents.add(inner, item, cause)?;
+            documents.add(now(), item, cause)?;
         }
         if let Some(payload) = &intent.payload {
             // The text of the whole target document, of which the work item is all we need.
@@ -36,19 +42,18 @@ impl Documents {
                 work_item: Text::Inline(legacy.work_item),
                 visible_at: legacy.visible_at,
             };
-            documents.add(inner, &item, intent.idempotency_key.clone())?;
+            documents.add(now(), &item, intent.idempotency_key.clone())?;
         }
         Ok(documents)
     }
 
     fn add(
         &mut self,
-        inner: &Inner,
+        now: Timestamp,
         item: &IntentItem,
         cause: String,
     ) -> Result<(), serde_json::Error> {
         let work_item: WorkItem = serde_json::from_str(item.work_item.outline())?;
-        let now = inner.enqueue_time();
         if item.queue == IntentQueue::Worker
             && let Some(worker) = WorkerItem::new(&work_item, now)?
         {
@@ -69,12 +74,15 @@ impl Documents {
 }
 
 /// The items of an intent that are not in its document.
-async fn more_items(inner: &Inner, intent: &OutboxIntent) -> Result<Vec<IntentItem>, Undelivered> {
+async fn more_items(
+    container: &ContainerClient<Durable>,
+    intent: &OutboxIntent,
+) -> Result<Vec<IntentItem>, Undelivered> {
     let Some(more) = &intent.more else {
         return Ok(Vec::new());
     };
     let text = Text::Chunked(more.clone());
-    match spill::read(&inner.container, "deliver", text).await {
+    match spill::read(container, "deliver", text).await {
         Ok(text) => Ok(serde_json::from_str(&text)?),
         Err(Unread::Damaged(reason)) => Err(Undelivered::Damaged(reason)),
         Err(Unread::Failed(error)) => Err(Undelivered::Unread(error)),

@@ -10,7 +10,7 @@ use cdb_model::{BulkBatch, ETag, OperationIndex};
 use duroxide::providers::WorkItem;
 
 use super::Undelivered;
-use crate::documents::{Durable, OrchestratorItem, OutboxIntent, OutboxIntentKey};
+use crate::documents::{Durable, OrchestratorItem, OutboxIntent, OutboxIntentKey, WorkerItemKey};
 use crate::provider::Inner;
 use crate::turn::{Ahead, Message};
 
@@ -19,6 +19,8 @@ use crate::turn::{Ahead, Message};
 pub(super) struct Mailbag<'a> {
     bulk: BulkBatch<Durable>,
     letters: Vec<Letter<'a>>,
+    /// Cancelled activities, and which of the intents says so.
+    cancelled: Vec<(usize, OperationIndex)>,
 }
 
 /// A message in the bag.
@@ -61,6 +63,17 @@ impl<'a> Mailbag<'a> {
         Ok(())
     }
 
+    /// Puts the removal of an activity into the bag that intent number `intent` has cancelled.
+    pub(super) fn cancel(
+        &mut self,
+        intent: usize,
+        activity: &WorkerItemKey,
+    ) -> Result<(), Undelivered> {
+        let operation = self.bulk.delete(activity).map_err(Undelivered::Unfit)?;
+        self.cancelled.push((intent, operation));
+        Ok(())
+    }
+
     /// Takes a delivered intent out of its sender's partition, along with the rest.
     pub(super) fn remove(&mut self, intent: &OutboxIntent) {
         let key = OutboxIntentKey::new(&*intent.instance_id, &*intent.idempotency_key);
@@ -86,6 +99,15 @@ impl<'a> Mailbag<'a> {
             result.map(|result| result.map(|result| result.etag().cloned()))
         };
         let mut failures = Vec::new();
+        for (intent, operation) in self.cancelled {
+            match result_of(operation) {
+                Some(Ok(_)) => {}
+                // It has ended, or was removed before.
+                Some(Err(error)) if error.is_not_found() => {}
+                Some(Err(error)) => failures.push((intent, Undelivered::Failed(error))),
+                None => failures.push((intent, Undelivered::Unanswered)),
+            }
+        }
         for letter in self.letters {
             let message = result_of(letter.operation);
             let lock = letter.turn.as_ref().and_then(Ahead::operation);

@@ -4,6 +4,7 @@
 //! first delivery left, and changes nothing.
 
 mod activities;
+mod cancelled;
 mod carrier;
 mod deliver;
 mod documents;
@@ -17,11 +18,12 @@ use cdb_model::BatchError;
 use duroxide::providers::ProviderError;
 
 pub(crate) use deliver::{Outbox, deliver_all};
+pub(crate) use documents::Documents;
 pub(crate) use reconcile::run as reconcile;
 
 /// Why an intent was not delivered; it stays, and is tried again as its kind of failure deserves.
 #[derive(Debug)]
-enum Undelivered {
+pub(crate) enum Undelivered {
     Unreadable(serde_json::Error),
     Damaged(String),
     Unread(ProviderError),

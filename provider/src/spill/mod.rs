@@ -11,5 +11,5 @@ mod write;
 
 pub(crate) use limits::Limits;
 pub(crate) use read::{Unread, read, read_or_fail};
-pub(crate) use remove::{Leftover, sweep};
+pub(crate) use remove::{Leftover, give_up_now, sweep};
 pub(crate) use write::Spilling;

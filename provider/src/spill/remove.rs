@@ -1,8 +1,11 @@
 //! Removing chunks that nothing refers to any more, at once or by the sweep.
 
+use cdb_client::ContainerClient;
 use cdb_model::{Batch, BatchError, BulkBatch, Query, Stored};
+use duroxide::providers::ProviderError;
 
 use crate::documents::{ChunkKey, Chunked, Durable, Spill, SpillKey, Text};
+use crate::error::{provider_error, unreadable};
 use crate::provider::Inner;
 
 /// Most spills per sweep; what is left comes with the next one.
@@ -58,7 +61,7 @@ impl Leftover {
 
     /// Removes them without anybody waiting for it. What fails is left to the sweep.
     pub(crate) fn remove(self, inner: &Inner) {
-        inner.spawn(|inner| async move { remove(&inner, &self.0).await });
+        inner.spawn(|inner| async move { remove(&inner.container, &self.0).await });
     }
 }
 
@@ -70,7 +73,7 @@ pub(super) fn give_up(inner: &Inner, spill: Spill) {
         let renamed = swept(&spill);
         let built = batch.delete(&key).and_then(|_| batch.create(&renamed));
         if built.is_ok() && inner.container.execute(&batch).await.is_ok() {
-            remove(&inner, &renamed).await;
+            remove(&inner.container, &renamed).await;
         }
     });
 }
@@ -84,7 +87,7 @@ fn swept(spill: &Spill) -> Spill {
 }
 
 /// Deletes chunks, then what told of them.
-async fn remove(inner: &Inner, spill: &Spill) {
+async fn remove(container: &ContainerClient<Durable>, spill: &Spill) {
     let parts = spill
         .texts
         .iter()
@@ -95,15 +98,15 @@ async fn remove(inner: &Inner, spill: &Spill) {
             // No chunk has such an id.
             continue;
         }
-        if bulk.len() == AT_ONCE && !emptied(inner, &mut bulk).await {
+        if bulk.len() == AT_ONCE && !emptied(container, &mut bulk).await {
             return;
         }
     }
-    if !emptied(inner, &mut bulk).await {
+    if !emptied(container, &mut bulk).await {
         return;
     }
     let key = SpillKey::new(&*spill.instance_id, &*spill.name);
-    match inner.container.delete(&key).await {
+    match container.delete(&key).await {
         Err(error) if !error.is_not_found() => {
             tracing::debug!(%error, "chunks were removed, but not what tells of them; the sweep will");
         }
@@ -112,12 +115,12 @@ async fn remove(inner: &Inner, spill: &Spill) {
 }
 
 /// Sends the deletions. Whether all of them are done.
-async fn emptied(inner: &Inner, bulk: &mut BulkBatch<Durable>) -> bool {
+async fn emptied(container: &ContainerClient<Durable>, bulk: &mut BulkBatch<Durable>) -> bool {
     let full = std::mem::replace(bulk, BulkBatch::new());
     if full.is_empty() {
         return true;
     }
-    for result in inner.container.execute_bulk(&full).await {
+    for result in container.execute_bulk(&full).await {
         if let Err(error) = result
             && !error.is_not_found()
         {
@@ -149,31 +152,56 @@ pub(crate) async fn sweep(inner: &Inner) {
                 texts = spill.texts.len(),
                 "removing chunks that no commit refers to"
             );
-            remove(inner, &spill).await;
+            remove(&inner.container, &spill).await;
         }
     }
 }
 
 /// Gives a spill another name, so that a commit that is still to come fails. `None` when it has just come.
 async fn take(inner: &Inner, stored: Stored<Spill>) -> Option<Spill> {
+    rename(&inner.container, &stored)
+        .await
+        .unwrap_or_else(|error| {
+            // After a lost answer the next sweep will find it.
+            tracing::debug!(%error, "a spill was not taken");
+            None
+        })
+}
+
+/// Removes the chunks of a commit that shall not come any more; `false` when it has just come. What fails after the first
+/// step is left to the sweep.
+///
+/// # Errors
+/// When nobody knows.
+pub(crate) async fn give_up_now(
+    container: &ContainerClient<Durable>,
+    stored: &Stored<Spill>,
+) -> Result<bool, ProviderError> {
+    let Some(renamed) = rename(container, stored).await? else {
+        return Ok(false);
+    };
+    remove(container, &renamed).await;
+    Ok(true)
+}
+
+/// The spill under the name that it is swept by. `None` when it was settled by its commit, or taken by another runtime.
+async fn rename(
+    container: &ContainerClient<Durable>,
+    stored: &Stored<Spill>,
+) -> Result<Option<Spill>, ProviderError> {
+    const SWEEP: &str = "sweep";
     if stored.document.name.starts_with(SWEPT) {
-        return Some(stored.document);
+        return Ok(Some(stored.document.clone()));
     }
     let renamed = swept(&stored.document);
     let mut batch = Batch::<Durable>::new(&*renamed.instance_id);
-    let built = batch
-        .delete_stored(&stored)
-        .and_then(|_| batch.create(&renamed));
-    if let Err(error) = built {
-        tracing::warn!(%error, "lost chunks cannot be removed");
-        return None;
-    }
-    match inner.container.execute(&batch).await {
-        Ok(_) => Some(renamed),
-        // Settled by its commit, or taken by another runtime; after a lost answer the next sweep will find it.
-        Err(error) => {
-            tracing::debug!(%error, "a spill was not taken");
-            None
-        }
+    batch
+        .delete_stored(stored)
+        .and_then(|_| batch.create(&renamed))
+        .map_err(|error| unreadable(SWEEP, error))?;
+    match container.execute(&batch).await {
+        Ok(_) => Ok(Some(renamed)),
+        Err(error) if error.is_not_found() || error.is_precondition_failed() => Ok(None),
+        Err(error) => Err(provider_error(SWEEP, &error)),
     }
 }

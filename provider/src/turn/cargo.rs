@@ -9,6 +9,7 @@ use duroxide::EventKind;
 use duroxide::providers::ProviderError;
 
 use super::advance::ended_execution;
+use super::cancelled;
 use super::commit::{ACK, TurnResult};
 use super::outgoing::{Origin, Outgoing};
 use super::table::Turn;
@@ -53,13 +54,15 @@ impl Cargo {
         let failed = |error| unreadable(ACK, error);
         let before = &turn.instance.document;
         let (segments, history_bytes) = pack_history(inner, origin.instance_id, result)?;
-        let outgoing = Outgoing::sort(
+        let mut outgoing = Outgoing::sort(
             origin,
             &result.worker_items,
             &result.orchestrator_items,
             &result.cancelled,
         )
         .map_err(failed)?;
+        let cancelled = cancelled::intents(turn, origin, result);
+        outgoing.intents.extend(cancelled);
         let output = result.metadata.output.clone();
         let bytes = history_bytes + outgoing.bytes() + output.as_ref().map_or(0, String::len);
         let status = result.metadata.status.clone().map(Status::from);

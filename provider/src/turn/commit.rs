@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_client::BatchOutcome;
+use cdb_client::{BatchOutcome, machine_now};
 use cdb_model::{Batch, BatchError, ItemId, OperationIndex, Stored};
 use duroxide::Event;
 use duroxide::providers::{
@@ -10,7 +10,6 @@ use duroxide::providers::{
 };
 
 use super::advance::advance;
-use super::after::{Cancelled, after_commit};
 use super::ahead;
 use super::cargo::{Cargo, has_no_room, kv_changes};
 use super::next::NextTurn;
@@ -23,6 +22,7 @@ use super::table::Turn;
 use crate::documents::{Durable, Instance, OrchestratorItem, OutboxIntent};
 use crate::error::{lock_lost, provider_error, unreadable};
 use crate::kv::KvWritten;
+use crate::outbox;
 use crate::provider::Inner;
 use crate::work;
 
@@ -62,8 +62,9 @@ pub(crate) async fn commit(
         instance_id: &turn.instance.document.instance_id.clone(),
         token,
         now,
+        machine_now: machine_now(),
     };
-    let (intents, cancelled) = match load_and_send(inner, &mut turn, &result, &origin).await {
+    let intents = match load_and_send(inner, &mut turn, &result, &origin).await {
         Ok(left) => left,
         Err(error) => {
             if !error.is_retryable() && !turn.ended {
@@ -75,31 +76,28 @@ pub(crate) async fn commit(
     };
     let patient = turn.patient;
     drop(turn);
-    if intents.is_empty() && cancelled.is_empty() {
+    if intents.is_empty() {
         return Ok(());
     }
     if patient {
         // A dispatcher goes on. Who looks once sees at once what the turn has done elsewhere.
-        inner.spawn(|inner| async move { after_commit(&inner, cancelled, intents).await });
+        inner.spawn(|inner| async move { outbox::deliver_all(&inner, intents).await });
     } else {
-        after_commit(inner, cancelled, intents).await;
+        outbox::deliver_all(inner, intents).await;
     }
     Ok(())
 }
 
-/// Commits the turn. Returns what is left to do: messages to deliver, activities to remove.
+/// Commits the turn. Returns what is left to deliver.
 async fn load_and_send(
     inner: &Inner,
     turn: &mut Turn,
     result: &TurnResult,
     origin: &Origin<'_>,
-) -> Result<(Vec<OutboxIntent>, Cancelled), ProviderError> {
+) -> Result<Vec<OutboxIntent>, ProviderError> {
     let mut cargo = Cargo::load(inner, turn, origin, result)?;
     match send(inner, turn, result, origin, &mut cargo).await {
-        Ok(sent) => {
-            let cancelled = Cancelled::of(turn, result);
-            Ok((settle(inner, turn, result, cargo, sent), cancelled))
-        }
+        Ok(sent) => Ok(settle(inner, turn, result, cargo, sent)),
         Err(error) => {
             cargo.spilling.give_up(inner);
             Err(error)

@@ -5,9 +5,9 @@
 
 mod abandon;
 mod advance;
-mod after;
 mod ahead;
 mod begin;
+mod cancelled;
 mod candidate;
 mod cargo;
 mod claim;

@@ -21,6 +21,9 @@ const INTENT_BYTES: usize = 700 * 1024;
 /// What surrounds a message in an intent, about.
 const ITEM_BYTES: usize = 96;
 
+/// What the number of an event takes in an intent, about.
+const NUMBER_BYTES: usize = 8;
+
 /// How much of a turn that is too large for its batch may still leave in intents of the usual form.
 const SPILLED_INTENTS: usize = 16;
 const SPILLED_INTENTS_BYTES: usize = 512 * 1024;
@@ -40,6 +43,8 @@ pub(super) struct Origin<'a> {
     /// The turn's token: unique, so that everything derived from it is.
     pub(super) token: &'a str,
     pub(super) now: Timestamp,
+    /// What this machine's clock shows at `now`: duroxide takes the times of timers from it.
+    pub(super) machine_now: Timestamp,
 }
 
 impl Outgoing {
@@ -87,7 +92,7 @@ impl Outgoing {
             }
         }
         for (number, item) in orchestrator_items.iter().enumerate() {
-            let visible_at = due(item, origin.now);
+            let visible_at = due(item, origin);
             let target = target_instance(item);
             if target == origin.instance_id {
                 let cause = format!("{}-{number}", origin.token);
@@ -200,7 +205,10 @@ impl Outgoing {
             return Ok(());
         }
         let mut items = self.take_own();
-        let intents = std::mem::take(&mut self.intents);
+        let intents = std::mem::take(&mut self.intents).into_iter();
+        let (cancelled, intents): (Vec<_>, Vec<_>) =
+            intents.partition(|intent| !intent.cancelled.is_empty());
+        self.intents = cancelled;
         items.extend(intents.into_iter().flat_map(|intent| intent.items));
         let list = serde_json::to_string(&items)?;
         let key = format!("{}-0", origin.token);
@@ -244,16 +252,23 @@ fn item_bytes(text: &Text) -> usize {
 
 fn intent_bytes(intent: &OutboxIntent) -> usize {
     let items = intent.items.iter();
-    512 + items
-        .map(|item| item.work_item.outline().len() + ITEM_BYTES)
-        .sum::<usize>()
+    let cancelled = intent.cancelled.iter();
+    let cancelled: usize = cancelled
+        .map(|of| (of.small.len() + of.large.len()) * NUMBER_BYTES)
+        .sum();
+    512 + cancelled
+        + items
+            .map(|item| item.work_item.outline().len() + ITEM_BYTES)
+            .sum::<usize>()
 }
 
-/// When a message is due: a timer's says so itself.
-fn due(item: &WorkItem, now: Timestamp) -> Timestamp {
+/// When a message is due. A timer's says so itself, by the clock of the machine that set it: this one.
+fn due(item: &WorkItem, origin: &Origin<'_>) -> Timestamp {
     match item {
-        WorkItem::TimerFired { fire_at_ms, .. } => Timestamp::from_millis(*fire_at_ms).max(now),
-        _ => now,
+        WorkItem::TimerFired { fire_at_ms, .. } => {
+            origin.now + Timestamp::from_millis(*fire_at_ms).since(origin.machine_now)
+        }
+        _ => origin.now,
     }
 }
 
@@ -265,6 +280,7 @@ mod tests {
         instance_id: "parent",
         token: "t",
         now: Timestamp::from_millis(1_000),
+        machine_now: Timestamp::from_millis(31_000),
     };
 
     fn activity(id: u64, input: &str) -> WorkItem {
@@ -323,6 +339,21 @@ mod tests {
         assert_eq!(targets, [("a", 1), ("a", 2), ("b", 1)]);
         let keys: HashSet<_> = sorted.intents.iter().map(|i| &i.idempotency_key).collect();
         assert_eq!(keys.len(), 3);
+    }
+
+    #[test]
+    fn a_timer_fires_in_time_whatever_the_clock_shows_of_the_machine_that_set_it() {
+        let timer = |fire_at_ms| WorkItem::TimerFired {
+            instance: "parent".to_owned(),
+            execution_id: 1,
+            id: 2,
+            fire_at_ms,
+        };
+        // The machine is half a minute ahead of the service.
+        let items = [timer(31_250), timer(1_250)];
+        let sorted = Outgoing::sort(&ORIGIN, &[], &items, &[]).unwrap();
+        let due: Vec<_> = sorted.own.iter().map(|item| item.visible_at).collect();
+        assert_eq!(due, [1_250, 1_000].map(Timestamp::from_millis));
     }
 
     #[test]

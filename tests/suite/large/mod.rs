@@ -5,6 +5,7 @@
 
 mod fan_out;
 mod long;
+mod under_way;
 
 use std::time::{Duration, Instant};
 

@@ -1,0 +1,69 @@
+//! The activities that a turn has cancelled, as the intent that its commit carries.
+//!
+//! They cannot go with the commit itself: one that has ended meanwhile would make it fail. So their removal is a delivery
+//! like others, and a crash after the commit leaves it to the reconciler.
+
+use std::collections::{BTreeMap, HashSet};
+
+use duroxide::EventKind;
+use duroxide::providers::{ScheduledActivityIdentifier, WorkItem};
+
+use super::commit::TurnResult;
+use super::outgoing::Origin;
+use super::table::Turn;
+use crate::documents::{CancelledActivities, OutboxIntent};
+
+/// Inputs that are longer may be in chunks; a shorter one never is.
+const LARGE_INPUT: usize = 8 * 1024;
+
+/// Most activities of one intent: about 200 KB.
+const MOST: usize = 20_000;
+
+/// What is to be removed; nothing when nothing is. An activity that is cancelled in the turn that schedules it is never
+/// sent (`super::outgoing`).
+pub(super) fn intents(turn: &Turn, origin: &Origin<'_>, result: &TurnResult) -> Vec<OutboxIntent> {
+    if result.cancelled.is_empty() {
+        return Vec::new();
+    }
+    let past = turn.past.as_ref().map(|past| &**past.events);
+    let large: HashSet<u64> = past
+        .unwrap_or_default()
+        .iter()
+        .filter(|event| {
+            matches!(&event.kind, EventKind::ActivityScheduled { input, .. } if input.len() > LARGE_INPUT)
+        })
+        .map(|event| event.event_id)
+        .collect();
+    let never_sent: HashSet<u64> = result.worker_items.iter().filter_map(scheduled).collect();
+    let sent: Vec<_> = result
+        .cancelled
+        .iter()
+        .filter(|activity| !never_sent.contains(&activity.activity_id))
+        .collect();
+    let parts = sent.chunks(MOST).enumerate();
+    let intent = |(number, part): (usize, &[&ScheduledActivityIdentifier])| {
+        let mut executions: BTreeMap<u64, CancelledActivities> = BTreeMap::new();
+        for activity in part {
+            let of = executions.entry(activity.execution_id).or_default();
+            of.execution_id = activity.execution_id;
+            if large.contains(&activity.activity_id) {
+                of.large.push(activity.activity_id);
+            } else {
+                of.small.push(activity.activity_id);
+            }
+        }
+        let key = format!("{}-cancelled-{number}", origin.token);
+        OutboxIntent {
+            cancelled: executions.into_values().collect(),
+            ..OutboxIntent::new(origin.instance_id, key, origin.instance_id, origin.now)
+        }
+    };
+    parts.map(intent).collect()
+}
+
+fn scheduled(item: &WorkItem) -> Option<u64> {
+    match item {
+        WorkItem::ActivityExecute { id, .. } => Some(*id),
+        _ => None,
+    }
+}

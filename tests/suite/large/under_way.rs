@@ -1,0 +1,198 @@
+//! What is large and under way when its process is killed or its sender deleted.
+
+use cdb_provider::documents::OutboxIntent;
+use duroxide::providers::{OrchestrationItem, ScheduledActivityIdentifier, TagFilter};
+
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Not tried again at once.
+const REFUSED: Effect = Effect::Status {
+    status: 400,
+    substatus: 0,
+    retry_after_ms: None,
+};
+
+/// Nobody looks for undelivered messages meanwhile.
+async fn without_reconciler() -> Backend {
+    Backend::start_with(|config| config.reconciler_interval = END).await
+}
+
+async fn fetch(provider: &CosmosDBProvider) -> (OrchestrationItem, String) {
+    let found = provider.fetch_orchestration_item(LOCK, PATIENCE, None);
+    let (item, token, _) = found.await.expect("a fetch").expect("a turn");
+    (item, token)
+}
+
+/// Commits a turn of "sender" that starts "child" with a large input.
+async fn send_large(provider: &CosmosDBProvider) {
+    enqueue(provider, start("sender", String::new())).await;
+    let left = Left {
+        events: vec![started("sender", String::new())],
+        messages: vec![start("child", text(2_400_000))],
+        metadata: named(),
+        ..Left::default()
+    };
+    let (_, token) = fetch(provider).await;
+    assert!(commit(provider, &token, 1, &left).await, "it is committed");
+}
+
+async fn delete_sender(provider: &CosmosDBProvider) {
+    let sender = ["sender".to_owned()];
+    let deleted = provider.delete_instances_atomic(&sender, true).await;
+    deleted.expect("it is deleted");
+    assert_eq!(documents(provider, "sender").await, 0);
+}
+
+#[tokio::test]
+async fn a_large_message_of_a_deleted_instance_that_has_not_arrived_leaves_no_parts() {
+    let backend = without_reconciler().await;
+    let Some(emulator) = backend.emulator() else {
+        println!("skipped: only the emulator fails on demand");
+        return;
+    };
+    let provider = backend.provider().await;
+    // Its deliveries fail.
+    emulator.inject(Fault::always(REFUSED).on(OperationKind::Bulk));
+    send_large(&provider).await;
+    eventually(async || count::<OutboxIntent>(&provider).await == 1).await;
+    assert!(count::<Chunk>(&provider).await >= 3, "its parts wait");
+    emulator.clear_faults();
+    delete_sender(&provider).await;
+    assert_eq!(litter(&provider).await, (0, 0));
+    // A delivery that is still under way somewhere finds the trace.
+    let none = provider.fetch_orchestration_item(LOCK, Duration::ZERO, None);
+    assert!(none.await.expect("a fetch").is_none(), "nothing arrives");
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_large_message_of_a_deleted_instance_that_has_arrived_is_whole() {
+    let backend = without_reconciler().await;
+    let Some(emulator) = backend.emulator() else {
+        println!("skipped: only the emulator fails on demand");
+        return;
+    };
+    let provider = backend.provider().await;
+    // Delivered, but the sender does not get to note it.
+    emulator.inject(Fault::always(REFUSED).on(OperationKind::Bulk).after(1));
+    send_large(&provider).await;
+    let (item, token) = fetch(&provider).await;
+    assert_eq!(item.instance, "child");
+    assert_eq!(count::<OutboxIntent>(&provider).await, 1);
+    let unlock = provider.abandon_orchestration_item(&token, None, true);
+    unlock.await.expect("it is given back");
+    emulator.clear_faults();
+    delete_sender(&provider).await;
+    let fresh = backend.provider().await;
+    let (item, _) = fetch(&fresh).await;
+    assert_eq!(item.history_error, None);
+    assert!(
+        item.messages == [start("child", text(2_400_000))],
+        "the message has changed"
+    );
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn the_parts_of_a_commit_that_never_came_go_with_their_instance() {
+    let backend = without_reconciler().await;
+    let Some(emulator) = backend.emulator() else {
+        println!("skipped: only the emulator fails on demand");
+        return;
+    };
+    let provider = backend.provider().await;
+    enqueue(&provider, start("sender", String::new())).await;
+    let (_, token) = fetch(&provider).await;
+    emulator.inject(Fault::always(Effect::DropRequest).on(OperationKind::Batch));
+    let left = spilled("sender");
+    let commit = commit(&provider, &token, 1, &left);
+    let crashed = tokio::time::timeout(Duration::from_secs(3), commit).await;
+    assert!(!matches!(crashed, Ok(true)), "it was committed");
+    drop(provider);
+    emulator.clear_faults();
+    let heir = backend.provider().await;
+    assert!(litter(&heir).await.0 > 3, "its parts were written");
+    delete_sender(&heir).await;
+    assert_eq!(litter(&heir).await, (0, 0), "those for the child too");
+    backend.stop().await;
+}
+
+/// A turn of "sender" that schedules three activities, the last of which is large.
+fn three_activities() -> Left {
+    let inputs = [String::new(), String::new(), text(2_400_000)];
+    let scheduled = |(input, id): (&String, u64)| {
+        let kind = EventKind::ActivityScheduled {
+            name: "Work".to_owned(),
+            input: input.clone(),
+            session_id: None,
+            tag: None,
+        };
+        event("sender", id, kind)
+    };
+    let mut events = vec![started("sender", String::new())];
+    events.extend(inputs.iter().zip(2..).map(scheduled));
+    let activities = inputs.iter().zip(2..);
+    Left {
+        events,
+        activities: activities
+            .map(|(input, id)| activity("sender", id, input.clone()))
+            .collect(),
+        metadata: named(),
+        ..Left::default()
+    }
+}
+
+/// Commits a turn that cancels them.
+async fn cancel_three(provider: &CosmosDBProvider, token: &str) {
+    let cancelled = (2..=4).map(|activity_id| ScheduledActivityIdentifier {
+        instance: "sender".to_owned(),
+        execution_id: 1,
+        activity_id,
+    });
+    let cancelled = cancelled.collect();
+    let committed =
+        provider.ack_orchestration_item(token, 1, vec![], vec![], vec![], named(), cancelled);
+    committed.await.expect("the commit");
+}
+
+#[tokio::test]
+async fn what_a_commit_has_cancelled_goes_though_its_process_was_killed_right_after_it() {
+    let backend = Backend::start().await;
+    let Some(emulator) = backend.emulator() else {
+        println!("skipped: only the emulator fails on demand");
+        return;
+    };
+    let (killed, other) = (backend.provider().await, backend.provider().await);
+    let gate = count::<WorkerItem>(&other).await;
+    enqueue(&killed, start("sender", String::new())).await;
+    turn(&killed, three_activities()).await;
+    // One of them runs elsewhere.
+    let any = TagFilter::default();
+    let fetched = other.fetch_work_item(LOCK, PATIENCE, None, &any).await;
+    let (_, running, _) = fetched.expect("a fetch").expect("an activity");
+    let raised = WorkItem::ExternalRaised {
+        instance: "sender".to_owned(),
+        name: "Enough".to_owned(),
+        data: String::new(),
+    };
+    enqueue(&killed, raised).await;
+    let (_, token) = fetch(&killed).await;
+    // The commit is the last thing that succeeds.
+    let lost = || Fault::always(Effect::DropRequest);
+    emulator.inject(lost().on(OperationKind::Bulk));
+    emulator.inject(lost().on(OperationKind::Batch).after(1));
+    cancel_three(&killed, &token).await;
+    drop(killed);
+    let (parts, _) = litter(&other).await;
+    assert_eq!(count::<WorkerItem>(&other).await, gate + 3);
+    emulator.clear_faults();
+    eventually(async || count::<WorkerItem>(&other).await == gate).await;
+    // Of the large input, which the history keeps.
+    eventually(async || matches!(litter(&other).await, (left, 0) if left < parts)).await;
+    eventually(async || count::<OutboxIntent>(&other).await == 0).await;
+    let renewed = other.renew_work_item_lock(&running, LOCK).await;
+    renewed.expect_err("its worker hears of it");
+    backend.stop().await;
+}
