@@ -6,6 +6,8 @@
 //! others are programs in workspaces of their own.
 
 mod check;
+mod clock;
+mod clocks;
 mod command;
 mod drive;
 mod ledger;
@@ -24,6 +26,7 @@ mod wire;
 mod workload;
 
 pub use check::Verdict;
+pub use clocks::timers;
 pub use command::command;
 pub use drive::{Run, run};
 pub use mix::{MIXES, Mix};

@@ -11,6 +11,8 @@ pub(crate) enum Breakage {
     Restarts,
     /// Physical partitions are split.
     Splits,
+    /// The clocks of the machines are up to half a minute ahead or behind, and are set.
+    Clocks,
 }
 
 /// A mix of faults.
@@ -36,10 +38,10 @@ const fn mix(name: &'static str, faults: u32, breaks: &'static [Breakage]) -> Mi
     }
 }
 
-use Breakage::{Kills, Pauses, Restarts, Splits};
+use Breakage::{Clocks, Kills, Pauses, Restarts, Splits};
 
 /// All mixes, in the order of the table.
-pub const MIXES: [Mix; 9] = [
+pub const MIXES: [Mix; 10] = [
     mix("calm", 0, &[]),
     mix("faults-5", 5, &[]),
     mix("faults-20", 20, &[]),
@@ -47,6 +49,7 @@ pub const MIXES: [Mix; 9] = [
     mix("pauses", 0, &[Pauses]),
     mix("restarts", 0, &[Restarts]),
     mix("splits", 0, &[Splits]),
+    mix("clocks", 0, &[Clocks]),
     Mix {
         throttled: true,
         ..mix("throttled", 0, &[])

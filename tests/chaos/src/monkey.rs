@@ -13,6 +13,11 @@ use crate::runtime::{CONTAINER, DATABASE, LOCK};
 /// How many physical partitions a container may become.
 const MOST_RANGES: usize = 8;
 
+/// How far a clock may be ahead or behind, in milliseconds.
+const WRONG: u64 = 30_000;
+/// How far those of the runtimes are ahead at first.
+const FIRST_CLOCKS: [i64; 3] = [30_000, -30_000, 0];
+
 /// What is done next.
 #[derive(Clone, Copy, Debug)]
 enum Action {
@@ -20,6 +25,7 @@ enum Action {
     Pause(usize, Duration),
     Restart,
     Split(u64),
+    SetClock(usize, i64),
 }
 
 /// The store and the runtimes of a run, and who breaks them.
@@ -48,6 +54,11 @@ impl Monkey {
 
     /// Breaks one thing after the other until it is told to stop.
     pub(crate) async fn rage(mut self, mut stop: watch::Receiver<bool>) -> Result<Self, String> {
+        if self.may.contains(&Breakage::Clocks) {
+            for (worker, ahead) in self.workers.iter_mut().zip(FIRST_CLOCKS) {
+                worker.go_by_clock(ahead).await?;
+            }
+        }
         while !self.may.is_empty() {
             let wait = Duration::from_millis(self.random.between(200, 1500));
             let action = self.next();
@@ -73,6 +84,13 @@ impl Monkey {
             }
             Breakage::Restarts => Action::Restart,
             Breakage::Splits => Action::Split(random.next()),
+            Breakage::Clocks => {
+                let worker = one_of(random, self.workers.len());
+                Action::SetClock(
+                    worker,
+                    random.between(0, 2 * WRONG).cast_signed() - WRONG.cast_signed(),
+                )
+            }
         }
     }
 
@@ -83,6 +101,7 @@ impl Monkey {
             Action::Restart => self.store.restart().await,
             Action::Split(_) if self.ranges.len() >= MOST_RANGES => return Ok(()),
             Action::Split(which) => self.split(which).await,
+            Action::SetClock(worker, ahead) => self.workers[worker].set_clock(ahead),
         }?;
         self.done += 1;
         Ok(())

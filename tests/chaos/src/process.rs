@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
 
+use crate::clock::Clock;
 use crate::wire::admin;
 
 /// How long a process may take until it is ready.
@@ -25,7 +26,20 @@ struct Process {
 impl Process {
     /// Starts a process. Returns what it said when it was ready.
     async fn start(program: &Path, arguments: &[String]) -> Result<(Self, String), String> {
-        let mut child = Command::new(program)
+        Self::start_by(None, program, arguments).await
+    }
+
+    /// The same, by a clock of its own.
+    async fn start_by(
+        clock: Option<&Clock>,
+        program: &Path,
+        arguments: &[String],
+    ) -> Result<(Self, String), String> {
+        let mut command = Command::new(program);
+        if let Some(clock) = clock {
+            clock.given_to(&mut command);
+        }
+        let mut child = command
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -155,6 +169,8 @@ pub(crate) struct Worker {
     program: PathBuf,
     arguments: Vec<String>,
     process: Process,
+    /// The machine's, when there is none.
+    clock: Option<Clock>,
 }
 
 impl Worker {
@@ -166,7 +182,19 @@ impl Worker {
             program: program.to_owned(),
             arguments,
             process,
+            clock: None,
         })
+    }
+
+    /// Starts it anew, on a machine whose clock is so many milliseconds ahead.
+    pub(crate) async fn go_by_clock(&mut self, ahead: i64) -> Result<(), String> {
+        self.clock = Some(Clock::ahead(ahead).await?);
+        self.replace().await
+    }
+
+    /// Sets the clock that it goes by.
+    pub(crate) fn set_clock(&self, ahead: i64) -> Result<(), String> {
+        self.clock.as_ref().map_or(Ok(()), |clock| clock.set(ahead))
     }
 
     /// SIGKILL: nothing of it runs any more.
@@ -177,7 +205,8 @@ impl Worker {
     /// Kills it and starts another one.
     pub(crate) async fn replace(&mut self) -> Result<(), String> {
         self.kill().await?;
-        let (process, _) = Process::start(&self.program, &self.arguments).await?;
+        let clock = self.clock.as_ref();
+        let (process, _) = Process::start_by(clock, &self.program, &self.arguments).await?;
         self.process = process;
         Ok(())
     }

@@ -1,0 +1,48 @@
+//! Machines whose clocks are half a minute apart, and are set while they work.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cdb_chaos::{Cast, Mix, Run, Subject, run, timers};
+
+fn cast() -> Cast {
+    Cast {
+        subject: Subject::OURS,
+        program: PathBuf::from(env!("CARGO_BIN_EXE_chaos")),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_the_clocks_show_every_orchestration_ends_once_with_the_right_result() {
+    if !cfg!(target_os = "linux") {
+        println!("skipped: the clock of a single process can be set on Linux only");
+        return;
+    }
+    let row = run(&Run {
+        mix: Mix::named("clocks").expect("it is on the list"),
+        seed: 1,
+        instances: 40,
+        at_least: Duration::from_secs(8),
+        window: 40,
+        throughput: None,
+        cast: cast(),
+    })
+    .await
+    .expect("the processes start");
+    let problems: Vec<&String> = row.verdict.problems().collect();
+    assert!(problems.is_empty(), "{problems:#?}");
+    assert!(row.broken > 0, "no clock was set");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn timers_fire_in_time_on_machines_whose_clocks_are_half_a_minute_wrong() {
+    if !cfg!(target_os = "linux") {
+        println!("skipped: the clock of a single process can be set on Linux only");
+        return;
+    }
+    let (shortest, longest) = timers(&cast()).await.expect("the processes start");
+    println!("between {shortest:?} and {longest:?}");
+    // Timers of 0.3 s together. By the machines' clocks they would fire at once on one, and after 90 s on the other.
+    assert!(shortest >= Duration::from_millis(300), "{shortest:?}");
+    assert!(longest < Duration::from_secs(25), "{longest:?}");
+}
