@@ -181,6 +181,7 @@ async fn queue(container: &ContainerClient<Durable>) {
             visible_at: at(64),
         }],
         more: None,
+        cancelled: Vec::new(),
         payload: None,
         created_at: at(64),
         attempt_count: 3,
