@@ -115,8 +115,10 @@ impl<C: Container> Cli<C> {
         match Box::pin(self.dispatch(args.command, &mut console)).await {
             Ok(exit) => exit,
             Err(Failure { exit, message }) => {
-                // There is nobody left to complain to.
-                let _ = console.remark(&format!("cdb: {message}"));
+                if !message.is_empty() {
+                    // There is nobody left to complain to.
+                    let _ = console.remark(&format!("cdb: {message}"));
+                }
                 exit
             }
         }
@@ -141,8 +143,10 @@ impl<C: Container> Cli<C> {
                 Err(error) => Err(Failure::usage(error.to_string())),
             },
             Command::Completions { shell } => {
-                let mut command = Args::command();
-                clap_complete::generate(shell, &mut command, "cdb", &mut Blocking(console.out));
+                // It would panic on a reader that goes away.
+                let mut completions = Vec::new();
+                clap_complete::generate(shell, &mut Args::command(), "cdb", &mut completions);
+                console.out.write_all(&completions)?;
                 Ok(Exit::Ok)
             }
         }
@@ -160,18 +164,5 @@ impl<C: Container> std::fmt::Debug for Cli<C> {
         f.debug_struct("Cli")
             .field("container", &C::NAME)
             .finish_non_exhaustive()
-    }
-}
-
-/// A writer behind a reference to one, for an interface that wants a sized one.
-struct Blocking<'a>(&'a mut (dyn Write + Send));
-
-impl Write for Blocking<'_> {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.0.flush()
     }
 }

@@ -3,12 +3,14 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use cdb_client::{CosmosClient, DatabaseClient, MasterKey, RetryConfig};
 use cdb_emulator::WELL_KNOWN_KEY;
 
 use crate::exit::Failure;
+use crate::token::{GivenToken, TokenCommand};
 
 /// Where the container is, and who asks.
 #[expect(clippy::struct_field_names, reason = "fields are options' names")]
@@ -42,6 +44,25 @@ pub(crate) struct Connection {
         hide_env_values = true
     )]
     connection_string: Option<Secret>,
+    /// A token of Microsoft Entra ID, instead of a key. Nothing renews it; prefer the variable
+    #[arg(
+        long,
+        global = true,
+        value_name = "TOKEN",
+        env = "COSMOS_TOKEN",
+        hide_env_values = true
+    )]
+    token: Option<Secret>,
+    /// A command that writes such a token; it is run again when the token's time is over: az account get-access-token
+    /// --resource https://cosmos.azure.com --query accessToken --output tsv
+    #[arg(
+        long,
+        global = true,
+        value_name = "COMMAND",
+        env = "COSMOS_TOKEN_COMMAND",
+        hide_env_values = true
+    )]
+    token_command: Option<String>,
     /// The database
     #[arg(
         long,
@@ -68,6 +89,9 @@ pub(crate) struct Connection {
     /// Accept any certificate of an emulator on this machine
     #[arg(long, global = true)]
     accept_invalid_certificate: bool,
+    /// Opened once: a token command then runs once, whatever a command looks at.
+    #[arg(skip)]
+    opened: OnceLock<CosmosClient>,
 }
 
 /// Text that is not shown.
@@ -89,8 +113,16 @@ impl fmt::Debug for Secret {
 }
 
 impl Connection {
-    /// A client of the account. Sends nothing.
+    /// The client of the account. Sends nothing.
     pub(crate) fn client(&self) -> Result<CosmosClient, Failure> {
+        if let Some(opened) = self.opened.get() {
+            return Ok(opened.clone());
+        }
+        let client = self.open()?;
+        Ok(self.opened.get_or_init(|| client).clone())
+    }
+
+    fn open(&self) -> Result<CosmosClient, Failure> {
         let given = match &self.connection_string {
             Some(Secret(text)) => Parts::parse(text)?,
             None => Parts::default(),
@@ -100,25 +132,38 @@ impl Connection {
                 "no account given; pass --endpoint or set COSMOS_ENDPOINT (for an emulator: http://localhost:8081, started by `cdb emulator`)",
             )
         })?;
-        let key = match (&self.key, given.key) {
-            (Some(Secret(key)), _) => key.clone(),
-            (None, Some(key)) => key,
-            (None, None) if is_loopback(&endpoint) => WELL_KNOWN_KEY.to_owned(),
-            (None, None) => {
-                return Err(Failure::usage(
-                    "no key given; set COSMOS_KEY, or pass --key or --connection-string",
-                ));
-            }
-        };
         let deadline = Duration::from_secs(self.timeout.max(1));
         let retry = RetryConfig::default().with_deadline(deadline);
-        let client = CosmosClient::builder(endpoint)
-            .credential(MasterKey::new(&key)?)
+        if !endpoint.contains("://") {
+            return Err(Failure::usage(format!(
+                "`{endpoint}` is no account's address; write https://NAME.documents.azure.com"
+            )));
+        }
+        let builder = CosmosClient::builder(&*endpoint);
+        let builder = match (&self.token_command, &self.token) {
+            (Some(command), _) => builder.credential(TokenCommand::new(command.clone())),
+            (None, Some(Secret(token))) => builder.credential(GivenToken::new(token)?),
+            (None, None) => {
+                builder.credential(MasterKey::new(&self.key_of(&endpoint, given.key)?)?)
+            }
+        };
+        let client = builder
             .application("cdb-cli")
             .retry(retry.with_attempt_timeout(deadline.min(Duration::from_secs(10))))
             .accept_invalid_certificates_on_loopback(self.accept_invalid_certificate)
             .build()?;
         Ok(client)
+    }
+
+    fn key_of(&self, endpoint: &str, given: Option<String>) -> Result<String, Failure> {
+        match (&self.key, given) {
+            (Some(Secret(key)), _) => Ok(key.clone()),
+            (None, Some(key)) => Ok(key),
+            (None, None) if is_loopback(endpoint) => Ok(WELL_KNOWN_KEY.to_owned()),
+            (None, None) => Err(Failure::usage(
+                "no key given; set COSMOS_KEY, COSMOS_TOKEN or COSMOS_TOKEN_COMMAND, or pass --key, --token-command or --connection-string",
+            )),
+        }
     }
 
     /// The database that is named. Sends nothing.

@@ -28,7 +28,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command gave no answer, in a sentence for people.
+/// Why a command gave no answer, in a sentence for people; nothing where nobody listens any more.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub exit: Exit,
@@ -68,7 +68,13 @@ impl From<cdb_client::Error> for Failure {
             ErrorKind::Configuration => Exit::Usage,
             _ => Exit::Service,
         };
-        Self::new(exit, with_causes(&error))
+        let mut message = with_causes(&error);
+        if error.is_not_found() {
+            // Documents that are not there are no errors to the command, so this is their container.
+            message +=
+                "; check --database and --container, or create it: cdb policy apply --create";
+        }
+        Self::new(exit, message)
     }
 }
 
@@ -104,6 +110,10 @@ impl From<ClientError> for Failure {
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            // The reader has seen enough, as `head` does.
+            return Self::new(Exit::Ok, "");
+        }
         Self::usage(error.to_string())
     }
 }

@@ -51,6 +51,7 @@ mod model;
 mod orchestrations;
 mod output;
 mod time;
+mod token;
 mod view;
 
 use std::process::ExitCode;

@@ -135,6 +135,12 @@ impl Error {
         Self::new(ErrorKind::Configuration, message)
     }
 
+    /// That a credential has no authorization to give, for implementations of
+    /// [`Credential`](crate::Credential): the call fails with it, unsent. `message` says why, never with a secret in it.
+    pub fn unauthorized(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Unauthorized, message)
+    }
+
     pub(crate) fn protocol(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Protocol, message)
     }

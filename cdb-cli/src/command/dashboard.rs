@@ -8,6 +8,7 @@ use tokio::net::TcpListener;
 
 use crate::connection::Connection;
 use crate::dashboard::{Dashboard, Token};
+use crate::dead_letters::DeadLetterOffice;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::orchestrations::Orchestrations;
@@ -20,7 +21,7 @@ pub(crate) struct DashboardArgs {
     /// Port to listen on, on the loopback address; 0 for any free one
     #[arg(long, value_name = "PORT", default_value_t = 8090)]
     port: u16,
-    /// Let the page cancel, raise and delete; the address that is shown then holds a token
+    /// Let the page cancel, raise, delete, redrive and discard; the address that is shown then holds a token
     #[arg(long)]
     allow_actions: bool,
 }
@@ -50,9 +51,7 @@ pub(crate) async fn run(
 ) -> Result<Exit, Failure> {
     let orchestrations = Orchestrations::open(&args.connection, model)?;
     // Fails here, and not in the page, when the account or the container is not there.
-    model
-        .live(&args.connection.database()?, &args.connection.container)
-        .await?;
+    let office = DeadLetterOffice::open(&args.connection, model).await?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
         .await
         .map_err(|error| {
@@ -74,7 +73,7 @@ pub(crate) async fn run(
         actions: args.allow_actions,
     })?;
     console.flush()?;
-    Dashboard::new(orchestrations, model.name, token)
+    Dashboard::new(orchestrations, office, model.name, token)
         .serve(listener)
         .await?;
     Ok(Exit::Ok)

@@ -7,7 +7,10 @@ use axum::extract::{Path, State};
 use serde::{Deserialize, Serialize};
 
 use super::Dashboard;
+use super::api::{gone, letter_name};
+use crate::dead_letters::Fate;
 use crate::exit::Failure;
+use crate::mail::Settled;
 
 /// That it was done.
 #[derive(Serialize)]
@@ -76,4 +79,27 @@ pub(super) async fn delete(
         .delete_instance(&id, force)
         .await?;
     Ok(done("it is deleted"))
+}
+
+pub(super) async fn redrive(
+    State(dashboard): State<Arc<Dashboard>>,
+    Path(name): Path<String>,
+) -> Answer {
+    settle(&dashboard, &name, Fate::Redrive).await?;
+    Ok(done("it is tried again"))
+}
+
+pub(super) async fn discard(
+    State(dashboard): State<Arc<Dashboard>>,
+    Path(name): Path<String>,
+) -> Answer {
+    settle(&dashboard, &name, Fate::Discard).await?;
+    Ok(done("it is thrown away"))
+}
+
+async fn settle(dashboard: &Dashboard, name: &str, fate: Fate) -> Result<(), Failure> {
+    match dashboard.office.settle(&letter_name(name)?, fate).await? {
+        Settled::Done => Ok(()),
+        Settled::Gone => Err(gone(name)),
+    }
 }

@@ -8,11 +8,15 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use cdb_client::Continuation;
 use cdb_provider::documents::Status;
+use futures::try_join;
 use serde::{Deserialize, Serialize};
 
 use super::Dashboard;
 use super::pulse::Beat;
+use crate::dead_letters::Place;
 use crate::exit::{Exit, Failure};
+use crate::letter_name::{LetterName, parse_letter_name};
+use crate::view::dead_letters::{DeadLetterDetail, LetterList};
 use crate::view::{detail, history, instances, members, outbox, queues, tree};
 
 /// Most rows of a page.
@@ -150,10 +154,11 @@ pub(super) struct Work {
 
 pub(super) async fn queues(State(dashboard): App) -> Answer<Work> {
     let container = &dashboard.orchestrations.container;
-    Ok(Json(Work {
-        queues: Box::pin(queues::read(container)).await?,
-        members: members::read(container, None).await?,
-    }))
+    let (queues, members) = try_join!(
+        Box::pin(queues::read(container)),
+        members::read(container, None)
+    )?;
+    Ok(Json(Work { queues, members }))
 }
 
 /// Where in the outbox.
@@ -169,6 +174,39 @@ pub(super) async fn outbox(
     let container = &dashboard.orchestrations.container;
     Ok(Json(
         outbox::read(container, 50, place.from.as_ref()).await?,
+    ))
+}
+
+/// Where among the dead letters.
+#[derive(Deserialize)]
+pub(super) struct FromLetter {
+    from: Option<Place>,
+}
+
+pub(super) async fn dead_letters(
+    State(dashboard): App,
+    Query(at): Query<FromLetter>,
+) -> Answer<LetterList> {
+    let page = dashboard.office.page(50, at.from).await?;
+    Ok(Json(LetterList::from(page)))
+}
+
+pub(super) async fn dead_letter(
+    State(dashboard): App,
+    Path(name): Path<String>,
+) -> Answer<DeadLetterDetail> {
+    let found = dashboard.office.find(&letter_name(&name)?).await?;
+    let found = found.ok_or_else(|| gone(&name))?;
+    Ok(Json(DeadLetterDetail::of(&found)))
+}
+
+pub(super) fn letter_name(name: &str) -> Result<LetterName, Failure> {
+    parse_letter_name(name).map_err(Failure::usage)
+}
+
+pub(super) fn gone(name: &str) -> Failure {
+    Failure::finding(format!(
+        "there is no dead letter `{name}`; somebody has redriven or discarded it"
     ))
 }
 

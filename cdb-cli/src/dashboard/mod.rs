@@ -17,6 +17,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use tokio::net::TcpListener;
 
+use crate::dead_letters::DeadLetterOffice;
 use crate::orchestrations::Orchestrations;
 pub(crate) use guard::Token;
 use pulse::Pulse;
@@ -24,6 +25,7 @@ use pulse::Pulse;
 /// What all requests share.
 pub(crate) struct Dashboard {
     orchestrations: Orchestrations,
+    office: DeadLetterOffice,
     /// The model's name, for the page's head.
     model: &'static str,
     /// Who may change something; nobody when there is none.
@@ -34,11 +36,13 @@ pub(crate) struct Dashboard {
 impl Dashboard {
     pub(crate) fn new(
         orchestrations: Orchestrations,
+        office: DeadLetterOffice,
         model: &'static str,
         token: Option<Token>,
     ) -> Self {
         Self {
             orchestrations,
+            office,
             model,
             token,
             pulse: Pulse::default(),
@@ -72,6 +76,10 @@ fn routes(dashboard: Arc<Dashboard>) -> Router {
         .route("/api/instances/{id}/delete", post(act::delete))
         .route("/api/queues", get(api::queues))
         .route("/api/outbox", get(api::outbox))
+        .route("/api/deadletters", get(api::dead_letters))
+        .route("/api/deadletters/{name}", get(api::dead_letter))
+        .route("/api/deadletters/{name}/redrive", post(act::redrive))
+        .route("/api/deadletters/{name}/discard", post(act::discard))
         .route("/api/pulse", get(api::pulse))
         .layer(from_fn_with_state(dashboard.clone(), guard::check))
         .with_state(dashboard)

@@ -5,11 +5,12 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{Html, IntoResponse, Response};
 
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 9] = [
     ("style.css", include_str!("page/style.css")),
     ("app.js", include_str!("page/app.js")),
     ("ask.js", include_str!("page/ask.js")),
     ("dom.js", include_str!("page/dom.js")),
+    ("letters.js", include_str!("page/letters.js")),
     ("list.js", include_str!("page/list.js")),
     ("instance.js", include_str!("page/instance.js")),
     ("timeline.js", include_str!("page/timeline.js")),

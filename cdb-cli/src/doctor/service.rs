@@ -44,7 +44,7 @@ pub(super) fn unreadable(error: &Error, connection: &Connection) -> Finding {
         ErrorKind::Unauthorized => Finding::problem(
             "credentials",
             says,
-            "take a key from the portal (Keys) and set COSMOS_KEY; a key that was regenerated no longer works",
+            "take a key from the portal (Keys) and set COSMOS_KEY, or sign in anew for another token; a key that was regenerated no longer works",
         ),
         ErrorKind::Forbidden => Finding::problem(
             "rights",

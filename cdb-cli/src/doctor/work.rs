@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use cdb_client::ContainerClient;
 use cdb_model::{Query, Timestamp};
-use cdb_provider::documents::{Durable, Instance, InstanceKey, OrchestratorItem, WorkerItem};
+use cdb_provider::documents::{
+    Durable, FIRST_DUE, Instance, InstanceKey, OrchestratorItem, WorkerItem,
+};
 
 use super::Finding;
 use crate::exit::Failure;
@@ -142,7 +144,7 @@ async fn membership(container: &ContainerClient<Durable>) -> Result<Option<Findi
 async fn stuck_instances(container: &ContainerClient<Durable>) -> Result<Vec<Finding>, Failure> {
     let now = container.now();
     let due = Query::<OrchestratorItem>::across_partitions()
-        .filter(OrchestratorItem::VISIBLE_AT.le(now))
+        .filter(OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, now))
         .order_by(OrchestratorItem::BY_DUE.asc())
         .top(SAMPLE)
         .values(OrchestratorItem::INSTANCE_ID);
@@ -188,9 +190,11 @@ fn instance(instance: &Instance, now: Timestamp) -> Option<Finding> {
 async fn stuck_activities(container: &ContainerClient<Durable>) -> Result<Vec<Finding>, Failure> {
     let now = container.now();
     let oldest = Query::<WorkerItem>::across_partitions()
+        .filter(WorkerItem::VISIBLE_AT.ge(FIRST_DUE))
         .order_by(WorkerItem::BY_DUE.asc())
         .top(SAMPLE);
     let latest = Query::<WorkerItem>::across_partitions()
+        .filter(WorkerItem::VISIBLE_AT.ge(FIRST_DUE))
         .order_by(WorkerItem::BY_DUE.desc())
         .top(SAMPLE);
     let (oldest, latest) =

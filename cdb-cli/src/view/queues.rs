@@ -1,4 +1,5 @@
-//! How much waits, for how long, and in which slots.
+//! How much waits, for how long, and in which slots. What is due before anything can be is the gate for older runtimes, and no
+//! work.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +7,9 @@ use std::time::Duration;
 
 use cdb_client::ContainerClient;
 use cdb_model::{Query, Timestamp};
-use cdb_provider::documents::{Durable, NEVER, OrchestratorItem, OutboxIntent, WorkerItem};
+use cdb_provider::documents::{
+    Durable, FIRST_DUE, NEVER, OrchestratorItem, OutboxIntent, WorkerItem,
+};
 use futures::try_join;
 use serde::Serialize;
 
@@ -89,11 +92,11 @@ pub(crate) async fn read(container: &ContainerClient<Durable>) -> Result<Queues,
 async fn count(container: &ContainerClient<Durable>) -> Result<[u64; 5], cdb_client::Error> {
     let now = container.now();
     let messages = || Query::<OrchestratorItem>::across_partitions();
-    let due = messages().filter(OrchestratorItem::VISIBLE_AT.le(now));
+    let due = messages().filter(OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, now));
     let later = OrchestratorItem::VISIBLE_AT.gt(now) & OrchestratorItem::VISIBLE_AT.lt(NEVER);
     let later = messages().filter(later);
     let activities = || Query::<WorkerItem>::across_partitions();
-    let free = activities().filter(WorkerItem::VISIBLE_AT.le(now));
+    let free = activities().filter(WorkerItem::VISIBLE_AT.between(FIRST_DUE, now));
     let taken = activities().filter(WorkerItem::VISIBLE_AT.gt(now));
     let (due, later, free, taken, outbox) = try_join!(
         container.query(due.count()).all(),
@@ -121,11 +124,11 @@ struct Oldest {
 async fn oldest(container: &ContainerClient<Durable>) -> Result<Oldest, cdb_client::Error> {
     let now = container.now();
     let message = Query::<OrchestratorItem>::across_partitions()
-        .filter(OrchestratorItem::VISIBLE_AT.le(now))
+        .filter(OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, now))
         .order_by(OrchestratorItem::BY_DUE.asc())
         .top(SAMPLE);
     let activity = Query::<WorkerItem>::across_partitions()
-        .filter(WorkerItem::VISIBLE_AT.le(now))
+        .filter(WorkerItem::VISIBLE_AT.between(FIRST_DUE, now))
         .order_by(WorkerItem::BY_DUE.asc())
         .top(1);
     let intent = undelivered()

@@ -5,7 +5,7 @@ use cdb_model::Timestamp;
 use cdb_provider::coordination::{MemberDocument, MemberRecord};
 use cdb_provider::documents::{
     Durable, Execution, HistorySegment, Instance, IntentItem, IntentQueue, KeyValue, Member, NEVER,
-    OrchestratorItem, OutboxIntent, Status, WorkerItem,
+    OrchestratorItem, OutboxIntent, Status, WorkerItem, gate,
 };
 use duroxide::providers::WorkItem;
 use duroxide::{Event, EventKind};
@@ -132,7 +132,19 @@ pub(crate) async fn fill(account: &Account) -> ContainerClient<Durable> {
     };
     container.create(&value).await.expect("a value");
     queue(&container).await;
+    gated(&container).await;
     container
+}
+
+/// What every runtime leaves when it opens a container: items that only older runtimes take for work.
+async fn gated(container: &ContainerClient<Durable>) {
+    let (messages, activities) = gate();
+    for message in messages {
+        container.create(&message).await.expect("it is stored");
+    }
+    for activity in activities {
+        container.create(&activity).await.expect("it is stored");
+    }
 }
 
 async fn queue(container: &ContainerClient<Durable>) {

@@ -9,6 +9,9 @@ async fn the_model_is_shown_as_text_as_json_and_as_a_diagram() {
     run(&shop(), &["model", "--diagram", "mermaid"], &[])
         .await
         .is("model-mermaid");
+    run(&shop(), &["model", "--diagram", "svg"], &[])
+        .await
+        .is("model-svg");
     let run = cdb(&["model", "--json"]).await;
     assert!(
         run.out.contains("\"partitionKey\": [\n    \"/instanceId\""),

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use http::{HeaderValue, Method};
 
 use crate::error::{Error, Result};
+use crate::sign;
 
 /// What a signature covers.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +78,14 @@ impl Authorization {
         })?;
         header.set_sensitive(true);
         Ok(Self { header, secret })
+    }
+
+    /// From a token of Microsoft Entra ID, wherever it was fetched. `secret` as with [`new`](Self::new).
+    ///
+    /// # Errors
+    /// Never, for a token as Entra ID makes them.
+    pub fn from_entra_token(token: &str, secret: u64) -> Result<Self> {
+        Self::new(&sign::authorization("aad", "1.0", token), secret)
     }
 
     /// What made it.

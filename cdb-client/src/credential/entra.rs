@@ -16,7 +16,6 @@ use tokio::time::{Instant, timeout};
 
 use crate::credential::{Authorization, Credential, SigningContext};
 use crate::error::{Error, ErrorKind, Result};
-use crate::sign;
 
 /// What every account of Azure's public cloud answers to.
 const SCOPE: &str = "https://cosmos.azure.com/.default";
@@ -156,8 +155,8 @@ impl Inner {
 impl Held {
     /// The machine's clock may be wrong, but it is the same one that made `expires_on` out of "expires in".
     fn keep(&mut self, token: &AccessToken) -> Result<Authorization> {
-        let value = sign::authorization("aad", "1.0", token.token.secret());
-        let authorization = Authorization::new(&value, self.fetched + 1)?;
+        let authorization =
+            Authorization::from_entra_token(token.token.secret(), self.fetched + 1)?;
         let left = token.expires_on - OffsetDateTime::now_utc();
         let left = Duration::try_from(left).unwrap_or_default();
         let now = Instant::now();

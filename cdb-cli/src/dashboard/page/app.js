@@ -3,12 +3,15 @@
 import { ask } from "./ask.js";
 import { list } from "./list.js";
 import { instance } from "./instance.js";
+import { letter, letters } from "./letters.js";
 import { outbox, queues } from "./queues.js";
 
 const main = document.getElementById("main");
 const status = document.getElementById("status");
 let about = { actions: false };
 let shown = 0;
+// What the view that is left has to say.
+let parting = "";
 
 export function say(text, error = false) {
   status.textContent = text;
@@ -21,6 +24,8 @@ function view() {
   const parameters = new URLSearchParams(query);
   if (name === "queues") return ["queues", (turn) => queues(turn)];
   if (name === "outbox") return ["outbox", (turn) => outbox(turn, parameters)];
+  if (name === "deadletters" && id) return ["deadletters", (turn) => letter(turn, decodeURIComponent(id), about)];
+  if (name === "deadletters") return ["deadletters", (turn) => letters(turn, parameters, about)];
   if (id) return ["instances", (turn) => instance(turn, decodeURIComponent(id), parameters, about)];
   return ["instances", (turn) => list(turn, parameters)];
 }
@@ -37,7 +42,8 @@ async function show() {
     current: () => number === shown,
     put: (...nodes) => { if (number === shown) main.replaceChildren(...nodes.flat(Infinity).filter(Boolean)); },
     say: (text, error) => { if (number === shown) say(text, error); },
-    again: () => { if (number === shown) show(); },
+    again: async (text) => { if (number === shown) { await show(); say(text); } },
+    leave: (hash, text) => { if (number === shown) { parting = text; location.hash = hash; } },
   };
   try {
     await draw(turn);
@@ -46,15 +52,21 @@ async function show() {
   }
 }
 
-addEventListener("hashchange", () => { say(""); scrollTo(0, 0); show().then(() => main.focus({ preventScroll: true })); });
+addEventListener("hashchange", () => { say(""); scrollTo(0, 0); show().then(arrived); });
+
+function arrived() {
+  main.focus({ preventScroll: true });
+  if (parting) say(parting);
+  parting = "";
+}
 
 addEventListener("keydown", (event) => {
   const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName);
   if (event.key === "/" && !typing) {
     const search = document.querySelector("input[type=search]");
     if (search) { event.preventDefault(); search.focus(); search.select(); }
-  } else if (event.key === "Escape" && location.hash.startsWith("#/instances/")) {
-    location.hash = "#/instances";
+  } else if (event.key === "Escape" && /^#\/(instances|deadletters)\/./.test(location.hash)) {
+    location.hash = location.hash.split("/", 2).join("/");
   } else if ((event.key === "ArrowDown" || event.key === "ArrowUp") && !typing) {
     const links = [...main.querySelectorAll("tbody a")];
     const next = links.indexOf(document.activeElement) + (event.key === "ArrowDown" ? 1 : -1);
@@ -68,5 +80,5 @@ ask("about").then((answer) => {
   document.title = `${about.container} – cdb`;
   document.getElementById("where").textContent = `${about.database} / ${about.container}`;
   document.getElementById("mode").textContent = about.actions ? "actions allowed" : "read-only";
-  if (location.hash.startsWith("#/instances/")) show();
+  if (about.actions && /^#\/(instances\/|deadletters)/.test(location.hash)) show();
 }).catch((error) => say(error.message, true));

@@ -35,8 +35,8 @@ function facts(detail) {
 function actions(turn, detail, path) {
   const act = async (what, body) => {
     try {
-      turn.say((await change(`${path}/${what}`, body)).done);
-      if (what === "delete") location.hash = "#/instances"; else turn.again();
+      const { done } = await change(`${path}/${what}`, body);
+      if (what === "delete") turn.leave("#/instances", done); else await turn.again(done);
     } catch (error) { turn.say(error.message, true); }
   };
   const ended = detail.status !== "Running";

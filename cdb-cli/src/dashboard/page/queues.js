@@ -6,14 +6,17 @@ import { h, span, svg, table, time, to } from "./dom.js";
 const EVERY = 3000;
 
 export async function queues(turn) {
-  const place = { work: h("div", {}), pulse: h("div", {}) };
+  const place = { work: h("div", {}, h("p", {}, "Counting…")), pulse: h("div", {}, h("p", {}, "Measuring…")) };
   turn.put(h("h2", {}, "Queues"), place.work, h("h3", {}, "The service, as this page meets it"), place.pulse);
   while (turn.current()) {
-    try {
-      const [work, beats] = await Promise.all([ask("queues"), ask("pulse")]);
+    // Counting takes a while where there is much; what is known is shown meanwhile.
+    const counted = ask("queues").then((work) => {
       place.work.replaceChildren(...tiles(work.queues), ...slots(work.queues.slots), ...members(work.members));
-      place.pulse.replaceChildren(...pulse(beats));
       turn.say(`as of ${time(work.members.now)} UTC`);
+    });
+    const measured = ask("pulse").then((beats) => place.pulse.replaceChildren(...pulse(beats)));
+    try {
+      await Promise.all([counted, measured]);
     } catch (error) {
       turn.say(error.message, true);
     }

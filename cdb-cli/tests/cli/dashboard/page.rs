@@ -9,17 +9,23 @@ use serde_json::json;
 
 use super::browser::Browser;
 use super::serving::Serving;
-use crate::fixture::{fill, instance, members};
+use crate::fixture::{fill, give_up, instance, members};
 use crate::harness::Account;
 
 /// Markup in an id: what a page that is careless with data would run.
 const HOSTILE: &str = "<img src=x onerror=window.pwned=1>";
 
-/// How many instances the page is opened with.
-const MANY: u64 = 100_000;
+/// How often the page is loaded to see when it paints.
+const LOADS: u32 = 5;
+
+/// How many instances the page is opened with; fewer where only pictures are wanted.
+fn how_many() -> u64 {
+    let given = std::env::var("CDB_DASHBOARD_INSTANCES").ok();
+    given.map_or(100_000, |given| given.parse().expect("a number"))
+}
 
 async fn many(container: &ContainerClient<Durable>) {
-    let ids: Vec<u64> = (0..MANY).collect();
+    let ids: Vec<u64> = (0..how_many()).collect();
     for some in ids.chunks(100) {
         let mut bulk = BulkBatch::<Durable>::new();
         for number in some {
@@ -48,6 +54,7 @@ async fn a_browser_shows_every_view_and_100_000_instances_within_a_second() {
     let account = Account::start().await;
     let container = fill(&account).await;
     members(&container).await;
+    give_up(&container).await;
     let hostile = instance(HOSTILE, HOSTILE, Status::Failed, 900_000);
     container.create(&hostile).await.expect("it is stored");
     many(&container).await;
@@ -82,6 +89,8 @@ fn visit(address: &str) -> bool {
     browser.screenshot("instance");
     act(&mut browser);
     browser.evaluate("location.hash = '#/queues'");
+    // The page is there before anything is counted.
+    browser.wait_for("document.querySelector('h2').textContent === 'Queues'");
     browser.wait_for("document.querySelectorAll('.heat i').length === 256");
     browser.wait_for("document.querySelectorAll('polyline').length === 2");
     browser.screenshot("queues");
@@ -89,6 +98,7 @@ fn visit(address: &str) -> bool {
     browser.wait_for("document.querySelector('h2').textContent === 'Outbox'");
     browser.wait_for("document.querySelectorAll('tbody tr').length === 1");
     browser.screenshot("outbox");
+    dead_letters(&mut browser);
     assert!(
         browser.evaluate("window.pwned === undefined") == json!(true),
         "stored text ran as a script"
@@ -96,23 +106,32 @@ fn visit(address: &str) -> bool {
     true
 }
 
-/// Loads the page anew, and holds how long it takes until the list is there.
+/// Loads the page anew, and holds how long it takes until something is painted and until the list is there.
 fn first_paint(browser: &mut Browser, address: &str) {
     let (page, _) = address.split_once('#').expect("a token");
-    let started = Instant::now();
-    browser.call("Page.navigate", &json!({ "url": format!("{page}?again") }));
-    browser.wait_for(
-        "location.search === '?again' && document.querySelectorAll('tbody tr').length === 50",
-    );
-    let listed = started.elapsed().as_millis();
-    let paint =
-        browser.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime");
+    let (mut paints, mut lists) = (Vec::new(), Vec::new());
+    for load in 0..LOADS {
+        let started = Instant::now();
+        browser.call(
+            "Page.navigate",
+            &json!({ "url": format!("{page}?again={load}") }),
+        );
+        browser.wait_for(&format!(
+            "location.search === '?again={load}' && document.querySelectorAll('tbody tr').length === 50"
+        ));
+        lists.push(started.elapsed().as_millis());
+        browser.wait_for("performance.getEntriesByName('first-contentful-paint').length === 1");
+        let paint =
+            browser.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime");
+        paints.push(paint.as_f64().expect("it is painted"));
+    }
     println!(
-        "{MANY} instances: first contentful paint after {paint} ms, the list after {listed} ms"
+        "{} instances: first contentful paint after {paints:?} ms, the list after {lists:?} ms",
+        how_many()
     );
     assert!(
-        paint.as_f64().is_some_and(|paint| paint < 1000.0),
-        "first paint after {paint} ms"
+        paints.iter().all(|paint| *paint < 1000.0),
+        "first paint after {paints:?} ms"
     );
 }
 
@@ -140,9 +159,30 @@ fn by_keyboard(browser: &mut Browser) {
     browser.wait_for("document.querySelector('ul.tree') !== null");
 }
 
+/// Opens the one dead letter, goes back, and has it tried again, without a mouse.
+fn dead_letters(browser: &mut Browser) {
+    browser.evaluate("location.hash = '#/deadletters'");
+    browser.wait_for("document.querySelector('h2').textContent === 'Dead letters'");
+    browser.wait_for("document.querySelectorAll('tbody button').length === 1");
+    browser.screenshot("deadletters");
+    browser.press("ArrowDown", 40, false);
+    browser.press("Enter", 13, false);
+    browser.wait_for("document.querySelectorAll('pre').length === 2");
+    browser.screenshot("deadletter");
+    browser.press("Escape", 27, false);
+    browser.wait_for("location.hash === '#/deadletters'");
+    browser.wait_for("document.querySelectorAll('tbody button').length === 1");
+    browser.evaluate("window.confirm = () => true");
+    browser.evaluate("document.querySelector('tbody button').focus()");
+    browser.press("Enter", 13, false);
+    browser.wait_for("document.body.textContent.includes('No message was given up')");
+    browser.wait_for("document.body.textContent.includes('it is tried again')");
+}
+
 /// Raises an event from the page, which takes the token.
 fn act(browser: &mut Browser) {
     browser.evaluate("document.querySelector('input[name=event]').value = 'Shipped'");
     browser.evaluate("document.querySelector('input[name=event]').form.requestSubmit()");
     browser.wait_for("document.body.textContent.includes('ExternalRaised Shipped')");
+    browser.wait_for("document.getElementById('status').textContent === 'the event is raised'");
 }

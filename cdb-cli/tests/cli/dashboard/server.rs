@@ -4,7 +4,7 @@ use reqwest::{Client, Method, Response};
 use serde_json::Value;
 
 use super::serving::Serving;
-use crate::fixture::{fill, members};
+use crate::fixture::{fill, give_up, members};
 use crate::harness::Account;
 
 fn http() -> Client {
@@ -109,6 +109,36 @@ async fn queues_members_outbox_and_the_pulse_are_told() {
     assert_eq!(json(&serving, "api/about").await["actions"], false);
 }
 
+/// Sends a change with the token.
+async fn change(serving: &Serving, path: &str) -> u16 {
+    let (address, token) = serving.parts();
+    let request = http().post(format!("{address}/{path}"));
+    let answer = request.header("x-cdb-token", token).send().await;
+    answer.expect("an answer").status().as_u16()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dead_letters_are_shown_and_redriven_once() {
+    let account = Account::start().await;
+    give_up(&fill(&account).await).await;
+    let serving = Serving::start(&account, &["--allow-actions"]);
+    let page = json(&serving, "api/deadletters").await;
+    assert_eq!(page["deadLetters"][0]["name"], "intent-turn-1@order-3");
+    let path = "api/deadletters/intent-turn-1%40order-3";
+    let shown = json(&serving, path).await;
+    assert_eq!(shown["contents"][1], "ExternalRaised Released");
+    assert_eq!(
+        get(&serving, "api/deadletters/nonsense").await.status(),
+        400
+    );
+    assert_eq!(change(&serving, &format!("{path}/redrive")).await, 200);
+    for late in ["redrive", "discard"] {
+        assert_eq!(change(&serving, &format!("{path}/{late}")).await, 404);
+    }
+    let outbox = json(&serving, "api/outbox").await;
+    assert_eq!(outbox["intents"][1]["source"], "order-3");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn other_names_are_refused_and_the_page_runs_nothing_but_its_own() {
     let account = Account::start().await;
@@ -150,6 +180,7 @@ async fn other_names_are_refused_and_the_page_runs_nothing_but_its_own() {
         "dom.js",
         "list.js",
         "instance.js",
+        "letters.js",
         "timeline.js",
         "queues.js",
     ] {

@@ -1,5 +1,7 @@
 //! `cdb model`: the document types of the container, and which index serves which query.
 
+mod svg;
+
 use std::fmt;
 
 use cdb_model::{CompositeTarget, Direction, DocumentShape, FieldIndexing, IdSegment};
@@ -21,6 +23,8 @@ pub(crate) struct ModelArgs {
 enum Diagram {
     /// A class diagram for Mermaid, which GitHub and mdBook draw
     Mermaid,
+    /// A picture, for any browser
+    Svg,
 }
 
 pub(crate) fn run(
@@ -31,6 +35,7 @@ pub(crate) fn run(
     let described = Described::of(model);
     match args.diagram {
         Some(Diagram::Mermaid) => console.text(&described.mermaid())?,
+        Some(Diagram::Svg) => console.text(&svg::svg(&described))?,
         None => console.answer(&described)?,
     }
     Ok(Exit::Ok)
@@ -145,16 +150,7 @@ impl Described {
                 text.push_str(&format_line(&format!("{mark}{name}")));
             }
             text.push_str("  }\n  ");
-            text.push_str(
-                &[
-                    self.container,
-                    " *-- ",
-                    of.name,
-                    "
-",
-                ]
-                .concat(),
-            );
+            text.push_str(&[self.container, " *-- ", of.name, "\n"].concat());
         }
         text
     }
