@@ -82,6 +82,7 @@ async fn cost_of<T>(
 async fn main() -> Result<(), Failure> {
     let mut table = Table::default();
     durable::orchestrations(&mut table).await?;
+    durable::polled(&mut table).await?;
     durable::idle(&mut table).await?;
     shared::leases_and_mail(&mut table).await?;
     shared::work(&mut table).await?;

@@ -17,7 +17,7 @@ use crate::{Cost, Failure, Table, cost_of};
 
 /// How often a piece of work is repeated.
 const TIMES: u32 = 20;
-const IDLE: u32 = 20;
+const IDLE: u32 = 12;
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(crate = cdb_provider::model, type = "order", id = "{place}:order")]
