@@ -1,29 +1,16 @@
 //! The race of the example `lease_race` in short: processes compete for the same documents, half of them are killed.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
+mod child;
 #[path = "../examples/lease_race/race.rs"]
 mod race;
 #[path = "../examples/lease_race/worker.rs"]
 mod worker;
 
-use std::process::Command;
 use std::time::Duration;
 
+use child::process;
 use race::{Outcome, Race};
 use worker::Task;
-
-/// This program as one of the processes.
-fn process() -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args([
-        "one_of_the_processes",
-        "--exact",
-        "--ignored",
-        "--nocapture",
-    ]);
-    command
-}
 
 #[tokio::test]
 #[ignore = "what the other test starts as processes"]

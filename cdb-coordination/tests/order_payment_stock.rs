@@ -2,6 +2,7 @@
 //! stock and orders agree in the end, each of them exactly once.
 
 mod backend;
+mod child;
 #[path = "../examples/order_payment_stock/killed.rs"]
 mod killed;
 #[path = "../examples/order_payment_stock/process.rs"]
@@ -11,13 +12,13 @@ mod shop;
 #[path = "../examples/order_payment_stock/trial.rs"]
 mod trial;
 
-use std::process::Command;
 use std::time::Duration;
 
 use backend::Backend;
 use cdb_emulator::{Effect, Fault};
 use futures::stream::{self, StreamExt as _};
 
+use child::process;
 use killed::{Killed, Task};
 use process::{Account, Process};
 use trial::{Trial, place_orders};
@@ -124,19 +125,6 @@ async fn a_process_may_die_before_any_of_its_requests() {
 async fn any_answer_may_be_lost() {
     let cases = (0..=requests().await).map(answer_lost);
     stream::iter(cases).buffer_unordered(TOGETHER).count().await;
-}
-
-/// This program as one of the processes.
-fn process() -> Command {
-    let program = std::env::current_exe().expect("this program");
-    let mut command = Command::new(program);
-    command.args([
-        "one_of_the_processes",
-        "--exact",
-        "--ignored",
-        "--nocapture",
-    ]);
-    command
 }
 
 #[tokio::test]

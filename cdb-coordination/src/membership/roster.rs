@@ -200,7 +200,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
         for (name, index) in watched.iter().zip(others) {
             match outcome.document::<D>(index) {
                 Ok(seen) => sightings.extend(seen.and_then(|seen| sighting(name, seen))),
-                // Whoever lives writes it anew; who does not falls silent.
+                // It cannot be written either, so its member falls silent, is removed, and joins again if it lives.
                 Err(error) => {
                     tracing::warn!(member = name, %error, "a member's document cannot be read");
                     sightings.extend(outcome.etag(index).map(|etag| Sighting {

@@ -96,7 +96,8 @@ impl Crew {
     }
 }
 
-async fn open(emulator: &Emulator) -> ContainerClient<Ship> {
+/// The container, as a program sees it that knows its documents as `C`.
+pub(super) async fn open<C: Container>(emulator: &Emulator) -> ContainerClient<C> {
     let key = MasterKey::new(emulator.key()).expect("a key");
     let client = CosmosClient::builder(emulator.endpoint())
         .credential(key)
@@ -104,7 +105,7 @@ async fn open(emulator: &Emulator) -> ContainerClient<Ship> {
         .expect("a client");
     client
         .database("sea")
-        .bootstrap::<Ship>("ship", Bootstrap::CreateIfMissing)
+        .bootstrap("ship", Bootstrap::CreateIfMissing)
         .await
         .expect("the container opens")
 }

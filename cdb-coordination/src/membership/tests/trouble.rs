@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use cdb_emulator::{Effect, Fault, OperationKind};
-use cdb_model::{Batch, Container, Document, Query, Timestamp};
+use cdb_model::{Batch, Container, Document, Patch, Query, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::crew::{Crew, CrewMember, PERIOD, Ship, eventually, sees, served};
+use super::crew::{Crew, CrewMember, PERIOD, Ship, eventually, open, sees, served};
 use crate::{LeaseProvider, MemberDocument, MemberRecord, Membership, MembershipConfig, Standing};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -151,16 +151,7 @@ enum ShipAhead {
 async fn clocks_may_be_ten_seconds_apart() {
     let crew = Crew::new().await;
     let punctual = crew.join("ann").await;
-    let key = cdb_client::MasterKey::new(crew.emulator.key()).expect("a key");
-    let client = cdb_client::CosmosClient::builder(crew.emulator.endpoint())
-        .credential(key)
-        .build()
-        .expect("a client");
-    let ship = client
-        .database("sea")
-        .bootstrap::<ShipAhead>("ship", cdb_client::Bootstrap::CreateIfMissing)
-        .await
-        .expect("the container opens");
+    let ship = open::<ShipAhead>(&crew.emulator).await;
     let config = MembershipConfig {
         heartbeat: PERIOD,
         ..MembershipConfig::named("zoe")
@@ -178,4 +169,46 @@ async fn clocks_may_be_ten_seconds_apart() {
     drop(ahead);
     let took = eventually(async || sees(&punctual, &["ann"])).await;
     assert!(took <= PERIOD * 2, "{took:?}");
+}
+
+/// A member as a program writes it that knows it otherwise.
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "member", id = "{crew}:{name}")]
+struct Torn {
+    #[document(partition_key)]
+    crew: String,
+    name: String,
+    record: serde_json::Value,
+}
+
+#[derive(Container)]
+#[container(partition_key = "/crew")]
+enum Wreck {
+    Member(Torn),
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_whose_document_is_spoiled_joins_again_and_disturbs_nobody() {
+    let crew = Crew::new().await;
+    let names = ["ann", "bob"];
+    let members = crew.joined(&names).await;
+    let wreck = open::<Wreck>(&crew.emulator).await;
+    let spoiled = eventually(async || {
+        let query = Query::<Torn>::across_partitions();
+        let found = wreck.query(query).all().await.expect("they are read");
+        let bob = found.iter().find(|row| row.document.name == "member.bob");
+        let torn = Patch::<Torn>::new().set(Torn::RECORD, "torn".into());
+        // His next heartbeat may come before.
+        let bob = bob.expect("Bob has a document");
+        wreck.patch_stored(bob, &torn).await.is_ok()
+    });
+    spoiled.await;
+    let ship = crew.ship().await;
+    eventually(async || {
+        assert_eq!(members[0].view().standing(), Standing::Member);
+        let query = Query::<CrewMember>::across_partitions();
+        let whole = ship.query(query).all().await.is_ok();
+        whole && members.iter().all(|member| sees(member, &names))
+    })
+    .await;
 }
