@@ -1,13 +1,20 @@
 //! Messages between instances that can never be delivered: tried so often, kept with the reason, in nobody's way.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_provider::CosmosDBProvider;
 use cdb_provider::coordination::RetryPolicy;
-use cdb_provider::documents::{NEVER, OutboxIntent};
-use cdb_provider::model::{ETag, Timestamp};
+use cdb_provider::documents::{
+    Instance, InstanceKey, IntentItem, IntentQueue, NEVER, OutboxIntent, OutboxIntentKey, Text,
+};
+use cdb_provider::model::{ETag, Stored, Timestamp};
 use cdb_tests::Backend;
+use duroxide::providers::WorkItem;
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::runtime::{Runtime, RuntimeOptions};
+use duroxide::{Client, OrchestrationContext, OrchestrationRegistry};
 
 /// What a program that is not ours left behind: an intent whose contents nobody can read.
 fn unreadable() -> OutboxIntent {
@@ -111,5 +118,91 @@ async fn an_unreadable_intent_is_given_up_with_its_reason_and_can_be_tried_again
     let (intent, _) = given_up(&provider, Some(&version)).await;
     assert_eq!(intent.attempt_count, 3);
     assert!(intent.created_at > Timestamp::default());
+    backend.stop().await;
+}
+
+/// Takes messages for ever, and says how many it has.
+fn listener() -> OrchestrationRegistry {
+    let listen = |ctx: OrchestrationContext, _: String| async move {
+        for taken in 1_u32.. {
+            ctx.dequeue_event("messages").await;
+            ctx.set_custom_status(taken.to_string());
+        }
+        Ok(String::new())
+    };
+    OrchestrationRegistry::builder()
+        .register("Listener", listen)
+        .build()
+}
+
+/// Has one and the same message delivered to the listener, by an intent that is always the same, and waits until it is.
+async fn deliver(provider: &CosmosDBProvider) {
+    let message = WorkItem::QueueMessage {
+        instance: "listener".to_owned(),
+        name: "messages".to_owned(),
+        data: "hello".to_owned(),
+    };
+    let mut intent = OutboxIntent::new("sender", "k".to_owned(), "listener", Timestamp::default());
+    intent.items.push(IntentItem {
+        queue: IntentQueue::Orchestrator,
+        work_item: Text::Inline(serde_json::to_string(&message).expect("it is JSON")),
+        visible_at: Timestamp::default(),
+    });
+    let container = provider.container();
+    container.create(&intent).await.expect("it is new");
+    let key = OutboxIntentKey::new("sender", "k");
+    for _ in 0..600 {
+        if container.read(&key).await.expect("it answers").is_none() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the message is never delivered");
+}
+
+/// The listener when nobody holds it and it is as wanted.
+async fn at_rest(
+    provider: &CosmosDBProvider,
+    wanted: impl Fn(&Stored<Instance>) -> bool,
+) -> Stored<Instance> {
+    let key = InstanceKey::new("listener");
+    for _ in 0..600 {
+        let found = provider.container().read(&key).await.expect("it answers");
+        if let Some(stored) = found
+            && stored.document.lock_token.is_none()
+            && wanted(&stored)
+        {
+            return stored;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the listener is never at rest");
+}
+
+#[tokio::test]
+async fn a_lock_taken_for_a_second_delivery_leaves_no_attempt_behind() {
+    let backend = Backend::start().await;
+    let provider = backend.provider().await;
+    let runtime = Runtime::start_with_options(
+        Arc::new(provider.clone()),
+        ActivityRegistry::builder().build(),
+        listener(),
+        RuntimeOptions::default(),
+    )
+    .await;
+    let client = Client::new(Arc::new(provider.clone()));
+    let started = client.start_orchestration("listener", "Listener", "").await;
+    started.expect("it is new");
+    deliver(&provider).await;
+    let heard = |stored: &Stored<Instance>| stored.document.custom_status.is_some();
+    let before = at_rest(&provider, heard).await;
+
+    // The message is consumed. Its second delivery is recognised, but the lock was taken along with it.
+    deliver(&provider).await;
+    let after = at_rest(&provider, |stored| stored.etag != before.etag).await;
+
+    assert_eq!(after.document.custom_status.as_deref(), Some("1"));
+    assert!(after.document.attempts.is_empty(), "{after:?}");
+    runtime.shutdown(None).await;
     backend.stop().await;
 }

@@ -4,6 +4,7 @@ use cdb_model::Timestamp;
 
 use super::candidate::pack_version;
 use super::commit::TurnResult;
+use super::lock::take_out;
 use super::table::Turn;
 use crate::custom_status;
 use crate::documents::{Execution, Instance, Status, Text};
@@ -22,9 +23,7 @@ pub(super) fn advance(
     instance.locked_until = None;
     instance.commit_token = Some(turn.token.clone());
     instance.updated_at = now;
-    for message in &turn.messages {
-        instance.attempts.remove(message.id().as_str());
-    }
+    take_out(&mut instance.attempts, &turn.messages);
     if result.execution_id > instance.current_execution_id {
         instance.current_execution_id = result.execution_id;
         instance.status = Status::Running;
@@ -64,6 +63,10 @@ pub(super) fn advance(
         instance.status = Status::from(status.clone());
         instance.output = output.cloned();
         instance.completed_at = Some(now);
+        if !instance.has_more() {
+            // Those of a lock that nobody gave back, of messages that are not there any more.
+            instance.attempts.clear();
+        }
     }
     if let Some(status) = custom_status::change_in(&result.history_delta) {
         instance.custom_status = status;

@@ -5,6 +5,7 @@
 //! trip. Nothing else changes: the lock is the same conditional write of the instance document, it ends by itself, and
 //! one that no dispatcher asks for is given back.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -206,9 +207,13 @@ impl<'a> Ahead<'a> {
     /// The batch took place, perhaps, but nobody knows what it left: gives the lock back if it was taken.
     pub(crate) fn lost_sight(self) {
         let (instance_id, token) = (self.claim.instance_id.clone(), self.token);
+        let before = self.before.as_ref();
+        let before = before.map(|before| before.instance.document.attempts.clone());
         self.inner.memory.forget(&instance_id);
         self.inner.spawn(|inner| async move {
-            release_taken(&inner, &instance_id, &token, &[]).await;
+            // The lock may have counted a message that was consumed long ago, which nobody would ever take out again.
+            let attempts = |_: &Instance| before.unwrap_or_default();
+            release_taken(&inner, &instance_id, &token, attempts).await;
         });
     }
 }
@@ -294,16 +299,17 @@ pub(super) async fn give_back(inner: &Inner, turn: Turn) {
     inner.hint_unknown(&instance_id, None, Duration::ZERO);
 }
 
-/// Gives back a lock of which the token is known and not the version, if it was taken.
+/// Gives back a lock of which the token is known and not the version, if it was taken. `attempts` are those that it leaves.
 pub(super) async fn release_taken(
     inner: &Inner,
     instance_id: &str,
     token: &str,
-    messages: &[Message],
+    attempts: impl FnOnce(&Instance) -> BTreeMap<String, u32>,
 ) {
     match history::read_instance(&inner.container, "release", instance_id).await {
         Ok(Some(stored)) if stored.document.lock_token.as_deref() == Some(token) => {
-            unlock(inner, &stored, messages).await;
+            let attempts = attempts(&stored.document);
+            unlock_with(inner, &stored, attempts).await;
         }
         Ok(_) => {}
         Err(error) => tracing::debug!(%error, "a lock is left to end by itself"),
@@ -313,7 +319,10 @@ pub(super) async fn release_taken(
 
 /// Gives a lock back. Nobody has worked on the messages, so the attempt does not count.
 pub(super) async fn unlock(inner: &Inner, instance: &Stored<Instance>, messages: &[Message]) {
-    let attempts = uncounted(&instance.document, messages);
+    unlock_with(inner, instance, uncounted(&instance.document, messages)).await;
+}
+
+async fn unlock_with(inner: &Inner, instance: &Stored<Instance>, attempts: BTreeMap<String, u32>) {
     let patch = unlock_patch(attempts, inner.container.now());
     if let Err(error) = inner.container.patch_stored(instance, &patch).await {
         tracing::debug!(%error, "a lock is left to end by itself");

@@ -52,6 +52,13 @@ pub(super) fn uncounted(instance: &Instance, messages: &[Message]) -> BTreeMap<S
     attempts
 }
 
+/// These messages are consumed: nobody counts their attempts any more.
+pub(super) fn take_out(attempts: &mut BTreeMap<String, u32>, messages: &[Message]) {
+    for message in messages {
+        attempts.remove(message.id().as_str());
+    }
+}
+
 /// What changes in an instance when its lock is given back.
 pub(super) fn unlock_patch(attempts: BTreeMap<String, u32>, now: Timestamp) -> Patch<Instance> {
     Patch::<Instance>::new()

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::ahead;
 use super::commit::TurnResult;
-use super::lock::locked;
+use super::lock::{locked, take_out};
 use super::mail::{MAX_MESSAGES, Message};
 use super::memory::Remembered;
 use super::table::Turn;
@@ -99,8 +99,10 @@ impl NextTurn {
     /// The commit took place, but nobody knows which versions it left: gives the lock back.
     pub(super) fn lost_sight(self, inner: &Inner, before: &Turn) {
         let instance_id = before.instance.document.instance_id.clone();
+        let mut attempts = before.instance.document.attempts.clone();
+        take_out(&mut attempts, &before.messages);
         inner.spawn(|inner| async move {
-            ahead::release_taken(&inner, &instance_id, &self.token, &[]).await;
+            ahead::release_taken(&inner, &instance_id, &self.token, |_| attempts).await;
         });
     }
 }

@@ -6,6 +6,8 @@ use futures::StreamExt as _;
 use futures::stream;
 
 use super::ahead;
+use super::lock::uncounted;
+use crate::documents::Instance;
 use crate::provider::Inner;
 
 /// How many locks are given back at the same time.
@@ -28,14 +30,16 @@ pub(crate) async fn give_back_all(inner: &Inner) {
             if turn.holds(inner.container.now()) {
                 let instance_id = turn.instance.document.instance_id.clone();
                 // By its token: a renewal or commit that was dropped may have moved the version.
-                ahead::release_taken(inner, &instance_id, &turn.token, &turn.messages).await;
+                let attempts = |instance: &Instance| uncounted(instance, &turn.messages);
+                ahead::release_taken(inner, &instance_id, &turn.token, attempts).await;
                 inner.finish_turn(&mut turn);
             }
         })
         .await;
     stream::iter(inner.turns.take_tried())
         .for_each_concurrent(AT_ONCE, |(token, instance_id)| async move {
-            ahead::release_taken(inner, &instance_id, &token, &[]).await;
+            let attempts = |instance: &Instance| instance.attempts.clone();
+            ahead::release_taken(inner, &instance_id, &token, attempts).await;
         })
         .await;
 }
