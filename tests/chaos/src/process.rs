@@ -7,7 +7,7 @@ use std::time::Duration;
 use cdb_emulator::{FaultPlan, WELL_KNOWN_KEY};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, ChildStdout, Command};
+use tokio::process::{Child, Command};
 
 use crate::clock::Clock;
 use crate::wire::admin;
@@ -19,8 +19,6 @@ const READY: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 struct Process {
     child: Child,
-    /// Kept open, since the process may have more to say.
-    _said: BufReader<ChildStdout>,
 }
 
 impl Process {
@@ -60,7 +58,13 @@ impl Process {
             true
         };
         match tokio::time::timeout(READY, ready).await {
-            Ok(true) => Ok((Self { child, _said: said }, line)),
+            Ok(true) => {
+                // duroxide logs there, and a process whose pipe is full stands still.
+                tokio::spawn(
+                    async move { tokio::io::copy(&mut said, &mut tokio::io::sink()).await },
+                );
+                Ok((Self { child }, line))
+            }
             Ok(false) => Err(format!("{arguments:?} ended at once")),
             Err(_) => Err(format!("{arguments:?} was not ready in time")),
         }
