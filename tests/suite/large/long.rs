@@ -7,7 +7,7 @@ use duroxide::providers::{Provider, ProviderAdmin, WorkItem};
 use duroxide::{Event, EventKind, OrchestrationContext, OrchestrationRegistry};
 
 use super::{LOCK, Left, documents, end_of, enqueue, event, named, start, text, turn};
-use crate::harness::{World, no_activities};
+use crate::harness::{World, eventually, no_activities};
 
 async fn a_history_comes_back(turns: u64, events: u64) {
     let backend = Backend::start().await;
@@ -102,6 +102,9 @@ async fn events_are_all_heard(count: usize) {
     let sum = (count * (count - 1) / 2).to_string();
     assert_eq!(end_of(&world, "ear").await, sum);
     println!("{count} events were heard in {:?}", begun.elapsed());
+    let deleted = world.provider.delete_instance("ear", false).await;
+    deleted.expect("it is deleted");
+    eventually(async || documents(&world.provider, "ear").await == 0).await;
     world.stop().await;
 }
 
