@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cdb_client::ContainerClient;
-use cdb_emulator::Emulator;
+use cdb_emulator::{DataRole, Emulator};
 use cdb_provider::documents::{Durable, HistorySegment, Instance, OrchestratorItem, Text};
 use cdb_provider::model::{Patch, Query};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
@@ -19,6 +19,9 @@ use duroxide::provider_validations::ProviderFactory;
 use duroxide::providers::Provider;
 
 pub use audit::{audit, audit_by_instance, instance_id};
+
+/// Who may ask the emulator for documents as they are stored, without a type between.
+pub const IDENTITY: &str = "fixture";
 
 /// A store for one test.
 #[derive(Debug)]
@@ -40,7 +43,10 @@ impl Backend {
         let (emulator, mut config) = if let Ok(config) = CosmosDBProviderConfig::from_env() {
             (None, config)
         } else {
-            let emulator = Emulator::start().await.expect("the emulator starts");
+            let emulator = Emulator::builder()
+                .identity(IDENTITY, DataRole::DataContributor)
+                .start();
+            let emulator = emulator.await.expect("the emulator starts");
             let config = CosmosDBProviderConfig {
                 endpoint: emulator.endpoint(),
                 key: emulator.key().to_owned(),

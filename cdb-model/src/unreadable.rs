@@ -4,14 +4,18 @@
 //! comes with what is needed to report it and to put it aside.
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::codec::{DecodeError, SystemProperties};
 use crate::container::Container;
+use crate::document::Document;
 use crate::etag::ETag;
 use crate::id::ItemId;
 use crate::partition_key::{PartitionKey, PartitionKeyValue};
+use crate::path::Path;
 use crate::query::{Fetch, Statement};
+use crate::timestamp::Timestamp;
 
 /// A query whose rows are read one by one: what does not fit its type is a row too, and fails none of the others.
 #[derive(Clone, Debug)]
@@ -28,6 +32,8 @@ pub struct Unreadable {
     pub json: String,
     /// Where the document is; `None` for a projected value, and for a document without a partition key that can be named.
     pub location: Option<Location>,
+    /// Its discriminator; empty when it has none, or one that is no text.
+    pub discriminator: String,
 }
 
 /// Where a stored document is, and which version of it.
@@ -61,7 +67,25 @@ impl Unreadable {
             reason,
             json: json.to_owned(),
             location: Location::read::<C>(json),
+            discriminator: property(json, C::DISCRIMINATOR).unwrap_or_default(),
         }
+    }
+
+    /// Whether it calls itself a `D`, so that it is damaged, or of another version, and not foreign.
+    pub fn is_a<D: Document>(&self) -> bool {
+        self.discriminator == D::SHAPE.discriminator
+    }
+
+    /// One field, if it is there and fits.
+    pub fn field<D, V: DeserializeOwned, I, M>(&self, path: Path<D, V, I, M>) -> Option<V> {
+        let document: Value = serde_json::from_str(&self.json).ok()?;
+        let value = document.pointer(path.pointer())?;
+        serde_json::from_value(value.clone()).ok()
+    }
+
+    /// When it was last written, by the service's clock, to the second.
+    pub fn timestamp(&self) -> Timestamp {
+        Timestamp::from_secs(property(&self.json, "_ts").unwrap_or_default())
     }
 
     fn name(&self) -> String {
@@ -84,6 +108,12 @@ impl Unreadable {
             reason => reason.to_string(),
         }
     }
+}
+
+/// A property at the top of a stored document, if it fits.
+fn property<V: DeserializeOwned>(json: &str, name: &str) -> Option<V> {
+    let document: Value = serde_json::from_str(json).ok()?;
+    serde_json::from_value(document.get(name)?.clone()).ok()
 }
 
 impl Location {

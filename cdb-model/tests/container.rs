@@ -140,3 +140,24 @@ fn a_query_over_a_container_asks_for_every_type_and_one_over_a_document_for_its_
     assert_eq!(Order::SHAPES.len(), 1);
     assert_eq!(WithReturns::SHAPES.len(), 3);
 }
+
+#[test]
+fn a_document_that_does_not_fit_says_what_it_can() {
+    let unreadable = |json: &str| {
+        let reason = cdb_model::decode_any::<Shop>(json).expect_err("it does not fit");
+        cdb_model::Unreadable::new::<Shop>(json, reason)
+    };
+    let json = r#"{"id":"o","_etag":"7","_ts":5,"kind":"order","customer":"c","number":"many"}"#;
+    let damaged = unreadable(json);
+    assert!(damaged.is_a::<Order>() && !damaged.is_a::<Refund>());
+    assert_eq!(damaged.field(Order::CUSTOMER), Some("c".to_owned()));
+    assert_eq!(damaged.field(Order::NUMBER), None);
+    assert_eq!(damaged.timestamp(), cdb_model::Timestamp::from_secs(5));
+    let location = damaged.location.expect("it says where it is");
+    assert_eq!(location.id.as_str(), "o");
+    assert_eq!(location.partition_key, "c".into());
+    let foreign = unreadable(r#"{"id":"f","_etag":"7","_ts":"never","kind":5,"customer":[]}"#);
+    assert!(!foreign.is_a::<Order>());
+    assert_eq!(foreign.discriminator, "");
+    assert_eq!(foreign.timestamp(), cdb_model::Timestamp::default());
+}

@@ -80,6 +80,10 @@ pub struct CosmosDBProviderConfig {
     /// How old the parts of a text must be that no commit refers to, before they are removed; 10 min by default. A
     /// commit that takes longer is refused.
     pub orphan_age: Duration,
+    /// How long a cancellation or an event is kept for an instance that nobody has started: it may have overtaken the
+    /// start. One day by default. What is queued for an instance that is started later, as a delayed start, is kept
+    /// until then.
+    pub unclaimed_age: Duration,
     /// What to do about a database or container that does not exist, and about one that lacks indexes, such as those of
     /// `duroxide-cdb`: by default they are created and added.
     pub bootstrap: Bootstrap,
@@ -196,6 +200,7 @@ impl CosmosDBProviderConfig {
                 "must be at least as long as min_poll_interval",
             ),
             ("orphan_age", self.orphan_age.is_zero(), zero),
+            ("unclaimed_age", self.unclaimed_age.is_zero(), zero),
             ("max_value_bytes", self.max_value_bytes == 0, zero),
             ("max_turn_bytes", self.max_turn_bytes == 0, zero),
             ("max_history_bytes", self.max_history_bytes == 0, zero),
@@ -246,6 +251,7 @@ impl Default for CosmosDBProviderConfig {
             max_turn_bytes: 256 * 1024 * 1024,
             max_history_bytes: 512 * 1024 * 1024,
             orphan_age: Duration::from_secs(10 * 60),
+            unclaimed_age: Duration::from_secs(24 * 60 * 60),
             bootstrap: Bootstrap::CreateIfMissing,
             secondary_key: None,
             accept_invalid_certificates_on_loopback: false,
@@ -275,6 +281,7 @@ impl fmt::Debug for CosmosDBProviderConfig {
             .field("max_turn_bytes", &self.max_turn_bytes)
             .field("max_history_bytes", &self.max_history_bytes)
             .field("orphan_age", &self.orphan_age)
+            .field("unclaimed_age", &self.unclaimed_age)
             .field("bootstrap", &self.bootstrap)
             .field(
                 "accept_invalid_certificates_on_loopback",

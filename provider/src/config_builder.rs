@@ -149,6 +149,12 @@ impl CosmosDBProviderConfigBuilder {
         self
     }
 
+    /// Sets [`unclaimed_age`](CosmosDBProviderConfig::unclaimed_age).
+    pub fn unclaimed_age(mut self, age: Duration) -> Self {
+        self.config.unclaimed_age = age;
+        self
+    }
+
     /// Sets [`orphan_age`](CosmosDBProviderConfig::orphan_age).
     pub fn orphan_age(mut self, age: Duration) -> Self {
         self.config.orphan_age = age;

@@ -6,6 +6,7 @@ use cdb_client::{Error, machine_now};
 use cdb_model::{Batch, Timestamp};
 use duroxide::providers::{ProviderError, WorkItem};
 
+use crate::admission;
 use crate::documents::{Chunked, Durable, OrchestratorItem, WorkerItem, target_instance};
 use crate::error::{provider_error, unreadable};
 use crate::provider::Inner;
@@ -20,6 +21,7 @@ pub(crate) async fn message(
     item: &WorkItem,
     delay: Option<Duration>,
 ) -> Result<(), ProviderError> {
+    admission::check_item(ENQUEUE, item)?;
     let now = inner.enqueue_time();
     let delay = delay.unwrap_or_default();
     let due = match item {
@@ -133,6 +135,7 @@ async fn start(
 /// Implements `Provider::enqueue_for_worker`.
 pub(crate) async fn activity(inner: &Inner, item: &WorkItem) -> Result<(), ProviderError> {
     const ENQUEUE: &str = "enqueue_for_worker";
+    admission::check_item(ENQUEUE, item)?;
     let document = WorkerItem::new(item, inner.enqueue_time())
         .map_err(|error| unreadable(ENQUEUE, error))?
         .ok_or_else(|| {

@@ -5,7 +5,7 @@ use cdb_model::{Batch, Filter, Query, Stored};
 use duroxide::Event;
 use duroxide::providers::ProviderError;
 
-use crate::documents::{Durable, HistorySegment, Instance, InstanceKey, Text};
+use crate::documents::{Durable, HistorySegment, Instance, InstanceKey, Salvage, Status, Text};
 use crate::error::{provider_error, unreadable};
 use crate::spill::{self, Unread};
 
@@ -35,25 +35,83 @@ pub(crate) async fn read_instance(
 }
 
 /// The history documents of an execution, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Segments {
+    pub(crate) documents: Vec<HistorySegment>,
+    /// Why one of them cannot be read, and is not here.
+    pub(crate) damage: Option<String>,
+}
+
+impl Segments {
+    /// From documents in any order.
+    pub(crate) fn new(mut documents: Vec<HistorySegment>, damage: Option<String>) -> Self {
+        // Sorted here: within one partition of one execution it is cheaper than an index that every write pays for.
+        documents.sort_by_key(|segment| segment.event_id);
+        Self { documents, damage }
+    }
+
+    /// All of them.
+    ///
+    /// # Errors
+    /// When one of them cannot be read.
+    pub(crate) fn whole(
+        self,
+        operation: &'static str,
+    ) -> Result<Vec<HistorySegment>, ProviderError> {
+        match self.damage {
+            None => Ok(self.documents),
+            Some(damage) => Err(unreadable(operation, damage)),
+        }
+    }
+}
+
+/// Whether these are the events that the documents of a history say they hold: as many, each once, in order. Their
+/// numbers may have gaps: duroxide ends a history that it cannot read with a number of its own (0.1.32,
+/// `fail_orchestration_as_poison`).
+///
+/// # Errors
+/// Says what is wrong.
+pub(crate) fn check(segments: &[HistorySegment], events: &[Event]) -> Result<(), String> {
+    let promised: u64 = segments.iter().map(|segment| segment.event_count).sum();
+    if promised != events.len() as u64 {
+        return Err(format!(
+            "it has {} events instead of {promised}",
+            events.len()
+        ));
+    }
+    let mut pairs = events.windows(2);
+    match pairs.find(|pair| pair[0].event_id >= pair[1].event_id) {
+        None => Ok(()),
+        Some(pair) => Err(format!(
+            "event {} follows event {}",
+            pair[1].event_id, pair[0].event_id
+        )),
+    }
+}
+
+/// Reads the history documents of an execution.
 pub(crate) async fn read_segments(
     container: &ContainerClient<Durable>,
     operation: &'static str,
     instance_id: &str,
     execution_id: u64,
-) -> Result<Vec<HistorySegment>, ProviderError> {
+) -> Result<Segments, ProviderError> {
     let query = Query::<HistorySegment>::in_partition(instance_id)
         .filter(HistorySegment::EXECUTION_ID.eq(execution_id));
-    let mut segments: Vec<HistorySegment> = container
+    let rows = container
         .query(query)
+        .row_by_row()
         .all()
         .await
-        .map_err(|error| provider_error(operation, &error))?
-        .into_iter()
-        .map(|stored| stored.document)
-        .collect();
-    // Sorted here: within one partition of one execution it is cheaper than an index that every write pays for.
-    segments.sort_by_key(|segment| segment.event_id);
-    Ok(segments)
+        .map_err(|error| provider_error(operation, &error))?;
+    let (mut documents, mut damage) = (Vec::with_capacity(rows.len()), None);
+    for row in rows {
+        match row {
+            Ok(stored) => documents.push(stored.document),
+            Err(found) => damage = Some(found.to_string()),
+        }
+    }
+    Ok(Segments::new(documents, damage))
 }
 
 /// Reads the text of a segment that is stored in chunks.
@@ -92,8 +150,10 @@ pub(crate) async fn read_execution(
 ) -> Result<Vec<Event>, ProviderError> {
     const READ: &str = "read_with_execution";
     let segments = read_segments(container, READ, instance_id, execution_id).await?;
-    unpack(container, READ, segments).await
+    unpack(container, READ, segments.whole(READ)?).await
 }
+
+const READ: &str = "read";
 
 /// Implements `Provider::read`: the newest execution.
 ///
@@ -104,28 +164,59 @@ pub(crate) async fn read_latest(
     instance_id: &str,
     guess: u64,
 ) -> Result<Vec<Event>, ProviderError> {
-    const READ: &str = "read";
     let wanted =
         Filter::<Durable>::of_type::<Instance>() | HistorySegment::EXECUTION_ID.eq(guess).within();
     let rows = container
         .query(Query::<Durable>::in_partition(instance_id).filter(wanted))
+        .row_by_row()
         .all()
         .await
         .map_err(|error| provider_error(READ, &error))?;
     let mut newest = guess;
-    let mut segments = Vec::new();
+    let mut failed = false;
+    let (mut documents, mut damage) = (Vec::new(), None);
     for row in rows {
-        match row.document {
-            Durable::Instance(instance) => newest = instance.current_execution_id,
-            Durable::History(segment) => segments.push(segment),
-            _ => {}
+        match row.map(|stored| stored.document) {
+            Ok(Durable::Instance(instance)) => {
+                newest = instance.current_execution_id;
+                failed = instance.status == Status::Failed;
+            }
+            Ok(Durable::History(segment)) => documents.push(segment),
+            Ok(_) => {}
+            Err(found) => match Instance::salvage(&found) {
+                Some(instance) => newest = instance.current_execution_id,
+                None => damage = Some(found.to_string()),
+            },
         }
     }
-    if newest != guess {
-        return read_execution(container, instance_id, newest).await;
+    let segments = if newest == guess {
+        Segments::new(documents, damage)
+    } else {
+        read_segments(container, READ, instance_id, newest).await?
+    };
+    if failed {
+        return what_is_left(container, segments).await;
     }
-    segments.sort_by_key(|segment| segment.event_id);
-    unpack(container, READ, segments).await
+    unpack(container, READ, segments.whole(READ)?).await
+}
+
+/// The events of an instance that failed, as far as they can be read: perhaps it failed because not all of them can, and
+/// the last one says so to whoever waits for its end.
+async fn what_is_left(
+    container: &ContainerClient<Durable>,
+    segments: Segments,
+) -> Result<Vec<Event>, ProviderError> {
+    let mut events = Vec::new();
+    for segment in segments.documents {
+        match unpack(container, READ, vec![segment]).await {
+            Ok(unpacked) => events.extend(unpacked),
+            Err(error) if error.is_retryable() => return Err(error),
+            Err(error) => {
+                tracing::debug!(%error, "a part of a failed instance's history is left out");
+            }
+        }
+    }
+    Ok(events)
 }
 
 /// Implements `Provider::append_with_execution`. Events whose ids are there already are left out: an event is never

@@ -29,12 +29,14 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod admin;
+mod admission;
 mod background;
 mod config;
 mod config_builder;
 mod contract;
 mod contract_admin;
 mod custom_status;
+mod damage;
 pub mod documents;
 mod enqueue;
 mod error;

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use crate::admin::purge::Purge;
 use crate::background::Background;
 use crate::config::CosmosDBProviderConfig;
+use crate::damage::Damage;
 use crate::documents::{Durable, Member, OrchestratorItem, WorkerItem};
 use crate::error::provider_error;
 use crate::outbox::{self, Outbox};
@@ -29,7 +30,7 @@ use crate::shutdown::Owner;
 use crate::spill::Limits;
 use crate::telemetry::Telemetry;
 use crate::turn::{InstanceCandidate, Mail, Memory, Message, Turn, TurnTable, Wish};
-use crate::wait::{Lobby, Share, Watch, is_near};
+use crate::wait::{Depth, Lobby, Share, Watch, is_near};
 use crate::work::{WorkTable, WorkerCandidate};
 
 /// How many candidates a poll fetches per dispatcher, so that one poll feeds all of them for a while.
@@ -39,6 +40,13 @@ const PREFETCH_PER_DISPATCHER: u32 = 4;
 const MIN_PREFETCH: u32 = 64;
 /// What errors of opening name as their operation.
 const OPEN: &str = "new";
+
+/// How deep polls look, by queue.
+#[derive(Debug, Default)]
+pub(crate) struct Depths {
+    pub(crate) orchestrations: Depth,
+    pub(crate) activities: Depth,
+}
 
 /// duroxide's storage on Azure Cosmos DB. Cheap to clone; all clones share one state, and what runs in the background ends
 /// with the last of them, or with [`shutdown`](Self::shutdown).
@@ -77,6 +85,11 @@ pub(crate) struct Inner {
     pub(crate) orchestrations: Lobby<InstanceCandidate>,
     pub(crate) activities: Lobby<WorkerCandidate>,
     pub(crate) watch: Watch,
+    /// How deep the polls of both queues look.
+    pub(crate) depths: Depths,
+    pub(crate) damage: Arc<Damage>,
+    /// How long messages are kept for an instance that nobody has started.
+    pub(crate) unclaimed_age: Duration,
     pub(crate) outbox: Outbox,
     pub(crate) limits: Limits,
     /// How old chunks are that no commit refers to.
@@ -213,6 +226,7 @@ impl CosmosDBProvider {
                 .saturating_mul(PREFETCH_PER_DISPATCHER)
                 .max(MIN_PREFETCH)
         };
+        let damage = Arc::<Damage>::default();
         let lobby_pace = (config.min_poll_interval, config.max_poll_interval);
         let inner = Arc::new_cyclic(|myself| Inner {
             container,
@@ -223,10 +237,13 @@ impl CosmosDBProvider {
             memory: Memory::new(config.history_cache_bytes),
             mail: Mail::default(),
             work: WorkTable::default(),
-            sessions: Sessions::default(),
+            sessions: Sessions::new(damage.clone()),
             orchestrations: Lobby::new(lobby_pace.0, lobby_pace.1),
             activities: Lobby::new(lobby_pace.0, lobby_pace.1),
             watch: Watch::default(),
+            depths: Depths::default(),
+            damage,
+            unclaimed_age: config.unclaimed_age,
             outbox: Outbox::default(),
             limits: Limits {
                 value: config.max_value_bytes,
@@ -353,6 +370,7 @@ impl Inner {
         }
         let instance_id = message.stored.document.instance_id.clone();
         self.mail.note(message);
+        self.turns.welcome(&instance_id);
         self.hint_known(&instance_id, after);
     }
 

@@ -5,16 +5,17 @@
 //! kept in memory saves requests and decides nothing.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cdb_client::ContainerClient;
+use cdb_client::{ContainerClient, ErrorKind};
 use cdb_coordination::Lockable as _;
-use cdb_model::{Batch, BatchError, ETag, Patch, Query, Timestamp};
+use cdb_model::{Batch, BatchError, Document, DocumentKey, ETag, Patch, Query, Timestamp};
 use duroxide::providers::{ProviderError, SessionFetchConfig};
 
+use crate::damage::Damage;
 use crate::documents::{Durable, Session, SessionKey, WorkerItem};
-use crate::error::provider_error;
+use crate::error::{provider_error, unreadable};
 
 /// How long a search for an owner's sessions that found none is believed, unless one is claimed here.
 const NO_SESSIONS_FOR: Duration = Duration::from_secs(60);
@@ -23,9 +24,10 @@ const NO_SESSIONS_FOR: Duration = Duration::from_secs(60);
 const HELD_FOR: Duration = Duration::from_secs(5);
 
 /// What this process has seen of sessions.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Sessions {
     state: Mutex<State>,
+    damage: Arc<Damage>,
 }
 
 #[derive(Debug, Default)]
@@ -57,7 +59,26 @@ impl Claim {
     }
 }
 
+/// The session of an activity, claimed for the first time.
+fn fresh(item: &WorkerItem, config: &SessionFetchConfig, now: Timestamp) -> Session {
+    Session {
+        instance_id: item.instance_id.clone(),
+        session_id: item.session_id.clone().unwrap_or_default(),
+        owner_id: config.owner_id.clone(),
+        locked_until: now + config.lock_timeout,
+        last_activity: now,
+        created_at: now,
+    }
+}
+
 impl Sessions {
+    pub(crate) fn new(damage: Arc<Damage>) -> Self {
+        Self {
+            state: Mutex::default(),
+            damage,
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // The state is valid between any two statements, so a panic elsewhere does not spoil it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -92,10 +113,13 @@ impl Sessions {
     ) -> Result<Option<Claim>, ProviderError> {
         let session_id = item.session_id.clone().unwrap_or_default();
         let key = SessionKey::new(&*item.instance_id, &*session_id);
-        let found = container
-            .read(&key)
-            .await
-            .map_err(|error| provider_error("fetch_work_item", &error))?;
+        let found = match container.read(&key).await {
+            Ok(found) => found,
+            Err(error) if error.kind() == ErrorKind::Decode => {
+                return self.reclaim(container, item, config, now).await;
+            }
+            Err(error) => return Err(provider_error("fetch_work_item", &error)),
+        };
         let session = found.as_ref().map(|stored| &stored.document);
         if let Some(session) = session
             && !session.is_lockable(now)
@@ -111,17 +135,45 @@ impl Sessions {
         let created_at = found
             .as_ref()
             .map_or(now, |stored| stored.document.created_at);
-        Ok(Some(Claim {
-            session: Session {
-                instance_id: item.instance_id.clone(),
-                session_id,
-                owner_id: config.owner_id.clone(),
-                locked_until: now + config.lock_timeout,
-                last_activity: now,
-                created_at,
-            },
-            etag: found.map(|stored| stored.etag),
-        }))
+        let session = Session {
+            created_at,
+            ..fresh(item, config, now)
+        };
+        let etag = found.map(|stored| stored.etag);
+        Ok(Some(Claim { session, etag }))
+    }
+
+    /// Claims a session whose document cannot be read: it is written anew, unless it says that somebody else holds it.
+    async fn reclaim(
+        &self,
+        container: &ContainerClient<Durable>,
+        item: &WorkerItem,
+        config: &SessionFetchConfig,
+        now: Timestamp,
+    ) -> Result<Option<Claim>, ProviderError> {
+        let session = fresh(item, config, now);
+        let id = session.key().to_id();
+        let id = id.map_err(|error| unreadable("fetch_work_item", error))?;
+        let all = Query::<Session>::in_partition(&*item.instance_id);
+        let rows = container.query(all).row_by_row().all().await;
+        let rows = rows.map_err(|error| provider_error("fetch_work_item", &error))?;
+        let found = rows
+            .into_iter()
+            .filter_map(Result::err)
+            .find(|found| found.location.as_ref().is_some_and(|at| at.id == id));
+        // Meanwhile gone, or readable: the next fetch claims it.
+        let Some(found) = found else {
+            return Ok(None);
+        };
+        self.damage.tell(&found);
+        let until = found.field(Session::LOCKED_UNTIL);
+        let owner = found.field(Session::OWNER_ID);
+        let held = until.is_some_and(|until| until > now);
+        if held && owner.is_some_and(|owner: String| owner != config.owner_id) {
+            return Ok(None);
+        }
+        let etag = found.location.map(|location| location.etag);
+        Ok(Some(Claim { session, etag }))
     }
 
     /// The claim is committed.
@@ -185,11 +237,10 @@ impl Sessions {
         let query = Query::<Session>::across_partitions().filter(
             Session::OWNER_ID.is_in(owners.iter().copied()) & Session::LOCKED_UNTIL.gt(now),
         );
-        let held = container
-            .query(query)
-            .all()
-            .await
-            .map_err(|error| provider_error(RENEW, &error))?;
+        let held = container.query(query).row_by_row().all().await;
+        let held = held.map_err(|error| provider_error(RENEW, &error))?;
+        // One that cannot be read ends by itself, and is written anew by whoever claims it next.
+        let held = self.damage.readable(held);
         {
             let mut state = self.state();
             for owner in owners {
@@ -265,9 +316,14 @@ impl Sessions {
         let failed = |error| provider_error(CLEANUP, &error);
         let query =
             Query::<Session>::across_partitions().filter(Session::LOCKED_UNTIL.lt(container.now()));
-        let expired = container.query(query).all().await.map_err(failed)?;
+        let expired = container
+            .query(query)
+            .row_by_row()
+            .all()
+            .await
+            .map_err(failed)?;
         let mut removed = 0;
-        for stored in expired {
+        for stored in self.damage.readable(expired) {
             let session = &stored.document;
             let waiting = Query::<WorkerItem>::in_partition(&*session.instance_id)
                 .filter(WorkerItem::SESSION_ID.eq(&*session.session_id))

@@ -21,7 +21,9 @@ pub(crate) async fn read(
         return Ok(None);
     }
     let execution_id = instance.current_execution_id;
-    let segments = history::read_segments(container, READ, instance_id, execution_id).await?;
+    let segments = history::read_segments(container, READ, instance_id, execution_id)
+        .await?
+        .whole(READ)?;
     let first = segments.first().cloned().into_iter().collect();
     let carried = history::unpack(container, READ, first)
         .await?

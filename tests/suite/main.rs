@@ -6,6 +6,7 @@ mod ambiguity;
 mod bad_input;
 mod book;
 mod faults;
+mod hostile;
 mod large;
 mod limits;
 mod locks;

@@ -7,6 +7,7 @@ use duroxide::providers::WorkItem;
 pub(crate) fn shown(text: &Text) -> String {
     match text {
         Text::Inline(text) => text.clone(),
+        Text::Damaged(reason) => format!("({reason})"),
         Text::Chunked(chunked) => format!("({} bytes, stored in parts)", chunked.bytes),
     }
 }

@@ -73,10 +73,12 @@ pub(super) async fn delete_all(
     instance_id: &str,
 ) -> Result<(), ProviderError> {
     let query = Query::<Chunk>::in_partition(instance_id).values(Chunk::PART);
-    let parts = container.query(query).all().await;
+    let parts = container.query(query).row_by_row().all().await;
     let parts = parts.map_err(|error| provider_error(operation, &error))?;
+    // A chunk without a name is no part of anything that we have written.
     let keys: Vec<ChunkKey> = parts
         .into_iter()
+        .flatten()
         .map(|part| ChunkKey::new(instance_id, part))
         .collect();
     delete(container, operation, &keys).await

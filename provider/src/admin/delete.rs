@@ -9,10 +9,12 @@ use std::collections::BTreeSet;
 
 use cdb_client::{ContainerClient, Error};
 use cdb_model::limits::MAX_BATCH_OPERATIONS;
-use cdb_model::{Batch, BatchError, Filter, Query, Stored};
+use cdb_model::{Batch, BatchError, Filter, Location, Query, Stored, Unreadable};
 use duroxide::providers::{DeleteInstanceResult, InstanceFilter, ProviderAdmin, ProviderError};
 
 use super::{chunks, instances, withdraw};
+use crate::admission;
+use crate::damage::is_ours;
 use crate::documents::{Chunk, Durable, Instance, NEVER, Status};
 use crate::error::{provider_error, unreadable};
 use crate::history;
@@ -30,6 +32,9 @@ pub(crate) async fn delete(
     ids: &[String],
     force: bool,
 ) -> Result<DeleteInstanceResult, ProviderError> {
+    for id in ids {
+        admission::check_not_reserved(DELETE, id)?;
+    }
     if !force {
         for id in ids {
             let found = history::read_instance(container, DELETE, id).await?;
@@ -92,12 +97,50 @@ pub(crate) async fn delete_bulk(
     Ok(result)
 }
 
+/// A document to delete.
+#[derive(Clone)]
+pub(super) struct Row {
+    pub(super) location: Location,
+    /// Nothing when it cannot be read.
+    pub(super) document: Option<Durable>,
+}
+
+impl Row {
+    /// Of the documents of a partition those that are the instance's, readable or not. Others belong to somebody who
+    /// shares the container.
+    pub(super) fn of(
+        instance_id: &str,
+        found: Result<Stored<Durable>, Unreadable>,
+    ) -> Option<Self> {
+        match found {
+            Ok(stored) => Some(Self {
+                location: Location {
+                    id: stored.id,
+                    partition_key: instance_id.into(),
+                    etag: stored.etag,
+                },
+                document: Some(stored.document),
+            }),
+            Err(found) if is_ours(&found) => Some(Self {
+                location: found.location?,
+                document: None,
+            }),
+            Err(_) => None,
+        }
+    }
+
+    /// Adds its deletion, under the id and version that it was read with.
+    pub(super) fn add_delete(&self, batch: &mut Batch<Durable>) -> Result<(), BatchError> {
+        batch.delete_at(&self.location).map(drop)
+    }
+}
+
 /// What became of the documents of a partition so far.
 #[derive(Default)]
 struct Removal {
-    gone: Vec<Stored<Durable>>,
+    gone: Vec<Row>,
     /// Sent to be deleted, and not known to be.
-    perhaps: Vec<Stored<Durable>>,
+    perhaps: Vec<Row>,
 }
 
 /// Deletes everything in the partition of an instance.
@@ -111,13 +154,17 @@ pub(super) async fn delete_partition(
         // The chunks can be any number of megabytes: their names will do.
         let all = Query::<Durable>::in_partition(instance_id);
         let rows = container.query(all.filter(!Filter::of_type::<Chunk>()));
-        let rows = rows.all().await;
-        let mut rows = rows.map_err(|error| provider_error(DELETE, &error))?;
+        let rows = rows.row_by_row().all().await;
+        let rows = rows.map_err(|error| provider_error(DELETE, &error))?;
+        let mut rows: Vec<Row> = rows
+            .into_iter()
+            .filter_map(|row| Row::of(instance_id, row))
+            .collect();
         // After a lost answer the partition says what happened.
         let open = std::mem::take(&mut removal.perhaps);
-        let is_gone = |row: &Stored<Durable>| rows.iter().all(|left| left.id != row.id);
+        let is_gone = |row: &Row| rows.iter().all(|left| left.location.id != row.location.id);
         removal.gone.extend(open.into_iter().filter(is_gone));
-        rows.sort_by_key(|row| rank(&row.document));
+        rows.sort_by_key(|row| row.document.as_ref().map_or(1, rank));
         match delete_rows(container, instance_id, rows, &mut removal).await {
             Ok(()) => {
                 let counted = count(&removal.gone);
@@ -151,11 +198,11 @@ fn rank(document: &Durable) -> u8 {
     }
 }
 
-fn count(rows: &[Stored<Durable>]) -> DeleteInstanceResult {
+fn count(rows: &[Row]) -> DeleteInstanceResult {
     let mut counted = DeleteInstanceResult::default();
     let mut executions = BTreeSet::new();
-    for row in rows {
-        match &row.document {
+    for document in rows.iter().filter_map(|row| row.document.as_ref()) {
+        match document {
             Durable::OrchestratorItem(item) if item.visible_at == NEVER => {}
             Durable::OrchestratorItem(_) | Durable::WorkerItem(_) => {
                 counted.queue_messages_deleted += 1;
@@ -193,10 +240,11 @@ impl From<Error> for Undeleted {
 async fn delete_rows(
     container: &ContainerClient<Durable>,
     instance_id: &str,
-    mut rows: Vec<Stored<Durable>>,
+    mut rows: Vec<Row>,
     removal: &mut Removal,
 ) -> Result<(), Undeleted> {
-    let has_chunks = rows.is_empty() || rows.iter().any(|row| chunks::refers(&row.document));
+    let refers = |row: &Row| row.document.as_ref().is_none_or(chunks::refers);
+    let has_chunks = rows.is_empty() || rows.iter().any(refers);
     if has_chunks || rows.len() > MAX_BATCH_OPERATIONS {
         take_over(container, &mut rows).await?;
     }
@@ -212,7 +260,7 @@ async fn delete_rows(
     for chunk in rows.chunks(MAX_BATCH_OPERATIONS) {
         let mut batch = Batch::<Durable>::new(instance_id);
         for row in chunk {
-            add_delete(&mut batch, row).map_err(Undeleted::Unfit)?;
+            row.add_delete(&mut batch).map_err(Undeleted::Unfit)?;
         }
         match container.execute(&batch).await {
             Ok(_) => removal.gone.extend_from_slice(chunk),
@@ -227,45 +275,14 @@ async fn delete_rows(
 }
 
 /// Writes the instance as it is: its version changes, so that whoever holds its lock cannot commit any more.
-async fn take_over(
-    container: &ContainerClient<Durable>,
-    rows: &mut [Stored<Durable>],
-) -> Result<(), Error> {
+async fn take_over(container: &ContainerClient<Durable>, rows: &mut [Row]) -> Result<(), Error> {
     for row in rows {
-        if let Durable::Instance(instance) = &row.document {
-            let written = container.replace_if_match(instance, &row.etag).await?;
-            row.etag = written.etag;
+        if let Some(Durable::Instance(instance)) = &row.document {
+            let written = container
+                .replace_if_match(instance, &row.location.etag)
+                .await?;
+            row.location.etag = written.etag;
         }
     }
     Ok(())
-}
-
-/// Deletes a document of whichever type, under the id and version that it was read with.
-pub(super) fn add_delete(
-    batch: &mut Batch<Durable>,
-    row: &Stored<Durable>,
-) -> Result<(), BatchError> {
-    macro_rules! stored {
-        ($document:expr) => {
-            batch.delete_stored(&row.clone().map(|_| $document.clone()))
-        };
-    }
-    match &row.document {
-        Durable::Instance(document) => stored!(document),
-        Durable::History(document) => stored!(document),
-        Durable::Execution(document) => stored!(document),
-        Durable::OrchestratorItem(document) => stored!(document),
-        Durable::WorkerItem(document) => stored!(document),
-        Durable::OutboxIntent(document) => stored!(document),
-        Durable::Inbox(document) => stored!(document),
-        Durable::Session(document) => stored!(document),
-        Durable::KeyValue(document) => stored!(document),
-        Durable::KeyValueDelta(document) => stored!(document),
-        Durable::Member(document) => stored!(document),
-        Durable::Schema(document) => stored!(document),
-        Durable::KeyValuePack(document) => stored!(document),
-        Durable::Chunk(document) => stored!(document),
-        Durable::Spill(document) => stored!(document),
-    }
-    .map(|_| ())
 }

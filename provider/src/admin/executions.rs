@@ -72,7 +72,11 @@ pub(crate) async fn info(
     const INFO: &str = "get_execution_info";
     let instance = existing(container, INFO, instance_id).await?;
     let segments = history::read_segments(container, INFO, instance_id, execution_id).await?;
-    let events: u64 = segments.iter().map(|segment| segment.event_count).sum();
+    let events: u64 = segments
+        .documents
+        .iter()
+        .map(|segment| segment.event_count)
+        .sum();
     let event_count = usize::try_from(events).unwrap_or(usize::MAX);
     if instance.current_execution_id == execution_id {
         return Ok(ExecutionInfo {

@@ -27,11 +27,14 @@ async fn ids(
     if let Some(limit) = limit {
         query = query.top(limit);
     }
-    container
+    let found = container
         .query(query.values(Instance::INSTANCE_ID))
+        .row_by_row()
         .all()
         .await
-        .map_err(|error| provider_error(operation, &error))
+        .map_err(|error| provider_error(operation, &error))?;
+    // An instance whose id is no string is none of ours.
+    Ok(found.into_iter().flatten().collect())
 }
 
 /// Implements `ProviderAdmin::list_instances`.

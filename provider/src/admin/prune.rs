@@ -2,10 +2,10 @@
 
 use cdb_client::{ContainerClient, Error};
 use cdb_model::limits::MAX_BATCH_OPERATIONS;
-use cdb_model::{Batch, Filter, Query, Stored, Timestamp};
+use cdb_model::{Batch, Filter, Query, Timestamp};
 use duroxide::providers::{InstanceFilter, ProviderError, PruneOptions, PruneResult};
 
-use super::delete::{MAX_ROUNDS, add_delete};
+use super::delete::{MAX_ROUNDS, Row};
 use super::{chunks, instances};
 use crate::documents::{Durable, Execution, HistorySegment, Status};
 use crate::error::{provider_error, unreadable};
@@ -21,15 +21,23 @@ pub(crate) async fn prune(
     options: &PruneOptions,
 ) -> Result<PruneResult, ProviderError> {
     let instance = instances::existing(container, PRUNE, instance_id).await?;
-    let mut executions: Vec<Execution> = container
+    let rows = container
         .query(Query::<Execution>::in_partition(instance_id))
+        .row_by_row()
         .all()
         .await
-        .map_err(|error| provider_error(PRUNE, &error))?
-        .into_iter()
-        .map(|stored| stored.document)
-        .collect();
-    executions.sort_by_key(|execution| std::cmp::Reverse(execution.execution_id));
+        .map_err(|error| provider_error(PRUNE, &error))?;
+    let mut executions = Vec::with_capacity(rows.len());
+    for row in rows {
+        match row {
+            Ok(stored) => executions.push(stored.document),
+            // Nothing says whether it may go. It goes with its instance.
+            Err(found) => {
+                tracing::warn!(instance = instance_id, reason = %found, "an execution is not pruned");
+            }
+        }
+    }
+    executions.sort_by_key(|execution: &Execution| std::cmp::Reverse(execution.execution_id));
     // The newest execution counts among those that are kept, and is kept in any case.
     let kept = options
         .keep_last
@@ -90,11 +98,11 @@ async fn remove(
     for _ in 0..MAX_ROUNDS {
         let rows = execution(container, instance_id, execution_id).await?;
         let found = rows.iter().map(|row| match &row.document {
-            Durable::History(segment) => segment.event_count,
+            Some(Durable::History(segment)) => segment.event_count,
             _ => 0,
         });
         let events = *events.get_or_insert_with(|| found.sum());
-        let documents = rows.iter().map(|row| &row.document);
+        let documents = rows.iter().filter_map(|row| row.document.as_ref());
         chunks::delete_of(container, PRUNE, documents).await?;
         match remove_rows(container, instance_id, &rows).await? {
             Ok(()) => return Ok(events),
@@ -116,27 +124,33 @@ async fn execution(
     container: &ContainerClient<Durable>,
     instance_id: &str,
     execution_id: u64,
-) -> Result<Vec<Stored<Durable>>, ProviderError> {
+) -> Result<Vec<Row>, ProviderError> {
     let wanted = HistorySegment::EXECUTION_ID.eq(execution_id).within()
         | Execution::EXECUTION_ID.eq(execution_id).within();
-    let mut rows = container
+    let rows = container
         .query(Query::<Durable>::in_partition(instance_id).filter(wanted))
+        .row_by_row()
         .all()
         .await
         .map_err(|error| provider_error(PRUNE, &error))?;
-    rows.sort_by_key(|row| matches!(row.document, Durable::Execution(_)));
+    let mut rows: Vec<Row> = rows
+        .into_iter()
+        .filter_map(|row| Row::of(instance_id, row))
+        .collect();
+    rows.sort_by_key(|row| matches!(row.document, Some(Durable::Execution(_))));
     Ok(rows)
 }
 
 async fn remove_rows(
     container: &ContainerClient<Durable>,
     instance_id: &str,
-    rows: &[Stored<Durable>],
+    rows: &[Row],
 ) -> Result<Result<(), Error>, ProviderError> {
     for chunk in rows.chunks(MAX_BATCH_OPERATIONS) {
         let mut batch = Batch::<Durable>::new(instance_id);
         for row in chunk {
-            add_delete(&mut batch, row).map_err(|error| unreadable(PRUNE, error))?;
+            row.add_delete(&mut batch)
+                .map_err(|error| unreadable(PRUNE, error))?;
         }
         if let Err(error) = container.execute(&batch).await {
             return Ok(Err(error));

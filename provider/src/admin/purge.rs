@@ -156,8 +156,10 @@ impl Purge {
         &self,
         query: cdb_model::ValueQuery<Instance, String>,
     ) -> Result<Vec<String>, ProviderError> {
-        let found = self.container.query(query).all().await;
-        found.map_err(|error| provider_error(PURGE, &error))
+        let found = self.container.query(query).row_by_row().all().await;
+        let found = found.map_err(|error| provider_error(PURGE, &error))?;
+        // An instance whose id is no string is none of ours.
+        Ok(found.into_iter().flatten().collect())
     }
 }
 

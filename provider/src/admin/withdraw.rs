@@ -9,6 +9,7 @@ use cdb_model::{Document, Stored};
 use duroxide::providers::ProviderError;
 
 use super::chunks;
+use super::delete::Row;
 use crate::documents::{Chunked, Durable, NEVER, OrchestratorItem, OutboxIntent, Spill};
 use crate::error::provider_error;
 use crate::outbox::{Documents, Undelivered};
@@ -23,22 +24,30 @@ const WITHDRAW: &str = "delete_instances_atomic";
 /// When the service does not say whether a message has arrived.
 pub(super) async fn from_targets(
     container: &ContainerClient<Durable>,
-    rows: &mut Vec<Stored<Durable>>,
+    rows: &mut Vec<Row>,
 ) -> Result<(), ProviderError> {
     let mut gone = Vec::new();
     for row in rows.iter() {
-        match &row.document {
+        let Some(document) = &row.document else {
+            continue;
+        };
+        match document {
             Durable::OutboxIntent(intent) => messages(container, intent).await?,
             Durable::Spill(spill) if spill.texts.iter().any(|text| is_foreign(spill, text)) => {
-                let stored = row.clone().map(|_| spill.clone());
+                let stored = Stored {
+                    id: row.location.id.clone(),
+                    document: spill.clone(),
+                    etag: row.location.etag.clone(),
+                    timestamp: spill.created_at,
+                };
                 if spill::give_up_now(container, &stored).await? {
-                    gone.push(row.id.clone());
+                    gone.push(row.location.id.clone());
                 }
             }
             _ => {}
         }
     }
-    rows.retain(|row| !gone.contains(&row.id));
+    rows.retain(|row| !gone.contains(&row.location.id));
     Ok(())
 }
 

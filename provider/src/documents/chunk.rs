@@ -19,6 +19,9 @@ pub enum Text {
     Inline(String),
     /// In chunks.
     Chunked(Chunked),
+    /// Of a document that does not fit its type: why. Never stored.
+    #[serde(skip)]
+    Damaged(String),
 }
 
 /// Where the chunks of a text are.
@@ -44,13 +47,14 @@ impl Text {
         match self {
             Self::Inline(text) => text.len(),
             Self::Chunked(chunked) => usize::try_from(chunked.bytes).unwrap_or(usize::MAX),
+            Self::Damaged(_) => 0,
         }
     }
 
     /// Where its chunks are, if it has any.
     pub fn chunked(&self) -> Option<&Chunked> {
         match self {
-            Self::Inline(_) => None,
+            Self::Inline(_) | Self::Damaged(_) => None,
             Self::Chunked(chunked) => Some(chunked),
         }
     }
@@ -60,6 +64,7 @@ impl Text {
         match self {
             Self::Inline(text) => text,
             Self::Chunked(chunked) => chunked.outline.as_deref().unwrap_or_default(),
+            Self::Damaged(_) => "",
         }
     }
 }

@@ -11,6 +11,7 @@ mod kv;
 mod member;
 mod outbox_intent;
 mod queue_item;
+mod salvage;
 mod schema;
 mod session;
 
@@ -32,6 +33,7 @@ pub use queue_item::{
     NEVER, OrchestratorItem, OrchestratorItemKey, RESERVED, WorkerItem, WorkerItemKey,
     dispatch_slot, outline, target_instance,
 };
+pub(crate) use salvage::Salvage;
 pub use schema::{FIRST_DUE, GATE, SCHEMA_PARTITION, SCHEMA_VERSION, Schema, SchemaKey, gate};
 pub use session::{Session, SessionKey};
 

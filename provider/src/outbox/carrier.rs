@@ -8,10 +8,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use cdb_client::Error;
 use cdb_coordination::{Carrier, Undelivered};
-use cdb_model::{Patch, Query, Timestamp};
+use cdb_model::{Patch, Query, Timestamp, Unreadable};
 
 use super::deliver::{Intent, deliver};
-use crate::documents::{NEVER, OutboxIntent};
+use crate::documents::{NEVER, OutboxIntent, Salvage};
 use crate::provider::Inner;
 
 #[async_trait]
@@ -33,8 +33,14 @@ impl Carrier for Inner {
             .filter(OutboxIntent::CREATED_AT.le(self.container.now() - self.reconciler_age))
             .order_by(OutboxIntent::BY_CREATED.asc())
             .top(u32::try_from(most).unwrap_or(u32::MAX));
-        let found = self.container.query(query).all().await?;
-        Ok(found.into_iter().map(Intent::Found).collect())
+        let mut intents = Vec::new();
+        for row in self.container.query(query).row_by_row().all().await? {
+            match row {
+                Ok(stored) => intents.push(Intent::Found(stored)),
+                Err(found) => self.bury_unread(&found).await,
+            }
+        }
+        Ok(intents)
     }
 
     fn attempts(&self, parcel: &Intent) -> (u32, u32) {
@@ -64,6 +70,21 @@ impl Carrier for Inner {
 }
 
 impl Inner {
+    /// Sets an intent aside that cannot be read: among those that were given up, with the reason, out of the way of the
+    /// others.
+    async fn bury_unread(&self, found: &Unreadable) {
+        self.damage.tell(found);
+        let Some(stored) = OutboxIntent::salvage_stored(found) else {
+            return;
+        };
+        let patch = Patch::new()
+            .set(OutboxIntent::FAILURE, Some(found.to_string()))
+            .set(OutboxIntent::CREATED_AT, NEVER);
+        if let Err(error) = self.container.patch_stored(&stored, &patch).await {
+            tracing::debug!(%error, "an intent was not set aside; the next round will");
+        }
+    }
+
     /// Counts an attempt that failed, says why, and has the intent found again at `found_at` and the reconciler's age.
     async fn note_failure(&self, parcel: &Intent, failure: &Undelivered, found_at: Timestamp) {
         let Intent::Found(stored) = parcel else {

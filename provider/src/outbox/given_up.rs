@@ -23,8 +23,10 @@ impl CosmosDBProvider {
             .filter(OutboxIntent::CREATED_AT.ge(NEVER))
             .order_by(OutboxIntent::BY_CREATED.asc())
             .top(most);
-        let found = self.container().query(query).all().await;
-        found.map_err(|error| provider_error("undeliverable", &error))
+        let found = self.container().query(query).row_by_row().all().await;
+        let found = found.map_err(|error| provider_error("undeliverable", &error))?;
+        // Those that cannot be read are told of when they are set aside.
+        Ok(self.inner.damage.readable(found))
     }
 
     /// Has messages that were given up tried again, as if they were new. Whatever of them had arrived does not arrive

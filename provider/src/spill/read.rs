@@ -35,6 +35,7 @@ pub(crate) async fn read(
     let chunked = match text {
         Text::Inline(text) => return Ok(text),
         Text::Chunked(chunked) => chunked,
+        Text::Damaged(reason) => return Err(Unread::Damaged(reason)),
     };
     let parts = chunked.parts();
     let parts = parts.map(|part| read_part(container, &chunked.instance_id, part));

@@ -138,8 +138,8 @@ pub(crate) async fn sweep(inner: &Inner) {
         .filter(Spill::CREATED_AT.le(before))
         .order_by(Spill::BY_CREATED.asc())
         .top(ROUND);
-    let found: Vec<Stored<Spill>> = match inner.container.query(query).all().await {
-        Ok(found) => found,
+    let found = match inner.container.query(query).row_by_row().all().await {
+        Ok(found) => inner.damage.readable(found),
         Err(error) => {
             tracing::warn!(%error, "lost chunks cannot be searched for");
             return;

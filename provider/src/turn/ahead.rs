@@ -17,7 +17,7 @@ use duroxide::providers::{DispatcherCapabilityFilter, ProviderError, WorkItem};
 use tokio::time::Instant;
 
 use super::begin::{self, Fetched};
-use super::candidate::{AVOID_UNFIT, supports};
+use super::candidate::supports;
 use super::claim::{Claim, Wish};
 use super::lock::{lock_patch, locked, uncounted, unlock_patch};
 use super::mail::{MAX_MESSAGES, Message};
@@ -245,8 +245,10 @@ pub(super) async fn begin(
     let pinned = turn.instance.document.pinned_duroxide_version_packed;
     if pinned.is_some_and(|pinned| !supports(filter, pinned)) {
         let instance_id = &turn.instance.document.instance_id;
-        let until = (now, now + AVOID_UNFIT);
-        inner.turns.avoid(instance_id, until, pinned);
+        let newest = turn.messages.iter();
+        let newest = newest.map(|message| message.stored.document.visible_at);
+        let newest = newest.max().unwrap_or_default();
+        inner.turns.avoid_unfit(instance_id, now, newest, pinned);
         give_back(inner, turn).await;
         return Ok(None);
     }

@@ -4,18 +4,21 @@ use std::hash::BuildHasher;
 use std::time::Duration;
 
 use cdb_coordination::Lockable;
-use cdb_model::{Query, Stored};
+use cdb_model::{Query, Stored, Unreadable};
 use duroxide::providers::{DispatcherCapabilityFilter, ProviderError};
 use tokio::time::Instant;
 
 use super::ahead;
+use super::avoided::Outlook;
 use super::begin::{self, Fetched};
 use super::claim::{Claim, Wish};
 use super::load::{self, Loaded};
 use super::lock;
 use super::mail::Message;
+use super::orphans;
+use super::refusal::Refusal;
 use super::table::Turn;
-use crate::documents::{OrchestratorItem, dispatch_slot};
+use crate::documents::{OrchestratorItem, Salvage, dispatch_slot};
 use crate::error::provider_error;
 use crate::provider::Inner;
 use crate::wait::{Candidate, Queue};
@@ -24,9 +27,8 @@ const FETCH: &str = "fetch_orchestration_item";
 
 /// How long an instance that another runtime holds is left alone. Its lock may end at any time, so not for long.
 const AVOID_LOCKED: Duration = Duration::from_millis(100);
-/// How long an instance is left alone that this runtime cannot work on: an incompatible version, messages that came
-/// before their start, documents that cannot be read.
-pub(super) const AVOID_UNFIT: Duration = Duration::from_secs(1);
+/// How long an instance is left alone about which the service did not answer.
+const AVOID_UNHEARD: Duration = Duration::from_secs(1);
 
 /// An instance that may have messages due.
 #[derive(Clone, Debug)]
@@ -111,10 +113,22 @@ pub(crate) async fn fetch(
         let Some(claim) = claimed else {
             continue;
         };
-        if let Some(turn) = attempt(inner, &claim, &candidate, ask).await? {
-            claim.lasts_until(turn.instance.document.locked_until.unwrap_or_default());
-            claim.keep();
-            return begin::begin(inner, turn).await.map(Some);
+        match attempt(inner, &claim, &candidate, ask).await {
+            Ok(Some(turn)) => {
+                claim.lasts_until(turn.instance.document.locked_until.unwrap_or_default());
+                claim.keep();
+                return begin::begin(inner, turn).await.map(Some);
+            }
+            Ok(None) => {}
+            Err(error) if error.is_retryable() => {
+                claim.avoid(AVOID_UNHEARD);
+                return Err(error);
+            }
+            // One instance must not keep its dispatcher from all others.
+            Err(error) => {
+                tracing::error!(instance = %id, %error, "an instance cannot be worked on");
+                claim.avoid_unfit(inner.container.now(), None);
+            }
         }
     }
     Ok(None)
@@ -152,36 +166,68 @@ async fn poll(inner: &Inner) -> Result<Vec<InstanceCandidate>, ProviderError> {
     let query = Query::<OrchestratorItem>::across_partitions()
         .filter(due)
         .order_by(OrchestratorItem::BY_DUE.asc())
-        .top(inner.orchestration_prefetch);
+        .top(
+            inner
+                .depths
+                .orchestrations
+                .rows(inner.orchestration_prefetch),
+        );
     let asked_at = Instant::now();
-    let items: Vec<Stored<OrchestratorItem>> = inner
-        .container
-        .query(query)
-        .all()
-        .await
-        .map_err(|error| provider_error(FETCH, &error))?;
-    let mut candidates = Vec::with_capacity(items.len());
-    for stored in items {
-        candidates.push(InstanceCandidate {
-            instance_id: stored.document.instance_id.clone(),
-            execution_id: stored.document.execution_id,
-            known: true,
-            polled: true,
-        });
-        inner.mail.note(Message::read(stored, asked_at));
+    let rows = inner.container.query(query).row_by_row().all().await;
+    let rows = rows.map_err(|error| provider_error(FETCH, &error))?;
+    let mut candidates = Vec::with_capacity(rows.len());
+    let mut in_vain = 0;
+    for row in rows {
+        let (candidate, outlook) = found(inner, row, asked_at);
+        in_vain += usize::from(outlook != Outlook::Work);
+        candidates.extend(candidate);
     }
+    inner.depths.orchestrations.note(in_vain);
     // Runtimes find the same messages, and race for the same locks if they begin with the same. So each begins with
-    // the instances that it remembers, and goes through the others in an order of its own, those of its slots first.
+    // the instances that it remembers, and goes through the others in an order of its own, those of its slots first, and
+    // last those that it has looked at in vain.
     candidates.sort_by_cached_key(|candidate| {
         let id = &candidate.instance_id;
         let is_foreign = !reach.is_own(dispatch_slot(id));
         (
+            inner.turns.was_unfit(id),
             inner.memory.get(id).is_none(),
             is_foreign,
             inner.scatter.hash_one(id),
         )
     });
     Ok(candidates)
+}
+
+/// What a poll makes of one due message.
+fn found(
+    inner: &Inner,
+    row: Result<Stored<OrchestratorItem>, Unreadable>,
+    asked_at: Instant,
+) -> (Option<InstanceCandidate>, Outlook) {
+    let salvaged = row.or_else(|found| {
+        inner.damage.tell(&found);
+        // Nobody's: it stays where it is, and is looked past.
+        OrchestratorItem::salvage_stored(&found).ok_or(())
+    });
+    let Ok(stored) = salvaged else {
+        return (None, Outlook::Nothing);
+    };
+    let message = &stored.document;
+    let instance_id = message.instance_id.clone();
+    let now = inner.container.now();
+    let outlook = inner.turns.outlook(&instance_id, message.visible_at, now);
+    if outlook == Outlook::Nothing {
+        return (None, outlook);
+    }
+    let candidate = InstanceCandidate {
+        instance_id,
+        execution_id: message.execution_id,
+        known: true,
+        polled: true,
+    };
+    inner.mail.note(Message::read(stored, asked_at));
+    (Some(candidate), outlook)
 }
 
 /// From a claim to a lock, by what is known if that is enough, by a load of the partition if not.
@@ -224,28 +270,21 @@ async fn attempt(
         }
     }
     inner.mail.forget(instance_id);
-    let loaded = match load::load(inner, candidate).await {
-        Ok(loaded) => loaded,
-        Err(error) => {
-            // One unreadable instance must not keep its dispatcher from all others.
-            tracing::error!(instance = %instance_id, %error, "instance cannot be loaded");
-            claim.avoid(AVOID_UNFIT, None);
-            return if error.is_retryable() {
-                Err(error)
-            } else {
-                Ok(None)
-            };
-        }
-    };
+    let loaded = load::load(inner, candidate).await?;
     if !judge(inner, claim, &loaded, ask.filter).await? {
         return Ok(None);
     }
     let Some(loaded) = load::complete(inner, loaded).await? else {
         return Ok(None);
     };
+    // What comes for an instance that ended, and of which nobody knows how, would have it fail again and again.
+    if loaded.is_over() && loaded.past().is_err() {
+        orphans::drop_all(inner, &loaded).await?;
+        return Ok(None);
+    }
     let turn = lock_turn(inner, claim, loaded, ask).await?;
     if turn.is_none() {
-        claim.avoid(AVOID_LOCKED, None);
+        claim.avoid(AVOID_LOCKED);
     }
     Ok(turn)
 }
@@ -265,6 +304,10 @@ async fn lock_turn(
     };
     inner.memory.forget(&loaded.instance_id);
     let past = loaded.past();
+    let refused = match &past {
+        Ok(_) => None,
+        Err(_) => Refusal::of_damaged(&loaded.readable_events(), &loaded.messages),
+    };
     let mut turn = Turn {
         token,
         claim: claim.number,
@@ -274,7 +317,7 @@ async fn lock_turn(
         past,
         patient: ask.patient,
         begun_at: Instant::now(),
-        refused: None,
+        refused,
         ended: false,
     };
     ahead::merge_late(inner, &mut turn);
@@ -293,7 +336,7 @@ async fn judge(
     }
     let instance = loaded.instance.as_ref().map(|stored| &stored.document);
     if instance.is_some_and(|instance| !instance.is_lockable(inner.container.now())) {
-        claim.avoid(AVOID_LOCKED, None);
+        claim.avoid(AVOID_LOCKED);
         return Ok(false);
     }
     // The filter comes before the lock and before any event is read: an incompatible execution may hold events that
@@ -302,7 +345,7 @@ async fn judge(
     let pinned = instance.and_then(|instance| instance.pinned_duroxide_version_packed);
     match pinned {
         Some(pinned) if !supports(filter, pinned) => {
-            claim.avoid(AVOID_UNFIT, Some(pinned));
+            claim.avoid_unfit(loaded.newest_due(), Some(pinned));
             return Ok(false);
         }
         None if filter.is_some_and(|filter| filter.supported_duroxide_versions.is_empty()) => {
@@ -313,14 +356,11 @@ async fn judge(
     if loaded.has_context() {
         return Ok(true);
     }
-    // Ends of what a deleted instance had begun can still arrive, and nobody else would ever take them.
-    let orphaned = loaded.only_queue_messages()
-        || (loaded.only_ends() && !load::exists(inner, &loaded.instance_id).await?);
-    if orphaned {
-        load::drop_orphans(inner, loaded).await?;
+    if orphans::are_orphaned(inner, loaded).await? {
+        orphans::drop_all(inner, loaded).await?;
     } else {
         // Nothing says yet which orchestration its messages are for.
-        claim.avoid(AVOID_UNFIT, None);
+        claim.avoid_unfit(loaded.newest_due(), None);
     }
     Ok(false)
 }

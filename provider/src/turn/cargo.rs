@@ -13,6 +13,8 @@ use super::cancelled;
 use super::commit::{ACK, TurnResult};
 use super::outgoing::{Origin, Outgoing};
 use super::table::Turn;
+use crate::admission;
+use crate::custom_status;
 use crate::documents::{Execution, HistorySegment, KeyValuePack, PackedKeyValues, Status, Text};
 use crate::error::unreadable;
 use crate::kv::KvChanges;
@@ -40,6 +42,18 @@ pub(super) struct Cargo {
     pub(super) leftover: Option<Leftover>,
 }
 
+/// Refuses what could be committed and then neither be delivered nor be stored.
+fn admit(result: &TurnResult) -> Result<(), ProviderError> {
+    let items = result.orchestrator_items.iter().chain(&result.worker_items);
+    for item in items {
+        admission::check_item(ACK, item)?;
+    }
+    match custom_status::change_in(&result.history_delta) {
+        Some(Some(status)) => admission::check_custom_status(ACK, &status),
+        _ => Ok(()),
+    }
+}
+
 impl Cargo {
     /// What the turn leaves, as documents of the usual form.
     ///
@@ -52,6 +66,7 @@ impl Cargo {
         result: &TurnResult,
     ) -> Result<Self, ProviderError> {
         let failed = |error| unreadable(ACK, error);
+        admit(result)?;
         let before = &turn.instance.document;
         let (segments, history_bytes) = pack_history(inner, origin.instance_id, result)?;
         let mut outgoing = Outgoing::sort(

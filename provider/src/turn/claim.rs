@@ -46,20 +46,29 @@ impl<'a> Claim<'a> {
             })
     }
 
-    /// Nobody here looks at the instance for `duration`, except who supports the version it is `pinned` to.
-    pub(super) fn avoid(&self, duration: Duration, pinned: Option<u64>) {
+    /// Nobody here looks at the instance for `duration`.
+    pub(super) fn avoid(&self, duration: Duration) {
         let now = self.inner.container.now();
         self.inner
             .turns
-            .avoid(&self.instance_id, (now, now + duration), pinned);
+            .avoid(&self.instance_id, (now, now + duration));
         self.inner.hint_unknown(&self.instance_id, None, duration);
+    }
+
+    /// Nobody here looks at the instance for a while, longer each time: it cannot be worked on, for all that is known from
+    /// messages due until `newest`.
+    pub(super) fn avoid_unfit(&self, newest: Timestamp, pinned: Option<u64>) {
+        let now = self.inner.container.now();
+        let turns = &self.inner.turns;
+        // A poll finds it again then, behind what is new.
+        turns.avoid_unfit(&self.instance_id, now, newest, pinned);
     }
 
     /// Nobody here looks at the instance for `duration`, and nobody is reminded of it afterwards.
     pub(super) fn leave(&self, duration: Duration) {
         let now = self.inner.container.now();
         let until = (now, now + duration);
-        self.inner.turns.avoid(&self.instance_id, until, None);
+        self.inner.turns.avoid(&self.instance_id, until);
     }
 
     pub(super) fn lasts_until(&self, until: Timestamp) {

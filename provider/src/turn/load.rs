@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_model::{Batch, Filter, Query, Stored, Timestamp};
+use cdb_model::{Filter, Query, Stored, Timestamp, Unreadable};
+use duroxide::Event;
 use duroxide::providers::{ProviderError, WorkItem};
 use tokio::time::Instant;
 
@@ -11,14 +12,14 @@ use super::candidate::InstanceCandidate;
 use super::mail::{MAX_MESSAGES, Message, in_order};
 use super::memory::{Past, Remembered};
 use crate::documents::{
-    Durable, HistorySegment, Instance, KeyValue, KeyValueDelta, KeyValuePack, OrchestratorItem,
-    RESERVED,
+    Durable, FIRST_DUE, HistorySegment, Instance, KeyValue, KeyValueDelta, KeyValuePack,
+    OrchestratorItem, RESERVED, Salvage,
 };
-use crate::error::{provider_error, unreadable};
-use crate::history;
+use crate::error::provider_error;
+use crate::history::{self, Segments};
 use crate::kv::{KvRows, KvState};
 use crate::provider::Inner;
-use crate::spill::{Leftover, Unread};
+use crate::spill::Unread;
 
 const FETCH: &str = "fetch_orchestration_item";
 
@@ -41,6 +42,8 @@ pub(crate) struct Loaded {
     /// The key-value store as it was found, until the load is complete.
     kv_rows: KvRows,
     history: History,
+    /// Why a document of the instance, other than its history, cannot be read.
+    damage: Option<String>,
 }
 
 #[derive(Debug)]
@@ -48,7 +51,7 @@ enum History {
     /// Read from the partition, perhaps of another execution, perhaps not all of it.
     Read {
         execution_id: u64,
-        segments: Vec<HistorySegment>,
+        segments: Segments,
         at: Instant,
     },
     /// Read, and not all of it can be had.
@@ -68,6 +71,7 @@ impl Loaded {
             kv: remembered.kv.clone(),
             kv_rows: KvRows::default(),
             history: History::Remembered(remembered.past.clone()),
+            damage: None,
         }
     }
 
@@ -80,6 +84,7 @@ impl Loaded {
             kv: KvState::default(),
             kv_rows: KvRows::default(),
             history: History::Remembered(Past::default()),
+            damage: None,
         }
     }
 
@@ -88,33 +93,45 @@ impl Loaded {
         self.instance
             .as_ref()
             .is_some_and(|stored| stored.document.is_created())
+            || self.is_damaged()
             || self.has_history()
             || starts(&self.messages)
     }
 
-    /// Whether nothing but queued events waits, which do not keep until an orchestration starts
-    /// (provider guide, "Work Queues").
-    pub(crate) fn only_queue_messages(&self) -> bool {
-        self.messages
-            .iter()
-            .all(|message| matches!(message.content.item(), Some(WorkItem::QueueMessage { .. })))
+    /// Whether the instance, its history or its key-value store cannot be read.
+    pub(crate) fn is_damaged(&self) -> bool {
+        let history = match &self.history {
+            History::Read { segments, .. } => segments.damage.is_some(),
+            History::Damaged(_) => true,
+            History::Remembered(_) => false,
+        };
+        history || self.damage.is_some()
     }
 
-    /// Whether nothing waits but what somebody must have been started for: ends of activities, of sub-orchestrations and of
-    /// timers.
-    pub(crate) fn only_ends(&self) -> bool {
-        self.messages.iter().all(|message| {
-            matches!(
-                message.content.item(),
-                Some(
-                    WorkItem::ActivityCompleted { .. }
-                        | WorkItem::ActivityFailed { .. }
-                        | WorkItem::SubOrchCompleted { .. }
-                        | WorkItem::SubOrchFailed { .. }
-                        | WorkItem::TimerFired { .. }
-                )
-            )
-        })
+    /// Whether the orchestration has ended, so that nothing of it is to be worked on any more.
+    pub(super) fn is_over(&self) -> bool {
+        let instance = self.instance.as_ref();
+        instance.is_some_and(|stored| !stored.document.has_more())
+    }
+
+    /// What can be read of a history that is damaged.
+    pub(super) fn readable_events(&self) -> Vec<Event> {
+        let History::Read { segments, .. } = &self.history else {
+            return Vec::new();
+        };
+        let texts = segments.documents.iter();
+        let texts = texts.map(|segment| segment.event_data.outline());
+        texts
+            .filter_map(|text| HistorySegment::unpack(text).ok())
+            .flatten()
+            .collect()
+    }
+
+    /// Until when the messages were due that the instance is judged by.
+    pub(crate) fn newest_due(&self) -> Timestamp {
+        let times = self.messages.iter();
+        let times = times.map(|message| message.stored.document.visible_at);
+        times.max().unwrap_or_default()
     }
 
     fn current_execution(&self) -> u64 {
@@ -126,14 +143,14 @@ impl Loaded {
     /// How many history documents the load found.
     pub(crate) fn history_documents(&self) -> u64 {
         match &self.history {
-            History::Read { segments, .. } => segments.len() as u64,
+            History::Read { segments, .. } => segments.documents.len() as u64,
             History::Remembered(_) | History::Damaged(_) => 0,
         }
     }
 
     fn has_history(&self) -> bool {
         match &self.history {
-            History::Read { segments, .. } => !segments.is_empty(),
+            History::Read { segments, .. } => !segments.documents.is_empty(),
             History::Remembered(past) => !past.events.is_empty(),
             History::Damaged(_) => true,
         }
@@ -144,12 +161,16 @@ impl Loaded {
             .instance
             .as_ref()
             .and_then(|stored| stored.document.history_documents);
-        matches!(self.history, History::Read { .. })
+        !self.is_damaged()
+            && matches!(self.history, History::Read { .. })
             && committed.is_some_and(|committed| self.history_documents() < committed)
     }
 
     /// The history, now that the lock is won.
     pub(super) fn past(&self) -> Result<Past, String> {
+        if let Some(reason) = &self.damage {
+            return Err(reason.clone());
+        }
         let (execution_id, segments, read_at) = match &self.history {
             History::Remembered(past) => return Ok(past.clone()),
             History::Damaged(reason) => return Err(reason.clone()),
@@ -159,6 +180,10 @@ impl Loaded {
                 at,
             } => (execution_id, segments, *at),
         };
+        if let Some(reason) = &segments.damage {
+            return Err(reason.clone());
+        }
+        let segments = &segments.documents;
         if self.lacks_history() {
             return Err(format!(
                 "execution {execution_id} has only {} of its history documents",
@@ -170,6 +195,9 @@ impl Loaded {
             let unpacked = HistorySegment::unpack(segment.event_data.outline());
             events.extend(unpacked.map_err(|error| error.to_string())?);
         }
+        history::check(segments, &events).map_err(|reason| {
+            format!("the history of execution {execution_id} is damaged: {reason}")
+        })?;
         Ok(Past {
             events: Arc::new(events),
             bytes: segments
@@ -206,7 +234,7 @@ pub(crate) async fn load(
     loop {
         let asked = (inner.container.now(), Instant::now());
         let (rows, at_once) = read(inner, &candidate.instance_id, execution_id).await?;
-        let loaded = sort_out(&candidate.instance_id, execution_id, rows, asked);
+        let loaded = sort_out(inner, &candidate.instance_id, execution_id, rows, asked);
         if at_once || is_unchanged(inner, &loaded).await? {
             return Ok(loaded);
         }
@@ -214,8 +242,14 @@ pub(crate) async fn load(
 }
 
 async fn is_unchanged(inner: &Inner, loaded: &Loaded) -> Result<bool, ProviderError> {
-    let now = history::read_instance(&inner.container, FETCH, &loaded.instance_id).await?;
-    Ok(now.map(|stored| stored.etag) == loaded.instance.as_ref().map(|stored| stored.etag.clone()))
+    let query = Query::<Instance>::in_partition(&*loaded.instance_id);
+    let now = inner.container.query(query).row_by_row().first().await;
+    let now = now.map_err(|error| provider_error(FETCH, &error))?;
+    let now = now.and_then(|row| match row {
+        Ok(stored) => Some(stored.etag),
+        Err(found) => found.location.map(|location| location.etag),
+    });
+    Ok(now.as_ref() == loaded.instance.as_ref().map(|stored| &stored.etag))
 }
 
 /// What the partition holds, and whether it was read in one page.
@@ -226,7 +260,7 @@ async fn read(
     inner: &Inner,
     instance_id: &str,
     execution_id: u64,
-) -> Result<(Vec<Stored<Durable>>, bool), ProviderError> {
+) -> Result<(Vec<Row>, bool), ProviderError> {
     let failed = |error| provider_error(FETCH, &error);
     let container = &inner.container;
     let state = Filter::<Durable>::of_type::<Instance>()
@@ -234,10 +268,10 @@ async fn read(
         | Filter::of_type::<KeyValueDelta>()
         | Filter::of_type::<KeyValuePack>()
         | HistorySegment::EXECUTION_ID.eq(execution_id).within();
-    let due = || OrchestratorItem::VISIBLE_AT.le(container.now() + RESERVED);
+    let due = || OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, container.now() + RESERVED);
     let in_partition = || Query::<Durable>::in_partition(instance_id);
     let everything = in_partition().filter(state.clone() | due().within());
-    let mut pages = container.query(everything).pages();
+    let mut pages = container.query(everything).row_by_row().pages();
     let first = pages.next_page().await.map_err(failed)?;
     if !pages.has_more() {
         return Ok((first.unwrap_or_default(), true));
@@ -246,18 +280,27 @@ async fn read(
         .filter(due())
         .order_by(OrchestratorItem::BY_DUE.asc())
         .top(MOST_MESSAGES);
-    let state = container.query(in_partition().filter(state)).all();
-    let messages = container.query(messages).all();
+    let state = in_partition().filter(state);
+    let state = container.query(state).row_by_row().all();
+    let messages = container.query(messages).row_by_row().all();
     let (mut rows, messages) = futures::try_join!(state, messages).map_err(failed)?;
-    let messages = messages.into_iter();
-    rows.extend(messages.map(|stored| stored.map(Durable::OrchestratorItem)));
+    for row in messages {
+        rows.push(match row {
+            Ok(stored) => Ok(stored.map(Durable::OrchestratorItem)),
+            Err(found) => Err(found),
+        });
+    }
     Ok((rows, false))
 }
 
+/// A document of the partition, or what is there in its place.
+type Row = Result<Stored<Durable>, Unreadable>;
+
 fn sort_out(
+    inner: &Inner,
     instance_id: &str,
     execution_id: u64,
-    rows: Vec<Stored<Durable>>,
+    rows: Vec<Row>,
     (now, asked_at): (Timestamp, Instant),
 ) -> Loaded {
     let mut loaded = Loaded {
@@ -267,9 +310,10 @@ fn sort_out(
         kv: KvState::default(),
         kv_rows: KvRows::default(),
         history: History::Remembered(Past::default()),
+        damage: None,
     };
-    let mut segments = Vec::new();
-    for row in rows {
+    let mut segments = Segments::default();
+    for row in loaded.set_apart(inner, rows, &mut segments, asked_at) {
         let Stored {
             id,
             document,
@@ -294,7 +338,7 @@ fn sort_out(
             Durable::KeyValue(value) => loaded.kv_rows.singles.store.push(stored!(value)),
             Durable::KeyValueDelta(delta) => loaded.kv_rows.singles.delta.push(stored!(delta)),
             Durable::KeyValuePack(pack) => loaded.kv_rows.pack = Some(pack),
-            Durable::History(segment) => segments.push(segment),
+            Durable::History(segment) => segments.documents.push(segment),
             Durable::Execution(_)
             | Durable::WorkerItem(_)
             | Durable::OutboxIntent(_)
@@ -311,10 +355,9 @@ fn sort_out(
         .messages
         .retain(|message| message.stored.document.due_at() <= now);
     in_order(&mut loaded.messages);
-    segments.sort_by_key(|segment: &HistorySegment| segment.event_id);
     loaded.history = History::Read {
         execution_id,
-        segments,
+        segments: Segments::new(segments.documents, segments.damage),
         at: asked_at,
     };
     loaded
@@ -359,11 +402,49 @@ async fn read_texts(inner: &Inner, loaded: &mut Loaded) -> Result<(), Unread> {
         .state(&inner.container, FETCH)
         .await?;
     if let History::Read { segments, .. } = &mut loaded.history {
-        for segment in segments {
+        for segment in &mut segments.documents {
             history::complete(&inner.container, FETCH, segment).await?;
         }
     }
     Ok(())
+}
+
+impl Loaded {
+    /// The rows that can be read. What is known of the others is noted.
+    fn set_apart(
+        &mut self,
+        inner: &Inner,
+        rows: Vec<Row>,
+        segments: &mut Segments,
+        asked_at: Instant,
+    ) -> Vec<Stored<Durable>> {
+        let mut readable = Vec::with_capacity(rows.len());
+        for row in rows {
+            match row {
+                Ok(stored) => readable.push(stored),
+                Err(found) => {
+                    inner.damage.tell(&found);
+                    self.salvage(segments, &found, asked_at);
+                }
+            }
+        }
+        readable
+    }
+
+    /// What becomes of the instance when one of its documents cannot be read. It is worked on all the same: the runtime
+    /// is told, tries again for a while, and fails the instance with the reason.
+    fn salvage(&mut self, segments: &mut Segments, found: &Unreadable, asked_at: Instant) {
+        if let Some(message) = OrchestratorItem::salvage_stored(found) {
+            self.messages.push(Message::read(message, asked_at));
+        } else if found.is_a::<HistorySegment>() {
+            segments.damage = Some(found.to_string());
+        } else {
+            self.damage = Some(found.to_string());
+        }
+        if let Some(instance) = Instance::salvage_stored(found) {
+            self.instance = Some(instance);
+        }
+    }
 }
 
 async fn segments(inner: &Inner, loaded: &Loaded, at: Instant) -> Result<History, ProviderError> {
@@ -376,46 +457,4 @@ async fn segments(inner: &Inner, loaded: &Loaded, at: Instant) -> Result<History
         segments,
         at,
     })
-}
-
-/// Whether an instance exists as the service knows it, not as one of its replicas does.
-pub(crate) async fn exists(inner: &Inner, instance_id: &str) -> Result<bool, ProviderError> {
-    let latest = inner.container.latest_committed();
-    let found = history::read_instance(&latest, FETCH, instance_id).await?;
-    Ok(found.is_some())
-}
-
-/// Deletes messages that no orchestration will ever receive: events that came before theirs, and ends of what an instance
-/// had begun that was deleted.
-pub(crate) async fn drop_orphans(inner: &Inner, loaded: &Loaded) -> Result<(), ProviderError> {
-    tracing::warn!(
-        instance = %loaded.instance_id,
-        messages = loaded.messages.len(),
-        "dropping messages of an orchestration that is not there"
-    );
-    let mut batch = Batch::<Durable>::new(&*loaded.instance_id);
-    for message in &loaded.messages {
-        batch
-            .delete_stored(&message.stored)
-            .map_err(|error| unreadable(FETCH, error))?;
-    }
-    let texts = loaded.messages.iter();
-    let texts = texts.map(|message| &message.stored.document.work_item);
-    let leftover = Leftover::of(inner, &loaded.instance_id, texts);
-    if let Some(leftover) = &leftover {
-        leftover
-            .add_to(&mut batch)
-            .map_err(|error| unreadable(FETCH, error))?;
-    }
-    match inner.container.execute(&batch).await {
-        // Somebody else dropped or delivered them meanwhile.
-        Err(error) if error.is_not_found() || error.is_precondition_failed() => Ok(()),
-        Err(error) => Err(provider_error(FETCH, &error)),
-        Ok(_) => {
-            if let Some(leftover) = leftover {
-                leftover.remove(inner);
-            }
-            Ok(())
-        }
-    }
 }

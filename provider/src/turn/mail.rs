@@ -12,7 +12,7 @@ use cdb_model::{Document, DocumentKey, ETag, ItemId, Stored, Timestamp};
 use duroxide::providers::WorkItem;
 use tokio::time::Instant;
 
-use crate::documents::OrchestratorItem;
+use crate::documents::{OrchestratorItem, Text};
 
 /// Most messages of one turn. Each is deleted by the commit, which has room for 100 operations in all.
 pub(super) const MAX_MESSAGES: usize = 64;
@@ -48,6 +48,20 @@ pub(crate) enum Content {
 }
 
 impl Content {
+    fn of(stored: &Stored<OrchestratorItem>) -> Self {
+        let text = &stored.document.work_item;
+        if let Text::Damaged(reason) = text {
+            return Self::Unreadable(reason.clone());
+        }
+        match serde_json::from_str(text.outline()) {
+            Ok(item) if text.chunked().is_some() => Self::Outline(item),
+            Ok(item) => Self::Whole(item),
+            Err(error) => {
+                Self::Unreadable(format!("message `{}` is no work item: {error}", stored.id))
+            }
+        }
+    }
+
     /// The message, perhaps without its long strings.
     pub(super) fn item(&self) -> Option<&WorkItem> {
         match self {
@@ -60,14 +74,7 @@ impl Content {
 impl Message {
     /// A message that was found by a query which was asked at `seen_at`, or written then.
     pub(crate) fn read(stored: Stored<OrchestratorItem>, seen_at: Instant) -> Self {
-        let text = &stored.document.work_item;
-        let content = match serde_json::from_str(text.outline()) {
-            Ok(item) if text.chunked().is_some() => Content::Outline(item),
-            Ok(item) => Content::Whole(item),
-            Err(error) => {
-                Content::Unreadable(format!("message `{}` is no work item: {error}", stored.id))
-            }
-        };
+        let content = Content::of(&stored);
         Self {
             stored,
             content,

@@ -6,6 +6,7 @@
 mod abandon;
 mod advance;
 mod ahead;
+mod avoided;
 mod begin;
 mod cancelled;
 mod candidate;
@@ -17,6 +18,7 @@ mod lock;
 mod mail;
 mod memory;
 mod next;
+mod orphans;
 mod outgoing;
 mod refusal;
 mod release;

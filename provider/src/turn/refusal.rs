@@ -4,10 +4,11 @@
 //! not say which orchestration that was, if it never had a commit before, and it does not tell the parent, which would
 //! wait for ever (duroxide 0.1.32, `process_orchestration_item`). Both are known from the turn that was refused.
 
-use duroxide::EventKind;
 use duroxide::providers::{ExecutionMetadata, WorkItem};
+use duroxide::{Event, EventKind};
 
 use super::commit::TurnResult;
+use super::mail::Message;
 use super::table::Turn;
 use crate::documents::Status;
 
@@ -54,6 +55,41 @@ impl Refusal {
             metadata: refused.metadata.clone(),
             parent: parent.flatten(),
         }
+    }
+
+    /// Of a turn whose history is damaged: who waits for it, as far as what can be read says so. `None` when it does not.
+    pub(super) fn of_damaged(events: &[Event], messages: &[Message]) -> Option<Self> {
+        let started = events.iter().rev().find_map(|event| match &event.kind {
+            EventKind::OrchestrationStarted {
+                parent_instance,
+                parent_id,
+                parent_execution_id,
+                ..
+            } => Some((parent_instance, *parent_id, *parent_execution_id)),
+            _ => None,
+        });
+        let starts = || {
+            let mut items = messages.iter().filter_map(|message| message.content.item());
+            items.find_map(|item| match item {
+                WorkItem::StartOrchestration {
+                    parent_instance,
+                    parent_id,
+                    parent_execution_id,
+                    ..
+                } => Some((parent_instance, *parent_id, *parent_execution_id)),
+                _ => None,
+            })
+        };
+        let (instance, event, execution) = started.or_else(starts)?;
+        let parent = Parent {
+            instance: instance.clone()?,
+            execution: execution.unwrap_or(1),
+            event: event?,
+        };
+        Some(Self {
+            metadata: ExecutionMetadata::default(),
+            parent: Some(parent),
+        })
     }
 
     /// Adds to a failure what it lacks.

@@ -12,6 +12,7 @@ use duroxide::providers::ProviderError;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 
+use super::avoided::{Avoided, Outlook};
 use super::claim::Wish;
 use super::mail::Message;
 use super::memory::Past;
@@ -79,7 +80,7 @@ struct State {
     histories: HashMap<String, Arc<Vec<Event>>>,
     busy: HashMap<String, Busy>,
     /// Instances that another runtime holds, or that cannot be worked on for now.
-    avoided: HashMap<String, Avoided>,
+    avoided: Avoided,
     /// The newest execution of instances that have more than one, as last seen.
     executions: HashMap<String, u64>,
     /// Instances that exist although a message to start them was seen here.
@@ -114,13 +115,6 @@ impl State {
 }
 
 #[derive(Debug)]
-struct Avoided {
-    until: Timestamp,
-    /// The version it is pinned to, when that is the only reason: a dispatcher that supports it may look.
-    pinned: Option<u64>,
-}
-
-#[derive(Debug)]
 struct Busy {
     /// Locks end by themselves; until then nobody here needs to look at the instance.
     until: Timestamp,
@@ -142,9 +136,6 @@ const WAIT_SHARE: u32 = 8;
 /// How many candidates may be ready per dispatcher, at most, for another one to be locked ahead.
 const MOST_AHEAD: usize = 64;
 
-/// How many avoided instances are remembered before the outdated ones are dropped.
-const AVOIDED_BEFORE_SWEEP: usize = 1024;
-
 impl TurnTable {
     fn state(&self) -> MutexGuard<'_, State> {
         // The state is valid between any two statements, so a panic elsewhere does not spoil it.
@@ -162,10 +153,7 @@ impl TurnTable {
         supports: impl Fn(u64) -> bool,
     ) -> bool {
         let mut state = self.state();
-        let avoided = state.avoided.get(instance_id);
-        if avoided
-            .is_some_and(|avoided| avoided.until > now && !avoided.pinned.is_some_and(supports))
-        {
+        if state.avoided.keeps_out(instance_id, now, supports) {
             return false;
         }
         if let Some(busy) = state.busy.get_mut(instance_id)
@@ -218,19 +206,41 @@ impl TurnTable {
         state.busy.get(instance_id).is_some_and(|busy| !busy.locked)
     }
 
-    /// Nobody here looks at the instance before `until`, unless it is only `pinned` to a version that they support.
-    pub(crate) fn avoid(
+    /// Nobody here looks at the instance before `until`.
+    pub(crate) fn avoid(&self, instance_id: &str, times: (Timestamp, Timestamp)) {
+        self.state().avoided.avoid(instance_id, times);
+    }
+
+    /// Nobody here looks at the instance for a while, longer each time: see [`Avoided::avoid_unfit`].
+    pub(crate) fn avoid_unfit(
         &self,
         instance_id: &str,
-        (now, until): (Timestamp, Timestamp),
+        now: Timestamp,
+        newest: Timestamp,
         pinned: Option<u64>,
     ) {
         let mut state = self.state();
-        if state.avoided.len() >= AVOIDED_BEFORE_SWEEP {
-            state.avoided.retain(|_, avoided| avoided.until > now);
-        }
-        let avoided = Avoided { until, pinned };
-        state.avoided.insert(instance_id.to_owned(), avoided);
+        state.avoided.avoid_unfit(instance_id, now, newest, pinned);
+    }
+
+    /// Whether the instance was looked at in vain before.
+    pub(super) fn was_unfit(&self, instance_id: &str) -> bool {
+        self.state().avoided.is_known(instance_id)
+    }
+
+    /// What a message that a poll has found is to this process.
+    pub(crate) fn outlook(
+        &self,
+        instance_id: &str,
+        visible_at: Timestamp,
+        now: Timestamp,
+    ) -> Outlook {
+        self.state().avoided.outlook(instance_id, visible_at, now)
+    }
+
+    /// This process has sent the instance a message, which may be what it waited for.
+    pub(crate) fn welcome(&self, instance_id: &str) {
+        self.state().avoided.welcome(instance_id);
     }
 
     /// The newest execution of an instance, if this process has seen a later one than the first. A guess.

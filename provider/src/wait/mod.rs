@@ -1,11 +1,13 @@
 //! Waiting for work without asking for it all the time.
 
+mod depth;
 mod lobby;
 mod pace;
 mod share;
 mod usual;
 mod watch;
 
+pub(crate) use depth::Depth;
 pub(crate) use lobby::{Candidate, Lobby, is_near};
 pub(crate) use pace::Pace;
 pub(crate) use share::{Queue, Share};

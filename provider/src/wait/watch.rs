@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use cdb_model::{Filter, Query, Stored};
+use cdb_model::{Filter, Query};
 use duroxide::providers::ProviderError;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -84,9 +84,10 @@ async fn nothing_is_due(inner: &Inner) -> Result<bool, ProviderError> {
         due = reach.due(visible_at, slot, now).within() | due;
     }
     let query = Query::<Durable>::across_partitions().filter(due).top(1);
-    let found: Vec<Stored<Durable>> = inner
+    let found = inner
         .container
         .query(query)
+        .row_by_row()
         .all()
         .await
         .map_err(|error| provider_error("poll", &error))?;

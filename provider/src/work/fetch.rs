@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_coordination::{Lockable, lock, settle};
-use cdb_model::{Batch, ETag, Filter, ItemId, Query, Stored};
+use cdb_model::{Batch, ETag, Filter, ItemId, Query, Stored, Unreadable};
 use duroxide::providers::{ProviderError, SessionFetchConfig, TagFilter, WorkItem};
 use tokio::time::Instant;
 
@@ -12,7 +12,7 @@ use super::abandon::abandon;
 use super::ahead::{lock_patch, locked};
 use super::poison::set_aside;
 use super::table::{Ask, WorkLock};
-use crate::documents::{Durable, WorkerItem, WorkerItemKey};
+use crate::documents::{Durable, Salvage, WorkerItem, WorkerItemKey};
 use crate::error::{provider_error, unreadable};
 use crate::provider::Inner;
 use crate::session::Claim as SessionClaim;
@@ -20,6 +20,9 @@ use crate::spill::{self, Unread};
 use crate::wait::{Candidate, Queue};
 
 const FETCH: &str = "fetch_work_item";
+
+/// How long an activity is left alone that cannot be begun, and not for want of an answer.
+const AVOID_UNFIT: Duration = Duration::from_secs(10);
 
 /// An activity that may be free, as it was last seen.
 #[derive(Clone, Debug)]
@@ -126,11 +129,22 @@ async fn take(
     let Some(claim) = Claim::try_new(inner, &item, asked.lock_timeout) else {
         return Ok(None);
     };
-    let fetched = attempt(inner, &item, asked).await?;
-    if fetched.is_some() {
-        claim.keep();
+    match attempt(inner, &item, asked).await {
+        Ok(Some(fetched)) => {
+            claim.keep();
+            Ok(Some(fetched))
+        }
+        Ok(None) => Ok(None),
+        Err(error) if error.is_retryable() => Err(error),
+        // One activity must not keep its worker from all others.
+        Err(error) => {
+            tracing::error!(instance = %item.document.instance_id, id = %item.id, %error, "an activity cannot be begun");
+            let until = inner.container.now() + AVOID_UNFIT;
+            inner.work.avoid(&item, until);
+            claim.keep();
+            Ok(None)
+        }
     }
-    Ok(fetched)
 }
 
 /// Hands a locked activity to its worker. One that cannot be read is handed to nobody.
@@ -213,19 +227,34 @@ async fn poll(
     let query = Query::<WorkerItem>::across_partitions()
         .filter(free)
         .order_by(WorkerItem::BY_DUE.asc())
-        .top(inner.activity_prefetch);
-    let items: Vec<Stored<WorkerItem>> = inner
-        .container
-        .query(query)
-        .all()
-        .await
-        .map_err(|error| provider_error(FETCH, &error))?;
-    let candidate = |item| WorkerCandidate {
+        .top(inner.depths.activities.rows(inner.activity_prefetch));
+    let rows = inner.container.query(query).row_by_row().all().await;
+    let rows = rows.map_err(|error| provider_error(FETCH, &error))?;
+    let count = rows.len();
+    let found: Vec<WorkerCandidate> = rows
+        .into_iter()
+        .filter_map(|row| found(inner, row))
+        .collect();
+    inner.depths.activities.note(count - found.len());
+    Ok(found)
+}
+
+/// What a poll makes of one free activity. One that cannot be read is failed by whoever locks it.
+fn found(inner: &Inner, row: Result<Stored<WorkerItem>, Unreadable>) -> Option<WorkerCandidate> {
+    let salvaged = row.or_else(|found| {
+        inner.damage.tell(&found);
+        // Nobody's: it stays where it is, and is looked past.
+        WorkerItem::salvage_stored(&found).ok_or(())
+    });
+    let item = salvaged.ok()?;
+    if inner.work.is_busy(&item, inner.container.now()) {
+        return None;
+    }
+    Some(WorkerCandidate {
         item,
         handed_at: None,
         polled: true,
-    };
-    Ok(items.into_iter().map(candidate).collect())
+    })
 }
 
 /// Which tags to ask for; nothing when any will do.

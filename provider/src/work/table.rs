@@ -113,6 +113,17 @@ impl WorkTable {
         true
     }
 
+    /// Nobody here looks at an item that was claimed before `until`.
+    pub(crate) fn avoid(&self, item: &Stored<WorkerItem>, until: Timestamp) {
+        self.state().busy.insert(key(item), until);
+    }
+
+    /// Whether a dispatcher of this process has an item, or all avoid it.
+    pub(crate) fn is_busy(&self, item: &Stored<WorkerItem>, now: Timestamp) -> bool {
+        let state = self.state();
+        state.busy.get(&key(item)).is_some_and(|until| *until > now)
+    }
+
     /// Gives a claim back.
     pub(crate) fn release(&self, item: &Stored<WorkerItem>) {
         self.state().busy.remove(&key(item));

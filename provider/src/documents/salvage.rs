@@ -1,0 +1,131 @@
+//! What is left of documents that do not fit their types: enough to lock them, to fail what they belong to, to delete
+//! them. Nothing here is written back as a whole: their locks are patches, and a commit replaces or deletes them.
+
+use cdb_model::{DocumentKey, PartitionKeyValue, Stored, Unreadable};
+
+use super::{FIRST_DUE, Instance, OrchestratorItem, OutboxIntent, Status, Text, WorkerItem};
+use super::{WorkerItemKey, dispatch_slot};
+
+/// A document type of which something can be saved.
+pub(crate) trait Salvage: Sized {
+    /// The document, with what cannot be read left out. `None` when it is of another type, or nobody's: in the partition
+    /// of no instance, or without what says which one it is.
+    fn salvage(found: &Unreadable) -> Option<Self>;
+
+    /// The same, with what surrounds it.
+    fn salvage_stored(found: &Unreadable) -> Option<Stored<Self>> {
+        let location = found.location.as_ref()?;
+        Some(Stored {
+            id: location.id.clone(),
+            document: Self::salvage(found)?,
+            etag: location.etag.clone(),
+            timestamp: found.timestamp(),
+        })
+    }
+}
+
+fn instance_of(found: &Unreadable) -> Option<String> {
+    match found.location.as_ref()?.partition_key.values() {
+        [PartitionKeyValue::String(instance_id)] => Some(instance_id.clone()),
+        _ => None,
+    }
+}
+
+impl Salvage for Instance {
+    fn salvage(found: &Unreadable) -> Option<Self> {
+        if !found.is_a::<Self>() {
+            return None;
+        }
+        let fresh = Self::pending(&instance_of(found)?, found.timestamp());
+        Some(Self {
+            orchestration_name: found.field(Self::ORCHESTRATION_NAME).unwrap_or_default(),
+            orchestration_version: found.field(Self::ORCHESTRATION_VERSION).unwrap_or_default(),
+            current_execution_id: found
+                .field(Self::CURRENT_EXECUTION_ID)
+                .unwrap_or(fresh.current_execution_id),
+            status: found.field(Self::STATUS).unwrap_or(Status::Running),
+            parent_instance_id: found.field(Self::PARENT_INSTANCE_ID).unwrap_or_default(),
+            pinned_duroxide_version_packed: found
+                .field(Self::PINNED_DUROXIDE_VERSION_PACKED)
+                .unwrap_or_default(),
+            custom_status_version: found.field(Self::CUSTOM_STATUS_VERSION).unwrap_or_default(),
+            lock_token: found.field(Self::LOCK_TOKEN).unwrap_or_default(),
+            locked_until: found.field(Self::LOCKED_UNTIL).unwrap_or_default(),
+            commit_token: found.field(Self::COMMIT_TOKEN).unwrap_or_default(),
+            attempts: found.field(Self::ATTEMPTS).unwrap_or_default(),
+            history_documents: found.field(Self::HISTORY_DOCUMENTS).unwrap_or_default(),
+            created_at: found.field(Self::CREATED_AT).unwrap_or(found.timestamp()),
+            started_at: found.field(Self::STARTED_AT).unwrap_or_default(),
+            completed_at: found.field(Self::COMPLETED_AT).unwrap_or_default(),
+            ..fresh
+        })
+    }
+}
+
+impl Salvage for OrchestratorItem {
+    fn salvage(found: &Unreadable) -> Option<Self> {
+        if !found.is_a::<Self>() {
+            return None;
+        }
+        let instance_id = instance_of(found)?;
+        Some(Self {
+            cause: found.field(Self::CAUSE).unwrap_or_default(),
+            work_item: Text::Damaged(found.to_string()),
+            dispatch_slot: dispatch_slot(&instance_id),
+            visible_at: found.field(Self::VISIBLE_AT).unwrap_or(FIRST_DUE),
+            enqueued_at: found.field(Self::ENQUEUED_AT).unwrap_or(found.timestamp()),
+            execution_id: found.field(Self::EXECUTION_ID).unwrap_or_default(),
+            attempt_count: found.field(Self::ATTEMPT_COUNT).unwrap_or_default(),
+            reserved: found.field(Self::RESERVED).unwrap_or_default(),
+            delivered: found.field(Self::DELIVERED).unwrap_or_default(),
+            ttl: None,
+            instance_id,
+        })
+    }
+}
+
+impl Salvage for WorkerItem {
+    fn salvage(found: &Unreadable) -> Option<Self> {
+        if !found.is_a::<Self>() {
+            return None;
+        }
+        let instance_id = instance_of(found)?;
+        // Without both nobody could be told that it failed. The id says them too.
+        let key = found.location.as_ref()?;
+        let key = WorkerItemKey::parse(key.id.as_str()).ok();
+        let (execution_id, activity_id) = match key {
+            Some(key) => (key.execution_id, key.activity_id),
+            None => (
+                found.field(Self::EXECUTION_ID)?,
+                found.field(Self::ACTIVITY_ID)?,
+            ),
+        };
+        Some(Self {
+            execution_id,
+            activity_id,
+            work_item: Text::Damaged(found.to_string()),
+            dispatch_slot: dispatch_slot(&instance_id),
+            visible_at: found.field(Self::VISIBLE_AT).unwrap_or(FIRST_DUE),
+            enqueued_at: found.field(Self::ENQUEUED_AT).unwrap_or(found.timestamp()),
+            reserved: found.field(Self::RESERVED).unwrap_or_default(),
+            lock_token: found.field(Self::LOCK_TOKEN).unwrap_or_default(),
+            locked_until: found.field(Self::LOCKED_UNTIL).unwrap_or_default(),
+            attempt_count: found.field(Self::ATTEMPT_COUNT).unwrap_or_default(),
+            session_id: None,
+            tag: found.field(Self::TAG).unwrap_or_default(),
+            instance_id,
+        })
+    }
+}
+
+impl Salvage for OutboxIntent {
+    /// Only its place: what it carries is not to be delivered in part.
+    fn salvage(found: &Unreadable) -> Option<Self> {
+        if !found.is_a::<Self>() {
+            return None;
+        }
+        let instance_id = instance_of(found)?;
+        let key = found.field(Self::IDEMPOTENCY_KEY).unwrap_or_default();
+        Some(Self::new(&instance_id, key, "", found.timestamp()))
+    }
+}

@@ -1,0 +1,110 @@
+//! Messages of an instance that is not there.
+//!
+//! Which of them can still be meant for one that comes: duroxide lets everything overtake a start but queued events, which
+//! are dropped (provider guide, "Work Queues"), and its own store keeps the others for ever. Here they end: ends of what a
+//! deleted instance had begun at once, everything else after `unclaimed_age`, unless the start is queued for later.
+
+use cdb_model::{Batch, Query};
+use duroxide::providers::{ProviderError, WorkItem};
+use metrics::counter;
+
+use super::load::Loaded;
+use crate::documents::{Durable, NEVER, OrchestratorItem};
+use crate::error::{provider_error, unreadable};
+use crate::history;
+use crate::provider::Inner;
+use crate::spill::Leftover;
+
+const FETCH: &str = "fetch_orchestration_item";
+
+/// Whether nobody will ever take these messages.
+pub(super) async fn are_orphaned(inner: &Inner, loaded: &Loaded) -> Result<bool, ProviderError> {
+    if only_queue_messages(loaded) {
+        return Ok(true);
+    }
+    // Nobody else would ever take ends of what a deleted instance had begun.
+    if only_ends(loaded) && !exists(inner, &loaded.instance_id).await? {
+        return Ok(true);
+    }
+    let old = inner.container.now() - inner.unclaimed_age;
+    let mut times = loaded.messages.iter();
+    let all_old = times.all(|message| message.stored.document.enqueued_at < old);
+    Ok(all_old
+        && !exists(inner, &loaded.instance_id).await?
+        && !is_expected(inner, &loaded.instance_id).await?)
+}
+
+fn only_queue_messages(loaded: &Loaded) -> bool {
+    let mut items = loaded.messages.iter().map(|message| message.content.item());
+    items.all(|item| matches!(item, Some(WorkItem::QueueMessage { .. })))
+}
+
+/// Whether nothing waits but what somebody must have been started for: ends of activities, of sub-orchestrations and of
+/// timers.
+fn only_ends(loaded: &Loaded) -> bool {
+    let mut items = loaded.messages.iter().map(|message| message.content.item());
+    items.all(|item| {
+        matches!(
+            item,
+            Some(
+                WorkItem::ActivityCompleted { .. }
+                    | WorkItem::ActivityFailed { .. }
+                    | WorkItem::SubOrchCompleted { .. }
+                    | WorkItem::SubOrchFailed { .. }
+                    | WorkItem::TimerFired { .. }
+            )
+        )
+    })
+}
+
+/// Whether the instance exists as the service knows it, not as one of its replicas does.
+async fn exists(inner: &Inner, instance_id: &str) -> Result<bool, ProviderError> {
+    let latest = inner.container.latest_committed();
+    let found = history::read_instance(&latest, FETCH, instance_id).await?;
+    Ok(found.is_some())
+}
+
+/// Whether something is queued for later, as a delayed start.
+async fn is_expected(inner: &Inner, instance_id: &str) -> Result<bool, ProviderError> {
+    let later = OrchestratorItem::VISIBLE_AT.gt(inner.container.now())
+        & OrchestratorItem::VISIBLE_AT.lt(NEVER);
+    let later = Query::<OrchestratorItem>::in_partition(instance_id).filter(later);
+    let counts = inner.container.query(later.count()).all().await;
+    let counts = counts.map_err(|error| provider_error(FETCH, &error))?;
+    Ok(counts.iter().sum::<u64>() > 0)
+}
+
+/// Deletes messages that no orchestration will ever receive.
+pub(super) async fn drop_all(inner: &Inner, loaded: &Loaded) -> Result<(), ProviderError> {
+    tracing::warn!(
+        instance = %loaded.instance_id,
+        messages = loaded.messages.len(),
+        "dropping messages of an orchestration that is not there"
+    );
+    let mut batch = Batch::<Durable>::new(&*loaded.instance_id);
+    for message in &loaded.messages {
+        batch
+            .delete_stored(&message.stored)
+            .map_err(|error| unreadable(FETCH, error))?;
+    }
+    let texts = loaded.messages.iter();
+    let texts = texts.map(|message| &message.stored.document.work_item);
+    let leftover = Leftover::of(inner, &loaded.instance_id, texts);
+    if let Some(leftover) = &leftover {
+        leftover
+            .add_to(&mut batch)
+            .map_err(|error| unreadable(FETCH, error))?;
+    }
+    match inner.container.execute(&batch).await {
+        // Somebody else dropped or delivered them meanwhile.
+        Err(error) if error.is_not_found() || error.is_precondition_failed() => Ok(()),
+        Err(error) => Err(provider_error(FETCH, &error)),
+        Ok(_) => {
+            counter!("cdb.provider.messages.dropped").increment(loaded.messages.len() as u64);
+            if let Some(leftover) = leftover {
+                leftover.remove(inner);
+            }
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Histories that are damaged: their instances fail with the reason, whoever waits for them hears of it, others go on.
+
+use duroxide::providers::ProviderAdmin;
+use serde_json::{Value, json};
+
+use super::raw::Raw;
+use super::{activities, impatient, orchestrations};
+use crate::harness::{World, eventually};
+
+/// The events of a history document.
+fn events(document: &Value) -> Vec<Value> {
+    let text = document["eventData"].as_str().expect("a text");
+    serde_json::from_str(text).expect("events")
+}
+
+fn with_events(document: &mut Value, events: &[Value]) {
+    document["eventData"] = json!(json!(events).to_string());
+}
+
+/// A way to damage a history document, and what is said about it.
+type Damage = (&'static str, fn(&mut Value), &'static str);
+
+const DAMAGES: [Damage; 8] = [
+    ("no-json", |it| it["eventData"] = json!("[{"), "EOF"),
+    (
+        "no-event",
+        |it| it["eventData"] = json!("[{\"event_id\":1}]"),
+        "missing field",
+    ),
+    (
+        "unknown-event",
+        |it| {
+            let mut all = events(it);
+            all[0]["type"] = json!("OrchestrationDreamt");
+            with_events(it, &all);
+        },
+        "OrchestrationDreamt",
+    ),
+    (
+        "gap",
+        |it| {
+            let mut all = events(it);
+            all.pop();
+            with_events(it, &all);
+        },
+        "instead of",
+    ),
+    (
+        "twice",
+        |it| {
+            let mut all = events(it);
+            all.push(all[0].clone());
+            it["eventCount"] = json!(all.len());
+            with_events(it, &all);
+        },
+        "event 1 follows event",
+    ),
+    (
+        "wrong-type",
+        |it| it["eventCount"] = json!("many"),
+        "it is no `HistorySegment`",
+    ),
+    (
+        "no-text",
+        |it| it["eventData"] = json!(7),
+        "it is no `HistorySegment`",
+    ),
+    (
+        "no-chunks",
+        |it| {
+            it["eventData"] = json!({
+                "instanceId": it["instanceId"], "blob": "gone", "chunks": 4_000_000_000_u32, "bytes": u64::MAX,
+            });
+        },
+        "a chunk is missing",
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_history_fails_its_instance_with_the_reason_and_no_other() {
+    let mut world = World::without_runtime().await;
+    let Some(raw) = Raw::of(&world) else { return };
+    world
+        .join(activities(), orchestrations(), impatient())
+        .await;
+    for id in DAMAGES.iter().map(|(id, ..)| *id).chain(["well"]) {
+        let start = world.client.start_orchestration(id, "Wait", "");
+        start.await.expect("it starts");
+        world.until_subscribed(id, "Go").await;
+    }
+    // What a runtime remembers is not damaged; another one reads.
+    world.kill_runtimes().await;
+    for (id, damage, _) in DAMAGES {
+        raw.damage(id, "history", damage).await;
+    }
+    world
+        .join(activities(), orchestrations(), impatient())
+        .await;
+    for id in DAMAGES.iter().map(|(id, ..)| *id).chain(["well"]) {
+        world
+            .client
+            .raise_event(id, "Go", "on")
+            .await
+            .expect("raised");
+    }
+    assert_eq!(world.end_of("well").await, Ok("on".to_owned()));
+    for (id, _, words) in DAMAGES {
+        // Until then its history cannot be read, by whoever waits for its end neither.
+        eventually(async || {
+            let info = world.client.get_instance_info(id).await;
+            info.expect("an instance").status == "Failed"
+        })
+        .await;
+        let reason = world.end_of(id).await.expect_err("it is damaged");
+        let reason = reason.display_message();
+        assert!(reason.contains(words), "no `{words}` in: {reason}");
+        let info = world
+            .client
+            .get_instance_info(id)
+            .await
+            .expect("an instance");
+        assert_eq!(info.status, "Failed", "{id}");
+        // What comes later is nobody's, and does not stay.
+        world
+            .client
+            .raise_event(id, "Go", "late")
+            .await
+            .expect("raised");
+    }
+    eventually(async || {
+        let depths = world.provider.get_queue_depths().await.expect("depths");
+        depths.orchestrator_queue == 0
+    })
+    .await;
+    for (id, ..) in DAMAGES {
+        world
+            .client
+            .delete_instance(id, false)
+            .await
+            .expect("deleted");
+        assert_eq!(raw.documents(id).await.len(), 0, "{id}");
+    }
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_parent_of_a_damaged_child_hears_of_it() {
+    let mut world = World::without_runtime().await;
+    let Some(raw) = Raw::of(&world) else { return };
+    world
+        .join(activities(), orchestrations(), impatient())
+        .await;
+    let start = world.client.start_orchestration("parent", "Ask", "child");
+    start.await.expect("it starts");
+    world.until_subscribed("child", "Go").await;
+    world.kill_runtimes().await;
+    raw.damage("child", "history", |it| it["eventCount"] = json!(9))
+        .await;
+    world
+        .join(activities(), orchestrations(), impatient())
+        .await;
+    world
+        .client
+        .raise_event("child", "Go", "on")
+        .await
+        .expect("raised");
+    let reason = world
+        .end_of("parent")
+        .await
+        .expect_err("its child is damaged");
+    let reason = reason.display_message();
+    assert!(reason.contains("instead of 9"), "{reason}");
+    world.stop().await;
+}

@@ -1,0 +1,57 @@
+//! Hostile data: what cannot be read, what is not ours, what is too long. It costs its instance at most, and is told of.
+
+mod documents;
+mod histories;
+mod ids;
+mod queues;
+mod raw;
+mod sizes;
+
+use duroxide::runtime::RuntimeOptions;
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
+
+/// A runtime that gives up soon.
+fn impatient() -> RuntimeOptions {
+    RuntimeOptions {
+        max_attempts: 2,
+        ..RuntimeOptions::default()
+    }
+}
+
+/// `Wait` waits for the event `Go`; `Ask` has a child that does; `Echo` answers through an activity; `Session` through one
+/// in the session `s`.
+fn orchestrations() -> OrchestrationRegistry {
+    OrchestrationRegistry::builder()
+        .register("Wait", |ctx: OrchestrationContext, _: String| async move {
+            Ok(ctx.schedule_wait("Go").await)
+        })
+        .register(
+            "Ask",
+            |ctx: OrchestrationContext, child: String| async move {
+                ctx.schedule_sub_orchestration_with_id("Wait", child, "")
+                    .await
+            },
+        )
+        .register(
+            "Echo",
+            |ctx: OrchestrationContext, text: String| async move {
+                ctx.schedule_activity("Echo", text).await
+            },
+        )
+        .register(
+            "Session",
+            |ctx: OrchestrationContext, text: String| async move {
+                ctx.schedule_activity_on_session("Echo", text, "s").await
+            },
+        )
+        .build()
+}
+
+fn activities() -> ActivityRegistry {
+    ActivityRegistry::builder()
+        .register("Echo", |_: ActivityContext, text: String| async move {
+            Ok(text)
+        })
+        .build()
+}

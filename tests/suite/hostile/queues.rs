@@ -1,0 +1,113 @@
+//! What nobody can work on does not keep others from being worked on, and ends.
+
+use std::time::Duration;
+
+use duroxide::providers::{Provider, ProviderAdmin, WorkItem};
+use serde_json::json;
+
+use super::raw::Raw;
+use super::{activities, impatient, orchestrations};
+use crate::harness::{World, eventually};
+
+async fn queued(world: &World) -> usize {
+    let depths = world.provider.get_queue_depths().await.expect("depths");
+    depths.orchestrator_queue
+}
+
+fn event(instance: String) -> WorkItem {
+    WorkItem::ExternalRaised {
+        instance,
+        name: "Go".to_owned(),
+        data: "on".to_owned(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn any_number_of_instances_that_cannot_start_do_not_keep_another_waiting() {
+    let mut world = World::without_runtime().await;
+    for number in 0..150 {
+        let early = event(format!("never-{number}"));
+        let queued = world.provider.enqueue_for_orchestrator(early, None);
+        queued.await.expect("queued");
+    }
+    if let Some(raw) = Raw::of(&world) {
+        // Due before all others, and in no instance's partition.
+        for number in 0..30 {
+            raw.put(&json!({
+                "id": format!("nobody-{number}"), "type": "orch_queue", "instanceId": number, "visibleAt": 1000,
+            }))
+            .await;
+        }
+    }
+    world
+        .join(activities(), orchestrations(), impatient())
+        .await;
+    assert_eq!(
+        world.run("well", "Echo", "fine").await,
+        Ok("fine".to_owned())
+    );
+    // They were not lost: the start that comes after them is theirs.
+    assert_eq!(
+        world.run("never-7", "Echo", "at last").await,
+        Ok("at last".to_owned())
+    );
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancellation_of_an_instance_that_never_starts_ends() {
+    let mut world =
+        World::with_config(|config| config.unclaimed_age = Duration::from_millis(500)).await;
+    world
+        .join(activities(), orchestrations(), impatient())
+        .await;
+    world
+        .client
+        .cancel_instance("never", "no more")
+        .await
+        .expect("queued");
+    world
+        .client
+        .raise_event("never", "Go", "on")
+        .await
+        .expect("queued");
+    eventually(async || queued(&world).await == 0).await;
+    let instances = world.client.list_all_instances().await.expect("a list");
+    assert!(instances.is_empty(), "{instances:?}");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancellation_waits_for_a_start_that_is_delayed() {
+    let mut world =
+        World::with_config(|config| config.unclaimed_age = Duration::from_millis(200)).await;
+    world
+        .join(activities(), orchestrations(), impatient())
+        .await;
+    let start = WorkItem::StartOrchestration {
+        instance: "later".to_owned(),
+        orchestration: "Wait".to_owned(),
+        input: String::new(),
+        version: None,
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
+        execution_id: 1,
+    };
+    let delay = Some(Duration::from_secs(3));
+    let queued = world.provider.enqueue_for_orchestrator(start, delay);
+    queued.await.expect("queued");
+    world
+        .client
+        .cancel_instance("later", "no more")
+        .await
+        .expect("queued");
+    eventually(async || world.client.get_instance_info("later").await.is_ok()).await;
+    let ended = world
+        .end_of("later")
+        .await
+        .expect_err("it was cancelled before it began");
+    let reason = ended.display_message();
+    assert!(reason.contains("no more"), "{reason}");
+    world.stop().await;
+}

@@ -1,0 +1,87 @@
+//! A container as anybody else writes to it: documents of any form, past all types.
+
+use cdb_provider::model::PartitionKey;
+use reqwest::{Client, RequestBuilder};
+use serde_json::Value;
+
+use crate::harness::World;
+
+/// The container of a world's emulator.
+pub(super) struct Raw {
+    http: Client,
+    url: String,
+    authorization: String,
+}
+
+impl Raw {
+    /// `None` on an account, which would want other rights.
+    pub(super) fn of(world: &World) -> Option<Self> {
+        let emulator = world.emulator()?;
+        // A provider of cryptography is wanted even for plain HTTP; another test may have set it already.
+        let _already = rustls::crypto::ring::default_provider().install_default();
+        let container = world.provider.container().name();
+        let hour = std::time::Duration::from_secs(3600);
+        let token = emulator.entra_token(cdb_tests::IDENTITY, hour);
+        Some(Self {
+            http: reqwest::ClientBuilder::new().build().expect("a client"),
+            url: format!("{}dbs/duroxide/colls/{container}/docs", emulator.endpoint()),
+            authorization: format!("type=aad&ver=1.0&sig={token}"),
+        })
+    }
+
+    /// Stores a document, there or not.
+    pub(super) async fn put(&self, document: &Value) {
+        // A partition key that is no string is its own header.
+        let key = match document["instanceId"].as_str() {
+            Some(instance) => PartitionKey::from(instance).to_header(),
+            None => format!("[{}]", document["instanceId"]),
+        };
+        let request = self.http.post(&self.url).body(document.to_string());
+        let request = request
+            .header("x-ms-documentdb-partitionkey", key)
+            .header("x-ms-documentdb-is-upsert", "True");
+        self.send(request).await;
+    }
+
+    /// All documents of an instance.
+    pub(super) async fn documents(&self, instance: &str) -> Vec<Value> {
+        let page = self.http.get(&self.url);
+        let page = self.send(page.header("x-ms-max-item-count", "1000")).await;
+        let page: Value = serde_json::from_str(&page).expect("JSON");
+        let documents = page["Documents"].as_array().expect("documents");
+        assert!(documents.len() < 1000, "there are more on the next page");
+        let its = documents.iter();
+        its.filter(|document| document["instanceId"] == instance)
+            .cloned()
+            .collect()
+    }
+
+    /// The documents of an instance that are of one type.
+    pub(super) async fn of_type(&self, instance: &str, r#type: &str) -> Vec<Value> {
+        let mut documents = self.documents(instance).await;
+        documents.retain(|document| document["type"] == r#type);
+        documents
+    }
+
+    /// Changes one document of this type.
+    pub(super) async fn damage(
+        &self,
+        instance: &str,
+        r#type: &str,
+        damage: impl FnOnce(&mut Value),
+    ) {
+        let mut documents = self.of_type(instance, r#type).await;
+        let document = documents.last_mut().expect("there is one");
+        damage(document);
+        self.put(document).await;
+    }
+
+    async fn send(&self, request: RequestBuilder) -> String {
+        let answer = request.header("authorization", &self.authorization);
+        let answer = answer.send().await.expect("an answer");
+        let status = answer.status();
+        let body = answer.text().await.expect("a body");
+        assert!(status.is_success(), "{status}: {body}");
+        body
+    }
+}

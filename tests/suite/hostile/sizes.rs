@@ -1,0 +1,144 @@
+//! Texts of ten megabytes where none belong.
+
+use std::time::Duration;
+
+use cdb_tests::Backend;
+use duroxide::providers::{ExecutionMetadata, Provider, ProviderError, WorkItem};
+use duroxide::runtime::RuntimeOptions;
+use duroxide::{Event, EventKind, OrchestrationContext, OrchestrationRegistry};
+
+use crate::harness::{World, no_activities};
+
+fn huge() -> String {
+    "x".repeat(10 * 1024 * 1024)
+}
+
+const LOCK: Duration = Duration::from_secs(30);
+
+fn start(instance: &str) -> WorkItem {
+    WorkItem::StartOrchestration {
+        instance: instance.to_owned(),
+        orchestration: "Talk".to_owned(),
+        input: String::new(),
+        version: None,
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
+        execution_id: 1,
+    }
+}
+
+/// Somebody else's runtime, which knows no limit, commits a turn with this event.
+async fn commit(
+    provider: &dyn Provider,
+    token: &str,
+    kind: EventKind,
+    status: Option<&str>,
+) -> Result<(), ProviderError> {
+    let metadata = ExecutionMetadata {
+        orchestration_name: Some("Talk".to_owned()),
+        status: status.map(str::to_owned),
+        ..ExecutionMetadata::default()
+    };
+    let event = Event::with_event_id(1, "talker", 1, None, kind);
+    provider
+        .ack_orchestration_item(token, 1, vec![event], vec![], vec![], metadata, vec![])
+        .await
+}
+
+#[tokio::test]
+async fn a_custom_status_of_ten_megabytes_is_refused_and_the_turn_can_still_fail() {
+    let backend = Backend::start().await;
+    let provider = backend.provider().await;
+    let queued = provider.enqueue_for_orchestrator(start("talker"), None);
+    queued.await.expect("queued");
+    let fetched = provider.fetch_orchestration_item(LOCK, Duration::ZERO, None);
+    let (_, token, _) = fetched.await.expect("fetch").expect("a turn");
+    let status = Some(huge());
+    let said = EventKind::CustomStatusUpdated { status };
+    let error = commit(&provider, &token, said, None)
+        .await
+        .expect_err("it is too long");
+    assert!(!error.is_retryable(), "{error}");
+    for words in ["custom status", "10485760", "262144"] {
+        assert!(
+            error.to_string().contains(words),
+            "no `{words}` in: {error}"
+        );
+    }
+    let end = EventKind::OrchestrationCompleted {
+        output: "quiet".to_owned(),
+    };
+    let ended = commit(&provider, &token, end, Some("Completed")).await;
+    ended.expect("the lock is still held");
+    let seen = provider
+        .get_custom_status("talker", 0)
+        .await
+        .expect("a status");
+    assert_eq!(seen, None);
+    backend.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_of_ten_megabytes_are_refused_or_fail_their_orchestration_once() {
+    let orchestrations = OrchestrationRegistry::builder()
+        .register(
+            "Status",
+            |ctx: OrchestrationContext, _: String| async move {
+                ctx.set_custom_status(huge());
+                Ok(ctx.schedule_wait("Go").await)
+            },
+        )
+        .register(
+            "Activity",
+            |ctx: OrchestrationContext, _: String| async move {
+                ctx.schedule_activity(huge(), "").await
+            },
+        )
+        .register("Child", |ctx: OrchestrationContext, _: String| async move {
+            ctx.schedule_sub_orchestration(huge(), "").await
+        })
+        .register("Event", |ctx: OrchestrationContext, _: String| async move {
+            Ok(ctx.schedule_wait("Go").await)
+        })
+        .build();
+    let mut world = World::without_runtime().await;
+    world
+        .join(no_activities(), orchestrations, RuntimeOptions::default())
+        .await;
+    let refused = [
+        world.client.start_orchestration(huge(), "Event", "").await,
+        world.client.start_orchestration("name", huge(), "").await,
+        world.client.raise_event("event", huge(), "").await,
+    ];
+    for (refused, words) in refused.into_iter().zip(["1023", "65536", "65536"]) {
+        let error = refused.expect_err("it is too long").to_string();
+        assert!(
+            error.contains(words),
+            "no `{words}` in: {}",
+            error.chars().take(300).collect::<String>()
+        );
+        assert!(error.len() < 2000, "{} bytes of error", error.len());
+    }
+    for (name, words) in [
+        ("Status", "bytes"),
+        ("Activity", "65536"),
+        ("Child", "65536"),
+    ] {
+        let error = world.run(name, name, "").await.expect_err("it is too long");
+        let error = error.display_message();
+        let beginning: String = error.chars().take(300).collect();
+        assert!(error.contains(words), "no `{words}` in: {beginning}");
+    }
+    // Nobody is kept from working.
+    let start = world.client.start_orchestration("event", "Event", "");
+    start.await.expect("it starts");
+    world.until_subscribed("event", "Go").await;
+    world
+        .client
+        .raise_event("event", "Go", "on")
+        .await
+        .expect("raised");
+    assert_eq!(world.end_of("event").await, Ok("on".to_owned()));
+    world.stop().await;
+}
