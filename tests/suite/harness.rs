@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use cdb_emulator::Emulator;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use cdb_tests::Backend;
-use duroxide::providers::Provider;
+use duroxide::providers::{Provider, WorkItem};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{Client, ErrorDetails, EventKind, OrchestrationRegistry, OrchestrationStatus};
@@ -146,6 +146,20 @@ pub(crate) async fn eventually<F: Future<Output = bool>>(mut holds: impl FnMut()
     while !holds().await {
         assert!(Instant::now() < deadline, "it never came to hold");
         tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// The message that starts an instance without an input, as a client sends it.
+pub(crate) fn start_of(instance: &str, orchestration: &str) -> WorkItem {
+    WorkItem::StartOrchestration {
+        instance: instance.to_owned(),
+        orchestration: orchestration.to_owned(),
+        input: String::new(),
+        version: None,
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
+        execution_id: 1,
     }
 }
 

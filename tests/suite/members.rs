@@ -189,16 +189,7 @@ async fn an_idle_member_sends_a_request_per_heartbeat_more() {
 }
 
 fn begin(instance: &str) -> WorkItem {
-    WorkItem::StartOrchestration {
-        instance: instance.to_owned(),
-        orchestration: "Ask".to_owned(),
-        input: String::new(),
-        version: None,
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        execution_id: 1,
-    }
+    crate::harness::start_of(instance, "Ask")
 }
 
 /// A provider that serves every second slot, and an instance in one of the others.

@@ -14,16 +14,7 @@ use tokio::sync::mpsc;
 const LOCK: Duration = Duration::from_secs(30);
 
 fn start(instance: &str) -> WorkItem {
-    WorkItem::StartOrchestration {
-        instance: instance.to_owned(),
-        orchestration: "Hello".to_owned(),
-        input: String::new(),
-        version: None,
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        execution_id: 1,
-    }
+    crate::harness::start_of(instance, "Hello")
 }
 
 fn activity(instance: &str, id: u64) -> WorkItem {

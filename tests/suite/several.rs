@@ -11,16 +11,7 @@ const LOCK: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) fn start(instance: &str) -> WorkItem {
-    WorkItem::StartOrchestration {
-        instance: instance.to_owned(),
-        orchestration: "Wait".to_owned(),
-        input: String::new(),
-        version: None,
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        execution_id: 1,
-    }
+    crate::harness::start_of(instance, "Wait")
 }
 
 pub(crate) fn event(instance: &str) -> WorkItem {

@@ -84,16 +84,7 @@ async fn a_cancellation_waits_for_a_start_that_is_delayed() {
     world
         .join(activities(), orchestrations(), impatient())
         .await;
-    let start = WorkItem::StartOrchestration {
-        instance: "later".to_owned(),
-        orchestration: "Wait".to_owned(),
-        input: String::new(),
-        version: None,
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        execution_id: 1,
-    };
+    let start = crate::harness::start_of("later", "Wait");
     let delay = Some(Duration::from_secs(3));
     let queued = world.provider.enqueue_for_orchestrator(start, delay);
     queued.await.expect("queued");

@@ -16,16 +16,7 @@ fn huge() -> String {
 const LOCK: Duration = Duration::from_secs(30);
 
 fn start(instance: &str) -> WorkItem {
-    WorkItem::StartOrchestration {
-        instance: instance.to_owned(),
-        orchestration: "Talk".to_owned(),
-        input: String::new(),
-        version: None,
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        execution_id: 1,
-    }
+    crate::harness::start_of(instance, "Talk")
 }
 
 /// Somebody else's runtime, which knows no limit, commits a turn with this event.
