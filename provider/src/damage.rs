@@ -4,6 +4,7 @@
 //! it is found: docs/reliability.md, "Hostile data".
 
 use std::collections::HashSet;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Mutex, PoisonError};
 
 use cdb_model::{Container, Unreadable};
@@ -17,7 +18,9 @@ const REMEMBERED: usize = 4096;
 /// What was told of.
 #[derive(Debug, Default)]
 pub(crate) struct Damage {
-    told: Mutex<HashSet<String>>,
+    /// By hash: a document without a place is known by its text alone, and that may be megabytes.
+    told: Mutex<HashSet<u64>>,
+    hasher: RandomState,
 }
 
 impl Damage {
@@ -30,11 +33,12 @@ impl Damage {
 
     /// Says once that a document cannot be read.
     pub(crate) fn tell(&self, found: &Unreadable) {
-        let location = found.location.as_ref();
-        let place = location.map_or_else(
-            || found.json.clone(),
-            |location| format!("{}{}", location.partition_key, location.id),
-        );
+        let place = match &found.location {
+            Some(location) => self
+                .hasher
+                .hash_one((location.partition_key.to_string(), &location.id)),
+            None => self.hasher.hash_one(&found.json),
+        };
         {
             // Valid between any two statements, so a panic elsewhere does not spoil it.
             let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
