@@ -25,6 +25,16 @@ pub struct Cast {
     pub program: PathBuf,
 }
 
+impl Cast {
+    /// This workspace's provider, played by the program at a path.
+    pub fn ours(program: impl Into<PathBuf>) -> Self {
+        Self {
+            subject: Subject::OURS,
+            program: program.into(),
+        }
+    }
+}
+
 /// What the driver holds of a store and its runtimes.
 pub(crate) struct Site {
     /// The subject's own client.

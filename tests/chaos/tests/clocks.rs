@@ -1,15 +1,11 @@
 //! Machines whose clocks are half a minute apart, and are set while they work.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use cdb_chaos::{Cast, Mix, Run, Subject, run, timers};
+use cdb_chaos::{Cast, Mix, Run, run, timers};
 
 fn cast() -> Cast {
-    Cast {
-        subject: Subject::OURS,
-        program: PathBuf::from(env!("CARGO_BIN_EXE_chaos")),
-    }
+    Cast::ours(env!("CARGO_BIN_EXE_chaos"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

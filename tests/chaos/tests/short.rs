@@ -1,15 +1,11 @@
 //! The short form: everything at once, for half a minute.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use cdb_chaos::{Cast, LOCK, Mix, Run, Subject, recovery, run};
+use cdb_chaos::{Cast, LOCK, Mix, Run, recovery, run};
 
 fn cast() -> Cast {
-    Cast {
-        subject: Subject::OURS,
-        program: PathBuf::from(env!("CARGO_BIN_EXE_chaos")),
-    }
+    Cast::ours(env!("CARGO_BIN_EXE_chaos"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
