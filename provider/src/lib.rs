@@ -28,6 +28,10 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod admin;
 mod admission;
 mod background;

@@ -15,8 +15,8 @@ use std::process::{Child, Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_provider::documents::{Durable, gate};
-use cdb_provider::model::Batch;
+use cdb_provider::documents::{OrchestratorItem, SCHEMA_PARTITION, WorkerItem};
+use cdb_provider::model::Query;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{Client, OrchestrationStatus};
@@ -99,21 +99,15 @@ async fn run(client: &Client) -> BTreeMap<String, usize> {
 }
 
 async fn open_gate(provider: &CosmosDBProvider) {
-    let (messages, activities) = gate();
-    let mut batch = Batch::<Durable>::new(cdb_provider::documents::SCHEMA_PARTITION);
-    for message in &messages {
-        batch
-            .delete(&cdb_provider::model::Document::key(message))
-            .expect("it fits");
+    let container = provider.container();
+    let messages = Query::<OrchestratorItem>::in_partition(SCHEMA_PARTITION);
+    for message in container.query(messages).all().await.expect("messages") {
+        let deleted = container.delete_stored(&message).await;
+        deleted.expect("it is deleted");
     }
-    for activity in &activities {
-        batch
-            .delete(&cdb_provider::model::Document::key(activity))
-            .expect("it fits");
+    let activities = Query::<WorkerItem>::in_partition(SCHEMA_PARTITION);
+    for activity in container.query(activities).all().await.expect("activities") {
+        let deleted = container.delete_stored(&activity).await;
+        deleted.expect("it is deleted");
     }
-    provider
-        .container()
-        .execute(&batch)
-        .await
-        .expect("they are deleted");
 }

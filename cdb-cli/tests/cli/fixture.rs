@@ -2,10 +2,11 @@
 
 use cdb_client::ContainerClient;
 use cdb_model::Timestamp;
+use cdb_provider::CosmosDBProvider;
 use cdb_provider::coordination::{MemberDocument, MemberRecord};
 use cdb_provider::documents::{
     Durable, Execution, HistorySegment, Instance, IntentItem, IntentQueue, KeyValue, Member, NEVER,
-    OrchestratorItem, OutboxIntent, Status, WorkerItem, gate,
+    OrchestratorItem, OutboxIntent, Status, WorkerItem,
 };
 use duroxide::providers::WorkItem;
 use duroxide::{Event, EventKind};
@@ -89,7 +90,7 @@ fn history() -> [Vec<Event>; 2] {
 
 /// Stores everything.
 pub(crate) async fn fill(account: &Account) -> ContainerClient<Durable> {
-    let container = account.container::<Durable>().await;
+    let container = opened(account).await;
     let order =
         |number: u64, status| instance(&format!("order-{number}"), "Order", status, number * 30);
     let running = Instance {
@@ -132,19 +133,14 @@ pub(crate) async fn fill(account: &Account) -> ContainerClient<Durable> {
     };
     container.create(&value).await.expect("a value");
     queue(&container).await;
-    gated(&container).await;
     container
 }
 
-/// What every runtime leaves when it opens a container: items that only older runtimes take for work.
-async fn gated(container: &ContainerClient<Durable>) {
-    let (messages, activities) = gate();
-    for message in messages {
-        container.create(&message).await.expect("it is stored");
-    }
-    for activity in activities {
-        container.create(&activity).await.expect("it is stored");
-    }
+/// A container that a runtime has opened: with items that only older runtimes take for work.
+async fn opened(account: &Account) -> ContainerClient<Durable> {
+    let emulator = &account.emulator;
+    let opened = CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await;
+    opened.expect("it opens").container().clone()
 }
 
 async fn queue(container: &ContainerClient<Durable>) {

@@ -22,17 +22,28 @@ const PARENTS: usize = 100;
 
 /// Ended instances on their way out, [`slice`](Self::next_slice) by slice.
 ///
-/// ```no_run
-/// # use std::time::Duration;
-/// # use cdb_provider::CosmosDBProvider;
-/// # async fn clean(store: &CosmosDBProvider) -> Result<(), Box<dyn std::error::Error>> {
+/// ```
+/// use std::time::Duration;
+/// # use cdb_provider::documents::{Instance, Status};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let emulator = cdb_emulator::Emulator::start().await?;
+/// # let store = cdb_provider::CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
+/// # let long_ago = store.container().now() - Duration::from_secs(40 * 24 * 3600);
+/// # for id in ["order-1", "order-2"] {
+/// #     let order = Instance {
+/// #         orchestration_name: "Order".to_owned(), status: Status::Completed, completed_at: Some(long_ago),
+/// #         ..Instance::pending(id, long_ago)
+/// #     };
+/// #     store.container().create(&order).await?;
+/// # }
 /// let mut purge = store.purge_ended(Duration::from_secs(30 * 24 * 3600));
 /// let all = purge.remaining().await?;
 /// while let Some(slice) = purge.next_slice().await? {
 ///     println!("{} of {all} gone, {} just now", purge.purged().instances_deleted, slice.instances_deleted);
 /// }
-/// # Ok(())
-/// # }
+/// assert_eq!(purge.purged().instances_deleted, 2);
+/// # Ok(()) }
 /// ```
 #[derive(Debug)]
 pub struct Purge {

@@ -12,6 +12,23 @@ use serde::{Deserialize, Serialize};
 const CHUNK_BYTES: usize = 1024 * 1024;
 
 /// A text that is stored as it is, or in chunks beside its document.
+///
+/// ```
+/// use cdb_provider::documents::Text;
+///
+/// let of = |json| serde_json::from_str::<Text>(json);
+/// let small = of(r#""as it is""#)?;
+/// let large = of(r#"{"instanceId": "import-1", "blob": "b1", "chunks": 4, "bytes": 4194304}"#)?;
+/// for (text, bytes) in [(small, 8), (large, 4_194_304)] {
+///     assert_eq!(text.bytes(), bytes); // without reading a chunk
+///     match text {
+///         Text::Inline(text) => assert_eq!(text, "as it is"),
+///         Text::Chunked(chunked) => assert_eq!(chunked.parts().count(), 4),
+///         Text::Damaged(why) => println!("{why}"),
+///     }
+/// }
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(untagged)]
 pub enum Text {
@@ -25,6 +42,30 @@ pub enum Text {
 }
 
 /// Where the chunks of a text are.
+///
+/// ```
+/// use cdb_provider::documents::{ChunkKey, OrchestratorItem, Text};
+/// use cdb_provider::model::Query;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let emulator = cdb_emulator::Emulator::start().await?;
+/// # let store = cdb_provider::CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
+/// # let client = duroxide::Client::new(std::sync::Arc::new(store.clone()));
+/// client.start_orchestration("import-1", "Import", "x".repeat(3_000_000)).await?;
+///
+/// let messages = Query::<OrchestratorItem>::in_partition("import-1");
+/// let start = store.container().query(messages).first().await?.expect("it is queued");
+/// let Text::Chunked(chunked) = start.document.work_item else {
+///     panic!("3 MB do not fit into a document");
+/// };
+/// let mut text = String::new();
+/// for part in chunked.parts() {
+///     let chunk = store.container().read(&ChunkKey::new(&*chunked.instance_id, part)).await?;
+///     text.push_str(&chunk.expect("all of them, or none").document.payload);
+/// }
+/// assert_eq!(text.len() as u64, chunked.bytes);
+/// # Ok(()) }
+/// ```
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Chunked {
@@ -76,6 +117,22 @@ impl From<String> for Text {
 }
 
 /// A part of a text.
+///
+/// ```
+/// use cdb_provider::documents::Chunk;
+/// use cdb_provider::model::Query;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let emulator = cdb_emulator::Emulator::start().await?;
+/// # let store = cdb_provider::CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
+/// # let client = duroxide::Client::new(std::sync::Arc::new(store.clone()));
+/// client.start_orchestration("import-1", "Import", "x".repeat(3_000_000)).await?;
+///
+/// // How many megabytes of an instance are in chunks.
+/// let chunks = Query::<Chunk>::in_partition("import-1").count();
+/// assert_eq!(store.container().query(chunks).all().await?, [3]);
+/// # Ok(()) }
+/// ```
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "chunk", id = "{instance_id}:chunk:{part}")]
@@ -92,7 +149,7 @@ pub struct Chunk {
 
 impl Chunked {
     /// Whether a text has room in a document of its own.
-    pub fn fits(text: &str) -> bool {
+    pub(crate) fn fits(text: &str) -> bool {
         fitting(text) == text.len()
     }
 
@@ -102,7 +159,7 @@ impl Chunked {
     }
 
     /// Cuts a text into chunks that fit into documents.
-    pub fn cut(instance_id: &str, blob: &str, text: &str) -> (Self, Vec<Chunk>) {
+    pub(crate) fn cut(instance_id: &str, blob: &str, text: &str) -> (Self, Vec<Chunk>) {
         let mut chunks = Vec::new();
         let mut rest = text;
         while !rest.is_empty() || chunks.is_empty() {
@@ -151,6 +208,22 @@ fn fitting(text: &str) -> usize {
 ///
 /// A commit deletes the spill of its own chunks, so it fails when they were given up as lost; and it creates the spill
 /// of what it consumes. Whatever crashes in between, a spill is left that says what to remove.
+///
+/// ```
+/// use cdb_provider::documents::Spill;
+/// use cdb_provider::model::Query;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let emulator = cdb_emulator::Emulator::start().await?;
+/// # let store = cdb_provider::CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
+/// # let client = duroxide::Client::new(std::sync::Arc::new(store.clone()));
+/// client.start_orchestration("import-1", "Import", "x".repeat(3_000_000)).await?;
+///
+/// // The commit that crashed longest ago, if one did. This one has come to its end.
+/// let lost = Query::<Spill>::across_partitions().order_by(Spill::BY_CREATED.asc()).top(1);
+/// assert!(store.container().query(lost).first().await?.is_none());
+/// # Ok(()) }
+/// ```
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "spill", id = "{instance_id}:spill:{name}")]

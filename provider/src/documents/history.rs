@@ -7,6 +7,34 @@ use serde::{Deserialize, Serialize};
 use super::{Status, Text};
 
 /// The events that one turn appended to one execution, or, written by `duroxide-cdb`, a single event.
+///
+/// ```
+/// use cdb_provider::documents::HistorySegment;
+/// use cdb_provider::model::Query;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let emulator = cdb_emulator::Emulator::start().await?;
+/// # let store = cdb_provider::CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
+/// # let client = duroxide::Client::new(std::sync::Arc::new(store.clone()));
+/// # let orchestrations = duroxide::OrchestrationRegistry::builder()
+/// #     .register("Hello", |_: duroxide::OrchestrationContext, name: String| async move { Ok(name) })
+/// #     .build();
+/// # let activities = duroxide::runtime::registry::ActivityRegistry::builder().build();
+/// # let runtime = duroxide::runtime::Runtime::start_with_store(std::sync::Arc::new(store.clone()), activities, orchestrations).await;
+/// # client.start_orchestration("hello-1", "Hello", "Ada").await?;
+/// # client.wait_for_orchestration("hello-1", std::time::Duration::from_secs(60)).await?;
+/// # runtime.shutdown(None).await;
+/// // The first execution of `hello-1`, turn by turn.
+/// let mut turns = store
+///     .container()
+///     .query(Query::<HistorySegment>::in_partition("hello-1").filter(HistorySegment::EXECUTION_ID.eq(1)))
+///     .all()
+///     .await?;
+/// turns.sort_by_key(|turn| turn.document.event_id);
+/// let first = HistorySegment::unpack(turns[0].document.event_data.outline())?;
+/// assert!(matches!(first[0].kind, duroxide::EventKind::OrchestrationStarted { .. }));
+/// # Ok(()) }
+/// ```
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(
@@ -71,6 +99,31 @@ impl HistorySegment {
 }
 
 /// How an execution ended that a later one has replaced. The newest execution is described by its instance.
+///
+/// ```
+/// use cdb_provider::documents::Execution;
+/// use cdb_provider::model::Query;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let emulator = cdb_emulator::Emulator::start().await?;
+/// # let store = cdb_provider::CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
+/// # let client = duroxide::Client::new(std::sync::Arc::new(store.clone()));
+/// # let orchestrations = duroxide::OrchestrationRegistry::builder()
+/// #     .register("CountDown", |ctx: duroxide::OrchestrationContext, from: String| async move {
+/// #         match from.as_str() { "2" => ctx.continue_as_new("1").await, _ => Ok("lift-off".to_owned()) }
+/// #     })
+/// #     .build();
+/// # let activities = duroxide::runtime::registry::ActivityRegistry::builder().build();
+/// # let runtime = duroxide::runtime::Runtime::start_with_store(std::sync::Arc::new(store.clone()), activities, orchestrations).await;
+/// # client.start_orchestration("rocket", "CountDown", "2").await?;
+/// # client.wait_for_orchestration("rocket", std::time::Duration::from_secs(60)).await?;
+/// # runtime.shutdown(None).await;
+/// // `rocket` has continued as new, once: from 2, then from 1.
+/// let replaced = store.container().query(Query::<Execution>::in_partition("rocket")).all().await?;
+/// let numbers: Vec<u64> = replaced.iter().map(|stored| stored.document.execution_id).collect();
+/// assert_eq!(numbers, [1]); // the second is told of by the instance
+/// # Ok(()) }
+/// ```
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "execution", id = "{instance_id}:execution:{execution_id}")]

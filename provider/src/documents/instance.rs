@@ -10,6 +10,34 @@ use serde::{Deserialize, Serialize};
 use super::Text;
 
 /// One document per instance. Every change of ownership and every commit goes through its ETag.
+///
+/// ```
+/// use cdb_provider::documents::{Instance, InstanceKey, Status};
+/// use cdb_provider::model::Query;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let emulator = cdb_emulator::Emulator::start().await?;
+/// # let store = cdb_provider::CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
+/// # let now = store.container().now();
+/// # for (id, name, status) in [("order-1", "Order", Status::Failed), ("order-2", "Order", Status::Running), ("ship-1", "Ship", Status::Failed)] {
+/// #     let instance = Instance { orchestration_name: name.to_owned(), status, ..Instance::pending(id, now) };
+/// #     store.container().create(&instance).await?;
+/// # }
+/// let failed = Query::<Instance>::across_partitions().filter(Instance::STATUS.eq(Status::Failed));
+/// let mut orders = Vec::new();
+/// for found in store.container().query(failed).all().await? {
+///     // Names are not indexed: few instances fail, so they are looked at here.
+///     if found.document.orchestration_name == "Order" {
+///         orders.push(found.document.instance_id);
+///     }
+/// }
+/// assert_eq!(orders, ["order-1"]);
+///
+/// // One of them, for the price of a point read.
+/// let order = store.container().read(&InstanceKey::new("order-2")).await?.expect("it was started");
+/// assert!(order.document.has_more());
+/// # Ok(()) }
+/// ```
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "instance", id = "{instance_id}:instance")]
@@ -125,6 +153,14 @@ impl Lockable for Instance {
 }
 
 /// State of an execution, in duroxide's words.
+///
+/// ```
+/// use cdb_provider::documents::Status;
+///
+/// assert!(Status::Failed.is_terminal() && !Status::Running.is_terminal());
+/// // What a newer version has written is kept as it is.
+/// assert_eq!(Status::from("Suspended".to_owned()).to_string(), "Suspended");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Status {

@@ -6,6 +6,21 @@ use serde::{Deserialize, Serialize};
 use super::Text;
 
 /// A value that survives the executions of its instance.
+///
+/// ```
+/// use cdb_provider::documents::{KeyValue, KeyValueKey};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let emulator = cdb_emulator::Emulator::start().await?;
+/// # let store = cdb_provider::CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
+/// # let now = store.container().now();
+/// # let set = |key: &str, value: &str| KeyValue { instance_id: "order-7".to_owned(), key: key.to_owned(), value: value.to_owned(), execution_id: 1, last_updated_at_ms: now };
+/// # store.container().create(&set("carrier", "rail")).await?;
+/// // One value that ended executions have left, for the price of a point read.
+/// let carrier = store.container().read(&KeyValueKey::new("order-7", "carrier")).await?;
+/// assert_eq!(carrier.map(|stored| stored.document.value).as_deref(), Some("rail"));
+/// # Ok(()) }
+/// ```
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "kv", id = "{instance_id}:kv:{key}")]
@@ -26,6 +41,23 @@ pub struct KeyValue {
 }
 
 /// A change by the running execution, merged into the store when that execution ends.
+///
+/// ```
+/// use cdb_provider::documents::{KeyValue, KeyValueDelta, KeyValueDeltaKey};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let emulator = cdb_emulator::Emulator::start().await?;
+/// # let store = cdb_provider::CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
+/// # let now = store.container().now();
+/// # let set = |key: &str, value: &str| KeyValue { instance_id: "order-7".to_owned(), key: key.to_owned(), value: value.to_owned(), execution_id: 1, last_updated_at_ms: now };
+/// # let cleared = KeyValueDelta { instance_id: "order-7".to_owned(), key: "carrier".to_owned(), value: None, execution_id: 2, last_updated_at_ms: now };
+/// # store.container().create(&set("carrier", "rail")).await?;
+/// # store.container().create(&cleared).await?;
+/// // The running execution has cleared what earlier ones left, and nobody else hears of it before it ends.
+/// let change = store.container().read(&KeyValueDeltaKey::new("order-7", "carrier")).await?;
+/// assert_eq!(change.map(|stored| stored.document.value), Some(None));
+/// # Ok(()) }
+/// ```
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "kv_delta", id = "{instance_id}:kv_delta:{key}")]
@@ -48,6 +80,24 @@ pub struct KeyValueDelta {
 
 /// The whole key-value store of an instance in one document. From the turn on that changed more of it than a batch
 /// takes, it is all that counts, and the documents of single keys are gone.
+///
+/// ```
+/// use cdb_provider::documents::{KeyValuePack, KeyValuePackKey, PackedKeyValues};
+/// # use cdb_provider::documents::{KeyValue, Text};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let emulator = cdb_emulator::Emulator::start().await?;
+/// # let store = cdb_provider::CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
+/// # let now = store.container().now();
+/// # let set = |key: &str, value: &str| KeyValue { instance_id: "order-7".to_owned(), key: key.to_owned(), value: value.to_owned(), execution_id: 1, last_updated_at_ms: now };
+/// # let value = serde_json::to_string(&PackedKeyValues { store: vec![set("carrier", "rail"), set("weight", "12")], delta: Vec::new() })?;
+/// # store.container().create(&KeyValuePack { instance_id: "order-7".to_owned(), value: Text::Inline(value) }).await?;
+/// let pack = store.container().read(&KeyValuePackKey::new("order-7")).await?.expect("it was packed");
+/// let held: PackedKeyValues = serde_json::from_str(pack.document.value.outline())?;
+/// let keys: Vec<&str> = held.store.iter().map(|value| &*value.key).collect();
+/// assert_eq!(keys, ["carrier", "weight"]);
+/// # Ok(()) }
+/// ```
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "kv_pack", id = "{instance_id}:kv_pack")]
@@ -61,6 +111,21 @@ pub struct KeyValuePack {
 }
 
 /// What a [`KeyValuePack`] holds.
+///
+/// ```
+/// use cdb_provider::documents::PackedKeyValues;
+///
+/// let held: PackedKeyValues = serde_json::from_str(
+///     r#"{
+///         "store": [{"instanceId": "order-7", "key": "carrier", "value": "rail", "executionId": 1}],
+///         "delta": [{"instanceId": "order-7", "key": "carrier", "value": "road", "executionId": 2}]
+///     }"#,
+/// )?;
+/// // What the running execution sees; all others see `rail` until it ends.
+/// let changed = held.delta.iter().find(|change| change.key == "carrier");
+/// assert_eq!(changed.and_then(|change| change.value.as_deref()), Some("road"));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Serialize, Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase")]
 pub struct PackedKeyValues {

@@ -30,11 +30,12 @@ pub use outbox_intent::{
     CancelledActivities, IntentItem, IntentQueue, OutboxIntent, OutboxIntentKey,
 };
 pub use queue_item::{
-    NEVER, OrchestratorItem, OrchestratorItemKey, RESERVED, WorkerItem, WorkerItemKey,
-    dispatch_slot, outline, target_instance,
+    NEVER, OrchestratorItem, OrchestratorItemKey, WorkerItem, WorkerItemKey, dispatch_slot,
 };
+pub(crate) use queue_item::{RESERVED, outline, target_instance};
 pub(crate) use salvage::Salvage;
-pub use schema::{FIRST_DUE, GATE, SCHEMA_PARTITION, SCHEMA_VERSION, Schema, SchemaKey, gate};
+pub(crate) use schema::gate;
+pub use schema::{FIRST_DUE, SCHEMA_PARTITION, SCHEMA_VERSION, Schema, SchemaKey};
 pub use session::{Session, SessionKey};
 
 /// The document types of a duroxide container. Extend it with types of your own:

@@ -6,6 +6,29 @@ use serde::{Deserialize, Serialize};
 use super::{Chunked, Text};
 
 /// All messages of one turn to one instance. Delivered means: every target document exists.
+///
+/// ```
+/// use cdb_provider::documents::{NEVER, OutboxIntent};
+/// use cdb_provider::model::Query;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let emulator = cdb_emulator::Emulator::start().await?;
+/// # let store = cdb_provider::CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
+/// # let refused = OutboxIntent {
+/// #     failure: Some("request too large".to_owned()),
+/// #     ..OutboxIntent::new("order-7", "turn-3".to_owned(), "stock", NEVER)
+/// # };
+/// # store.container().create(&refused).await?;
+/// // Whatever was given up on its way to `stock` is tried again, now that it can be delivered.
+/// for intent in store.undeliverable(100).await? {
+///     if intent.document.target_instance_id == "stock" {
+///         store.deliver_again(&intent).await?;
+///     }
+/// }
+/// let given_up = Query::<OutboxIntent>::across_partitions().filter(OutboxIntent::CREATED_AT.ge(NEVER));
+/// assert!(store.container().query(given_up).first().await?.is_none());
+/// # Ok(()) }
+/// ```
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "outbox_intent", id = "{instance_id}:intent:{idempotency_key}")]
@@ -63,6 +86,18 @@ impl OutboxIntent {
 }
 
 /// Activities of one execution, by the events that scheduled them.
+///
+/// ```
+/// use cdb_provider::documents::{CancelledActivities, WorkerItemKey};
+/// use cdb_provider::model::DocumentKey;
+///
+/// let cancelled = CancelledActivities { execution_id: 1, small: vec![2, 3], large: vec![5] };
+/// // The documents that are gone when it is delivered.
+/// let events = cancelled.small.iter().chain(&cancelled.large);
+/// let keys: Vec<_> = events.map(|event| WorkerItemKey::new("order-7", cancelled.execution_id, *event)).collect();
+/// assert_eq!(keys[2].to_id()?.as_str(), "order-7:work:1:5");
+/// # Ok::<(), cdb_provider::model::IdError>(())
+/// ```
 #[derive(Serialize, Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase")]
 pub struct CancelledActivities {
@@ -77,6 +112,19 @@ pub struct CancelledActivities {
 }
 
 /// One message of an intent.
+///
+/// ```
+/// use cdb_provider::documents::{IntentItem, IntentQueue, Text};
+/// use duroxide::providers::WorkItem;
+///
+/// # let cancel = WorkItem::CancelInstance { instance: "order-7::sub::2".to_owned(), reason: "parent failed".to_owned() };
+/// # let text = serde_json::to_string(&cancel)?;
+/// # let item = IntentItem { queue: IntentQueue::Orchestrator, work_item: Text::Inline(text), visible_at: cdb_provider::documents::FIRST_DUE };
+/// // Whatever the size of the message, its outline says what it is and for whom.
+/// let message: WorkItem = serde_json::from_str(item.work_item.outline())?;
+/// assert!(matches!(message, WorkItem::CancelInstance { instance, .. } if instance == "order-7::sub::2"));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 pub struct IntentItem {
@@ -89,6 +137,17 @@ pub struct IntentItem {
 }
 
 /// The queue that a message goes to.
+///
+/// ```
+/// use cdb_provider::documents::{IntentItem, IntentQueue};
+///
+/// let items: Vec<IntentItem> = serde_json::from_str(
+///     r#"[{"queue": "worker", "workItem": "…", "visibleAt": 0}, {"queue": "orchestrator", "workItem": "…", "visibleAt": 0}]"#,
+/// )?;
+/// let activities = items.iter().filter(|item| item.queue == IntentQueue::Worker).count();
+/// assert_eq!(activities, 1);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub enum IntentQueue {

@@ -13,6 +13,25 @@ use serde::{Deserialize, Serialize};
 use super::Text;
 
 /// A message for an orchestration. Which dispatcher works on it is decided by the lock of its instance.
+///
+/// ```
+/// use cdb_provider::documents::{FIRST_DUE, OrchestratorItem, dispatch_slot};
+/// use cdb_provider::model::Query;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let emulator = cdb_emulator::Emulator::start().await?;
+/// # let store = cdb_provider::CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
+/// # let client = duroxide::Client::new(std::sync::Arc::new(store.clone()));
+/// client.start_orchestration("order-7", "Order", "{}").await?;
+///
+/// // How many messages wait in the slot of `order-7`.
+/// let now = store.container().now();
+/// let due = OrchestratorItem::DISPATCH_SLOT.eq(dispatch_slot("order-7"))
+///     & OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, now);
+/// let counts = store.container().query(Query::across_partitions().filter(due).count()).all().await?;
+/// assert_eq!(counts.into_iter().sum::<u64>(), 1); // one count per physical partition
+/// # Ok(()) }
+/// ```
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "orch_queue", id = "{instance_id}:orch:{cause}")]
@@ -56,7 +75,7 @@ pub struct OrchestratorItem {
 
 /// How long a queue item is left to the runtime that wrote it and knows of it. Others find it when this has passed: its
 /// runtime has more to do than it can, or is gone.
-pub const RESERVED: Duration = Duration::from_millis(500);
+pub(crate) const RESERVED: Duration = Duration::from_millis(500);
 
 /// When a consumed message is due again: never, by the last millisecond that a four-digit year can name.
 pub const NEVER: Timestamp = Timestamp::from_millis(253_402_300_799_999);
@@ -93,7 +112,7 @@ impl OrchestratorItem {
     }
 
     /// The message, if it is due at `now`, as a runtime writes it that will work on it itself.
-    pub fn reserved(self, now: Timestamp) -> Self {
+    pub(crate) fn reserved(self, now: Timestamp) -> Self {
         if self.visible_at > now {
             return self;
         }
@@ -114,7 +133,7 @@ impl OrchestratorItem {
     }
 
     /// What is left of a consumed message that may be delivered again: its id, which a second delivery conflicts with.
-    pub fn into_trace(self) -> Self {
+    pub(crate) fn into_trace(self) -> Self {
         Self {
             work_item: Text::Inline(String::new()),
             visible_at: NEVER,
@@ -131,6 +150,29 @@ impl OrchestratorItem {
 }
 
 /// An activity to run.
+///
+/// ```
+/// use cdb_provider::documents::{FIRST_DUE, WorkerItem};
+/// use cdb_provider::model::Query;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let emulator = cdb_emulator::Emulator::start().await?;
+/// # let store = cdb_provider::CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
+/// # use duroxide::providers::{Provider as _, WorkItem};
+/// # let render = WorkItem::ActivityExecute {
+/// #     instance: "film-1".to_owned(), execution_id: 1, id: 2, name: "Render".to_owned(), input: String::new(),
+/// #     session_id: None, tag: Some("gpu".to_owned()),
+/// # };
+/// # store.enqueue_for_worker(render).await?;
+/// // Do the machines with a GPU keep up? When the activity that waits longest for one was to begin.
+/// let waits = Query::<WorkerItem>::across_partitions()
+///     .filter(WorkerItem::TAG.eq(Some("gpu".to_owned())) & WorkerItem::VISIBLE_AT.ge(FIRST_DUE))
+///     .order_by(WorkerItem::BY_DUE.asc())
+///     .top(1);
+/// let oldest = store.container().query(waits).first().await?.expect("one waits");
+/// assert_eq!((&*oldest.document.instance_id, oldest.document.activity_id), ("film-1", 2));
+/// # Ok(()) }
+/// ```
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(
@@ -231,7 +273,7 @@ impl Lockable for WorkerItem {
 }
 
 /// The instance that a work item is for.
-pub fn target_instance(item: &WorkItem) -> &str {
+pub(crate) fn target_instance(item: &WorkItem) -> &str {
     match item {
         WorkItem::StartOrchestration { instance, .. }
         | WorkItem::ActivityExecute { instance, .. }
@@ -255,7 +297,7 @@ pub fn target_instance(item: &WorkItem) -> &str {
 ///
 /// # Errors
 /// When it cannot be written as JSON.
-pub fn outline(mut item: WorkItem) -> Result<String, serde_json::Error> {
+pub(crate) fn outline(mut item: WorkItem) -> Result<String, serde_json::Error> {
     match &mut item {
         WorkItem::StartOrchestration { input, .. } | WorkItem::ActivityExecute { input, .. } => {
             input.clear();
@@ -313,6 +355,17 @@ fn execution_of(item: &WorkItem) -> Option<u64> {
 ///
 /// It is stored, so it must be the same on every platform and compiler, which the standard library's hasher does not
 /// promise.
+///
+/// ```
+/// use cdb_provider::coordination::owner_of_slot;
+/// use cdb_provider::documents::dispatch_slot;
+///
+/// // Which of the runtimes that share a container looks for the work of `order-7`.
+/// let members = ["runtime-a", "runtime-b"];
+/// let slot = dispatch_slot("order-7");
+/// assert_eq!(slot, 98);
+/// assert!(owner_of_slot(&members, slot.into()).is_some());
+/// ```
 pub fn dispatch_slot(instance_id: &str) -> u8 {
     let hash = instance_id.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
         (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)

@@ -17,7 +17,7 @@ pub const SCHEMA_PARTITION: &str = "cdb:schema";
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// When the documents of the gate are due, and nothing else is: our polls ask for later times.
-pub const GATE: Timestamp = Timestamp::from_millis(0);
+const GATE: Timestamp = Timestamp::from_millis(0);
 
 /// The earliest time at which anything is due that is to be worked on.
 pub const FIRST_DUE: Timestamp = Timestamp::from_millis(1);
@@ -29,6 +29,19 @@ const GATES: u8 = 16;
 const UNREADABLE: u32 = 3_000_000_000;
 
 /// The form of a container's documents. Written once, when a container is opened for the first time.
+///
+/// ```
+/// use cdb_provider::documents::{SCHEMA_PARTITION, SCHEMA_VERSION, SchemaKey};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let emulator = cdb_emulator::Emulator::start().await?;
+/// # let store = cdb_provider::CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
+/// // Before a runtime is updated: who wrote the container, in which form?
+/// let schema = store.container().read(&SchemaKey::new(SCHEMA_PARTITION)).await?.expect("it was opened once");
+/// assert!(schema.document.written_by.starts_with("cdb-provider "));
+/// assert!(schema.document.version <= SCHEMA_VERSION); // a newer one is refused by `new`
+/// # Ok(()) }
+/// ```
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "schema", id = "{instance_id}:schema")]
@@ -58,7 +71,7 @@ impl Schema {
 
 /// Items that `duroxide-cdb` finds in every poll and cannot read, which ends the poll. It would take an instance whose
 /// history we have written for corrupt and let it fail, so it must not get that far.
-pub fn gate() -> (Vec<OrchestratorItem>, Vec<WorkerItem>) {
+pub(crate) fn gate() -> (Vec<OrchestratorItem>, Vec<WorkerItem>) {
     const WHY: &str =
         "this container is used by cdb-provider; duroxide-cdb must not work on it any more";
     let message = |slot: u8| OrchestratorItem {

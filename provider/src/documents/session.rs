@@ -5,6 +5,28 @@ use cdb_model::{Document, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// The binding of a session to a worker. A session belongs to one instance.
+///
+/// ```
+/// use cdb_provider::documents::Session;
+/// use cdb_provider::model::Query;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let emulator = cdb_emulator::Emulator::start().await?;
+/// # let store = cdb_provider::CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
+/// # let now = store.container().now();
+/// # let session = Session {
+/// #     instance_id: "chat-1".to_owned(), session_id: "model".to_owned(), owner_id: "gpu-1".to_owned(),
+/// #     locked_until: now + std::time::Duration::from_secs(300), last_activity: now, created_at: now,
+/// # };
+/// # store.container().create(&session).await?;
+/// // What the machine `gpu-1` holds, to be asked before it is switched off.
+/// let now = store.container().now();
+/// let held = Session::OWNER_ID.eq("gpu-1") & Session::LOCKED_UNTIL.gt(now);
+/// let held = store.container().query(Query::across_partitions().filter(held)).all().await?;
+/// let sessions: Vec<&str> = held.iter().map(|stored| &*stored.document.session_id).collect();
+/// assert_eq!(sessions, ["model"]);
+/// # Ok(()) }
+/// ```
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "session", id = "{instance_id}:session:{session_id}")]
