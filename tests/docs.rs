@@ -1,4 +1,5 @@
-//! The README and the book, compiled and run: every block of Rust in them is a test of this package.
+//! The README, the book and the pages of the derives, compiled and run: every block of Rust in them is a test of this
+//! package.
 //!
 //! `every_page_with_rust_is_compiled` in the suite holds the list to that.
 
@@ -14,5 +15,7 @@ chapters! {
     OwnDocument: "../docs/guide/own-document.md",
     Emulator: "../docs/emulator.md",
     Coordination: "../docs/coordination.md",
+    DeriveDocument: "../cdb-derive/docs/document.md",
+    DeriveContainer: "../cdb-derive/docs/container.md",
     Operations: "../docs/operations.md",
 }

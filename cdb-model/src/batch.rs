@@ -97,6 +97,19 @@ impl From<usize> for OperationIndex {
 }
 
 /// One operation in the service's form.
+///
+/// ```
+/// use cdb_model::{Batch, BatchOperation};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{OrderKey, Shop};
+///
+/// let mut batch = Batch::<Shop>::new("ada");
+/// batch.delete(&OrderKey::new(7_u64))?;
+/// assert!(matches!(batch.operations(), [BatchOperation::Delete { if_match: None, .. }]));
+/// let sent = serde_json::to_value(batch.operations())?;
+/// assert_eq!(sent[0]["operationType"], "Delete");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "operationType", rename_all_fields = "camelCase")]
 #[non_exhaustive]

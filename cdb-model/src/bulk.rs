@@ -11,6 +11,19 @@ use crate::partition_key::PartitionKey;
 use crate::patch::Patch;
 
 /// One operation of a bulk, with the partition it is for.
+///
+/// ```
+/// use cdb_model::{BatchOperation, BulkBatch, BulkOperation, PartitionKey};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Shop, order};
+///
+/// let mut bulk = BulkBatch::<Shop>::new();
+/// bulk.create(&order(7))?;
+/// let first: &BulkOperation = &bulk.operations()[0]; // as `ContainerClient::execute_bulk` reports it
+/// assert_eq!(first.partition_key, PartitionKey::from("ada"));
+/// assert!(matches!(first.operation, BatchOperation::Create { .. }));
+/// # Ok::<(), cdb_model::BatchError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BulkOperation {

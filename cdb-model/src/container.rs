@@ -166,6 +166,20 @@ impl ContainerDefinition {
 }
 
 /// The partition key part of a container's definition.
+///
+/// ```
+/// use cdb_model::{Container, PartitionKeyDefinition};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Shop;
+///
+/// // A container that was created long ago: it tells keys apart by their first 101 bytes.
+/// let old: PartitionKeyDefinition =
+///     serde_json::from_str(r#"{"paths": ["/customerId"], "kind": "Hash"}"#)?;
+/// let own = Shop::definition().partition_key;
+/// assert_eq!(own.paths, old.paths);
+/// assert_eq!((own.version, old.version), (2, 1));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartitionKeyDefinition {
     /// Paths, outermost level first.
@@ -196,6 +210,29 @@ impl PartitionKeyDefinition {
 }
 
 /// How partition key values are spread.
+///
+/// ```
+/// use cdb_model::{Container, Document, PartitionKeyKind};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Document, Serialize, Deserialize)]
+/// #[document(type = "order", id = "order:{number}")]
+/// struct Order {
+///     #[document(partition_key(1))]
+///     tenant: String,
+///     #[document(partition_key(2))]
+///     customer: String,
+///     number: u64,
+/// }
+///
+/// #[derive(Container)]
+/// #[container(partition_key = "/tenant, /customer")]
+/// enum Shop {
+///     Order(Order),
+/// }
+///
+/// assert_eq!(Shop::definition().partition_key.kind, PartitionKeyKind::MultiHash);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PartitionKeyKind {
     /// One level.
@@ -207,6 +244,16 @@ pub enum PartitionKeyKind {
 }
 
 /// The unique keys of a container.
+///
+/// ```
+/// use cdb_model::{Container, UniqueKeyPolicy};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Shop;
+///
+/// // Fixed when a container is created: what a live one lacks, no later change can give it.
+/// let live = UniqueKeyPolicy::default();
+/// assert_eq!(Shop::definition().unique_key_policy, live);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UniqueKeyPolicy {
@@ -216,6 +263,29 @@ pub struct UniqueKeyPolicy {
 }
 
 /// One unique key.
+///
+/// ```
+/// use cdb_model::{Container, Document};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Document, Serialize, Deserialize)]
+/// #[document(type = "customer", id = "customer:{number}", unique(email))]
+/// struct Customer {
+///     #[document(partition_key)]
+///     shop: String,
+///     number: u64,
+///     email: String,
+/// }
+///
+/// #[derive(Container)]
+/// #[container(partition_key = "/shop")]
+/// enum Shop {
+///     Customer(Customer),
+/// }
+///
+/// let unique = Shop::definition().unique_key_policy.unique_keys;
+/// assert_eq!(unique[0].paths, ["/email"]); // no two customers of a shop
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct UniqueKey {
     /// The paths whose values together must be unique within a logical partition.

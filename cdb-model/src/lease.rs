@@ -25,6 +25,17 @@ use crate::timestamp::Timestamp;
 /// `holder` is absent while nobody holds it, `mark` before it was ever held; `until` is in milliseconds of the service's
 /// time, of a lease that was given back the moment it was. A document without the whole object is free as well, if its
 /// field has `#[serde(default)]`: so an existing type can be given a lease.
+///
+/// ```
+/// use cdb_model::{Lease, Timestamp};
+///
+/// let now = Timestamp::from_millis(1_000);
+/// let later = Timestamp::from_millis(31_000);
+/// let anns = Lease::free().taken("ann", "6f1e", later);
+/// assert!(anns.is_held(now) && !anns.is_held(later)); // expired without a write
+/// let bobs = anns.taken("bob", "a3c0", Timestamp::from_millis(60_000));
+/// assert!(bobs.token() > anns.token()); // whoever was given Ann's token can tell that it is old
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -130,6 +141,31 @@ pub trait Leasable: Document {
 }
 
 /// The stored paths of the lease of a `D`, and what is asked and written there.
+///
+/// ```
+/// use cdb_model::{Document, Leasable, Lease, Patch, Query, Timestamp};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Document, Serialize, Deserialize)]
+/// #[document(type = "job", id = "job:{name}")]
+/// struct Job {
+///     #[document(partition_key)]
+///     name: String,
+///     done: u32,
+///     #[document(lease)]
+///     lease: Lease,
+/// }
+///
+/// let now = Timestamp::from_millis(1_000);
+/// let free = Query::<Job>::across_partitions().filter(Job::LEASE_PATHS.free(now));
+///
+/// // A write of the holder's fails once somebody else has the job, or he himself has written again.
+/// let held = Lease::free().taken("ann", "6f1e", Timestamp::from_millis(31_000));
+/// let fenced = Patch::new().incr(Job::DONE, 1).when(Job::LEASE_PATHS.fence(&held));
+/// assert!(fenced.body()?.condition.is_some_and(|condition| condition.contains("6f1e")));
+/// # drop(free);
+/// # Ok::<(), cdb_model::PatchError>(())
+/// ```
 pub struct LeasePaths<D> {
     lease: &'static str,
     until: &'static str,

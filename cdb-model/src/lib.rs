@@ -105,3 +105,8 @@ pub use shape::{
 };
 pub use timestamp::Timestamp;
 pub use unreadable::{Location, RowByRow, Unreadable};
+
+/// The README's example, run with those of the pages.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+enum Readme {}

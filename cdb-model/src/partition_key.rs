@@ -10,6 +10,19 @@ use serde::{Deserialize, Serialize};
 use crate::limits::{MAX_EXACT_INTEGER, MAX_PARTITION_KEY_LEVELS};
 
 /// The value of one level. Inside a document it is written as the JSON scalar that it is.
+///
+/// ```
+/// use cdb_model::{Document, PartitionKeyValue};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::order;
+///
+/// // From a key back to what it was made of.
+/// let key = order(7).partition_key();
+/// let [PartitionKeyValue::String(customer)] = key.values() else {
+///     panic!("one level, a string");
+/// };
+/// assert_eq!(customer, "ada");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 #[non_exhaustive]

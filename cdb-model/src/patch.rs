@@ -46,6 +46,17 @@ impl<D> Clone for Patch<D> {
 }
 
 /// One change, in the service's form.
+///
+/// ```
+/// use cdb_model::{Patch, PatchOperation};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Order;
+///
+/// let body = Patch::new().incr(Order::TOTAL_CENTS, -500).body()?;
+/// let discount = PatchOperation::Incr { path: "/totalCents", value: -500 };
+/// assert_eq!(body.operations, [discount]);
+/// # Ok::<(), cdb_model::PatchError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
 #[non_exhaustive]
@@ -72,6 +83,18 @@ pub enum PatchOperation {
 }
 
 /// A patch in the service's form.
+///
+/// ```
+/// use cdb_model::Patch;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Order;
+///
+/// let patch = Patch::new().set(Order::TOTAL_CENTS, 500).when(Order::TOTAL_CENTS.gt(500_u64));
+/// let sent = serde_json::to_value(patch.body()?)?;
+/// assert_eq!(sent["operations"][0]["op"], "set");
+/// assert_eq!(sent["condition"], r#"from c where c["totalCents"] > 500"#);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct PatchBody {
@@ -121,6 +144,18 @@ pub enum PatchError {
 }
 
 /// A number that [`Patch::incr`] can add to.
+///
+/// ```
+/// use cdb_model::{Counter, Document, Patch, Patchable, Path};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Order;
+///
+/// /// Counts one more.
+/// fn counted<D: Document, V: Counter, I>(path: Path<D, V, I, Patchable>) -> Patch<D> {
+///     Patch::new().incr(path, 1)
+/// }
+/// assert!(!counted(Order::TOTAL_CENTS).is_repeatable());
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an integer",
     note = "only integers can be incremented"

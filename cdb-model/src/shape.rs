@@ -38,6 +38,16 @@ pub struct DocumentShape {
 }
 
 /// One segment of an id pattern.
+///
+/// ```
+/// use cdb_model::{Document, IdSegment};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Order;
+///
+/// // Every id of the type starts like this, so a listing by prefix finds no other.
+/// assert_eq!(Order::SHAPE.id.first(), Some(&IdSegment::Literal("order:")));
+/// assert_eq!(Order::SHAPE.id.last(), Some(&IdSegment::Field("number")));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdSegment {
     /// Stands in every id as it is.
@@ -47,6 +57,16 @@ pub enum IdSegment {
 }
 
 /// One stored path.
+///
+/// ```
+/// use cdb_model::{Document, FieldShape};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Order;
+///
+/// let fields: &[FieldShape] = Order::SHAPE.fields;
+/// let total = fields.iter().find(|field| field.path == "/totalCents");
+/// assert_eq!(total.map(|field| field.name), Some("total_cents"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldShape {
     /// The Rust name, `address.city` for a nested path.
@@ -58,6 +78,18 @@ pub struct FieldShape {
 }
 
 /// What the indexing policy does with a path.
+///
+/// ```
+/// use cdb_model::{Document, FieldIndexing};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Order;
+///
+/// // What a search form can offer: fields that it may ask for without a scan.
+/// let fields = Order::SHAPE.fields.iter();
+/// let offered = fields.filter(|field| field.indexing == FieldIndexing::Indexed);
+/// let names: Vec<&str> = offered.map(|field| field.name).collect();
+/// assert_eq!(names, ["total_cents"]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldIndexing {
     /// Included: filters and sorts may use it.
@@ -69,6 +101,15 @@ pub enum FieldIndexing {
 }
 
 /// A declared composite index.
+///
+/// ```
+/// use cdb_model::{CompositeShape, Document};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Order;
+///
+/// let by_total: &CompositeShape = &Order::SHAPE.composites[0];
+/// assert_eq!((by_total.name, by_total.paths.len()), ("BY_TOTAL", 2));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct CompositeShape {
     /// The constant's name, `BY_EVENT`.
@@ -78,6 +119,19 @@ pub struct CompositeShape {
 }
 
 /// One path of a composite index.
+///
+/// ```
+/// use cdb_model::{CompositePath, CompositeTarget, Direction, Document};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Order;
+///
+/// // As declared; the index serves the reverse as well.
+/// let total = CompositePath {
+///     path: CompositeTarget::Path("/totalCents"),
+///     direction: Direction::Ascending,
+/// };
+/// assert_eq!(Order::SHAPE.composites[0].paths.last(), Some(&total));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompositePath {
     /// Which path.
@@ -87,6 +141,18 @@ pub struct CompositePath {
 }
 
 /// What a path of a composite stands for.
+///
+/// ```
+/// use cdb_model::{CompositeTarget, Container, Document};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, Shop};
+///
+/// let properties = Order::SHAPE.composites[0].paths.iter().map(|path| match path.path {
+///     CompositeTarget::Discriminator => Shop::DISCRIMINATOR, // a type does not know its name, the container does
+///     CompositeTarget::Path(pointer) => pointer.trim_start_matches('/'),
+/// });
+/// assert_eq!(properties.collect::<Vec<_>>(), ["type", "totalCents"]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompositeTarget {
     /// The discriminator, whose name the container knows.
@@ -96,6 +162,16 @@ pub enum CompositeTarget {
 }
 
 /// Direction of a sort.
+///
+/// ```
+/// use cdb_model::{Direction, SortCriterion};
+///
+/// // From the head of a table's column: a second click turns the sort around.
+/// let asked: SortCriterion =
+///     serde_json::from_str(r#"{"field": "totalCents", "direction": "descending"}"#)?;
+/// assert_eq!(asked.direction.reversed(), Direction::Ascending);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {

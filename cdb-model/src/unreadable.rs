@@ -18,10 +18,38 @@ use crate::query::{Fetch, Statement};
 use crate::timestamp::Timestamp;
 
 /// A query whose rows are read one by one: what does not fit its type is a row too, and fails none of the others.
+///
+/// ```
+/// use cdb_model::{Fetch, Query, RowByRow};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, Shop};
+///
+/// let query = RowByRow(Query::<Order>::across_partitions());
+/// let spoiled = r#"{"id":"order:8","type":"order","customerId":"ada","number":"eight","_etag":"\"2\"","_ts":1763721471}"#;
+/// let row = Fetch::<Shop>::read_row(&query, spoiled)?; // the search goes on
+/// assert!(row.is_err());
+/// # Ok::<(), cdb_model::DecodeError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RowByRow<Q>(pub Q);
 
 /// A row that does not fit its type.
+///
+/// ```
+/// use cdb_model::{Fetch, Query, RowByRow};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, Shop};
+///
+/// let query = RowByRow(Query::<Order>::across_partitions());
+/// # let json = r#"{"id":"order:8","type":"order","customerId":"ada","number":"eight","_etag":"\"2\"","_ts":1763721471}"#;
+/// if let Err(spoiled) = Fetch::<Shop>::read_row(&query, json)? {
+///     assert!(spoiled.is_a::<Order>()); // ours, but its number is a text
+///     assert_eq!(spoiled.field(Order::CUSTOMER_ID).as_deref(), Some("ada"));
+///     assert_eq!(spoiled.field(Order::NUMBER), None);
+/// }
+/// # else { panic!("it was read") }
+/// # Ok::<(), cdb_model::DecodeError>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[error("{} cannot be read: {}", self.name(), self.why())]
 pub struct Unreadable {
@@ -37,6 +65,24 @@ pub struct Unreadable {
 }
 
 /// Where a stored document is, and which version of it.
+///
+/// ```
+/// use cdb_model::{Batch, Unreadable};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, Shop};
+///
+/// # let json = r#"{"id":"order:8","type":"order","customerId":"ada","number":"eight","_etag":"\"2\"","_ts":1763721471}"#;
+/// # let reason = cdb_model::decode::<Shop, Order>(json).unwrap_err();
+/// // It is put away without having been read, and only in the version that was looked at.
+/// let spoiled = Unreadable::new::<Shop>(json, reason);
+/// if let Some(location) = &spoiled.location {
+///     let mut batch = Batch::<Shop>::new(&location.partition_key);
+///     batch.delete_at(location)?;
+/// #   assert_eq!(batch.len(), 1);
+/// }
+/// # assert!(spoiled.location.is_some());
+/// # Ok::<(), cdb_model::BatchError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
     /// The id it is stored under.

@@ -41,6 +41,17 @@ fn yes() -> bool {
 }
 
 /// When documents are indexed.
+///
+/// ```
+/// use cdb_model::{Container, Drift, IndexingMode};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Shop;
+///
+/// let model = Shop::definition().indexing_policy;
+/// let mut live = model.clone();
+/// live.indexing_mode = IndexingMode::None; // set for a bulk load and forgotten: every query scans
+/// assert!(model.drift_of(&live).iter().any(Drift::breaks_queries));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IndexingMode {
@@ -53,6 +64,16 @@ pub enum IndexingMode {
 }
 
 /// A path that is indexed.
+///
+/// ```
+/// use cdb_model::{Container, IncludedPath};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Shop;
+///
+/// let policy = Shop::definition().indexing_policy;
+/// let total = IncludedPath { path: "/totalCents/?".into() };
+/// assert!(policy.included_paths.contains(&total));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct IncludedPath {
     /// In the service's grammar: `/a/b/?`, `/a/*`, `/tags/[]/?`.
@@ -60,6 +81,17 @@ pub struct IncludedPath {
 }
 
 /// A path that is not indexed.
+///
+/// ```
+/// use cdb_model::{Container, ExcludedPath};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Shop;
+///
+/// // All that no type asks for, and what one of them never wants indexed.
+/// let policy = Shop::definition().indexing_policy;
+/// let excluded = ["/*", "/remark/*"].map(|path| ExcludedPath { path: path.into() });
+/// assert_eq!(policy.excluded_paths, excluded);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ExcludedPath {
     /// In the service's grammar.
@@ -67,6 +99,19 @@ pub struct ExcludedPath {
 }
 
 /// One path of a composite index.
+///
+/// ```
+/// use cdb_model::{CompositeIndexPath, Container, Direction};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Shop;
+///
+/// let policy = Shop::definition().indexing_policy;
+/// let by_total = ["/type", "/totalCents"].map(|path| CompositeIndexPath {
+///     path: path.into(),
+///     order: Direction::Ascending,
+/// });
+/// assert_eq!(policy.composite_indexes, [by_total]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompositeIndexPath {
     /// Without the `/?` that the service implies.

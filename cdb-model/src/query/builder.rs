@@ -181,6 +181,18 @@ impl<C: Container, T: QueriedIn<C>> Fetch<C> for Query<T> {
 }
 
 /// A number that [`Query::sum`] adds up: an unsigned integer, so that the sum fits the answer.
+///
+/// ```
+/// use cdb_model::{CountQuery, Path, Query, Summand};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Order;
+///
+/// fn total_of<V: Summand, I, M>(path: Path<Order, V, I, M>) -> CountQuery<Order> {
+///     Query::in_partition("ada").sum(path)
+/// }
+/// let turnover = total_of(Order::TOTAL_CENTS); // `total_of(Order::REMARK)` does not compile
+/// # drop(turnover);
+/// ```
 pub trait Summand {}
 
 impl Summand for u8 {}

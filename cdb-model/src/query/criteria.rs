@@ -41,6 +41,17 @@ pub struct Criterion {
 }
 
 /// How a field is compared.
+///
+/// ```
+/// use cdb_model::{Criterion, Operator};
+///
+/// let asked: Criterion =
+///     serde_json::from_str(r#"{"field": "name", "operator": "starts_with", "value": "Ad"}"#)?;
+/// assert_eq!(asked.operator, Operator::StartsWith);
+/// let asked: Criterion = serde_json::from_str(r#"{"field": "name", "value": "Ada"}"#)?;
+/// assert_eq!(asked.operator, Operator::Eq);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -89,6 +100,17 @@ pub struct SortCriterion {
 }
 
 /// Why a criterion cannot be asked.
+///
+/// ```
+/// use cdb_model::{Criterion, CriteriaError, Filter, Operator};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Order;
+///
+/// let asked = Criterion { field: "totalCent".into(), operator: Operator::Gt, value: 500.into() };
+/// let refused = Filter::<Order>::from_criteria(&[asked]).unwrap_err(); // the asker's fault: 400, not 500
+/// assert!(matches!(refused, CriteriaError::UnknownField { .. }));
+/// assert!(refused.to_string().ends_with("did you mean `total_cents`?"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CriteriaError {

@@ -188,6 +188,20 @@ impl<T> Not for Filter<T> {
 }
 
 /// A value that a path of type `V` can be compared with.
+///
+/// ```
+/// use cdb_model::{Fetch, Filter, Operand, Query};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, Shop, order};
+///
+/// fn costing(total: impl Operand<u64>) -> Filter<Order> {
+///     Order::TOTAL_CENTS.eq(total)
+/// }
+/// // A value, or a reference to one; for a `String` also a `&str`, for an `Option<V>` also a `V`.
+/// let [owned, borrowed] = [costing(9_900_u64), costing(&order(7).total_cents)]
+///     .map(|filter| Fetch::<Shop>::statement(&Query::in_partition("ada").filter(filter)));
+/// assert_eq!(owned, borrowed);
+/// ```
 pub trait Operand<V>: Sized {
     /// Its JSON form.
     ///
@@ -233,6 +247,19 @@ impl Operand<Option<String>> for &str {
 }
 
 /// An index serves conditions on a path that is marked like this.
+///
+/// ```
+/// use cdb_model::{Document, Fetch, Filterable, Path, Query, Queryable};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, Shop};
+///
+/// /// The ten largest by any path that an index serves.
+/// fn largest<D: Document + Queryable, V, I: Filterable<D>, M>(path: Path<D, V, I, M>) -> Query<D> {
+///     Query::across_partitions().order_by(path.desc()).top(10)
+/// }
+/// let query = largest(Order::TOTAL_CENTS); // `largest(Order::REMARK)` does not compile
+/// assert!(Fetch::<Shop>::statement(&query).sql.ends_with("DESC"));
+/// ```
 #[diagnostic::on_unimplemented(
     message = "no index serves this path of `{D}`",
     label = "filters and sorts need an indexed path",
@@ -243,6 +270,20 @@ pub trait Filterable<D> {}
 impl<D> Filterable<D> for Indexed {}
 
 /// A path of strings.
+///
+/// ```
+/// use cdb_model::{Document, Filter, Filterable, Path, Text};
+///
+/// /// What a search box asks while somebody types.
+/// fn typed<D, V, I, M>(path: Path<D, V, I, M>, beginning: &str) -> Filter<D>
+/// where
+///     D: Document,
+///     V: Text, // `String` and `Option<String>`
+///     I: Filterable<D>,
+/// {
+///     if beginning.is_empty() { Filter::all() } else { path.starts_with(beginning) }
+/// }
+/// ```
 #[diagnostic::on_unimplemented(message = "`{Self}` is not a string")]
 pub trait Text {}
 

@@ -6,6 +6,19 @@ use crate::document::Stored;
 use crate::shape::DocumentShape;
 
 /// A document type or a container. Implemented by the derives.
+///
+/// ```
+/// use cdb_model::{Fetch, Query, Queryable};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, Shop};
+///
+/// fn few<T: Queryable>(partition: &str) -> Query<T> {
+///     Query::in_partition(partition).top(20)
+/// }
+/// // Of one type, or of all types of the container: only the first asks for a discriminator.
+/// assert!(!Fetch::<Shop>::statement(&few::<Order>("ada")).parameters.is_empty());
+/// assert!(Fetch::<Shop>::statement(&few::<Shop>("ada")).parameters.is_empty());
+/// ```
 pub trait Queryable: Sized + Send + Sync + 'static {
     /// The types that rows can be of.
     #[doc(hidden)]
@@ -16,6 +29,19 @@ pub trait Queryable: Sized + Send + Sync + 'static {
 }
 
 /// Rows of a `T` can be read from container `C`. Implemented by the derives.
+///
+/// ```
+/// use cdb_model::{Container, Fetch, QueriedIn, Query};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, Shop};
+///
+/// /// For a log: how everything of a `T` is asked for. `C` stores it, or the call does not compile.
+/// fn all_of<C: Container, T: QueriedIn<C>>() -> String {
+///     Fetch::<C>::statement(&Query::<T>::across_partitions()).sql
+/// }
+/// assert_eq!(all_of::<Shop, Shop>(), "SELECT * FROM c");
+/// assert_ne!(all_of::<Shop, Order>(), all_of::<Shop, Shop>());
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not stored in container `{C}`",
     note = "add a variant for it to the container's enum"

@@ -10,6 +10,18 @@ use crate::partition_key::PartitionKey;
 use crate::shape::Direction;
 
 /// Where a query is asked.
+///
+/// ```
+/// use cdb_model::{Fetch, PartitionKey, Query, Scope};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, Shop};
+///
+/// let query = Query::<Order>::in_partition("ada");
+/// let Scope::Partition(key) = Fetch::<Shop>::statement(&query).scope else {
+///     panic!("each physical partition would be asked, and paid for");
+/// };
+/// assert_eq!(key, PartitionKey::from("ada"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// One logical partition: every feature of SQL runs on the service.
@@ -19,6 +31,17 @@ pub enum Scope {
 }
 
 /// A query parameter as the service takes it.
+///
+/// ```
+/// use cdb_model::{Fetch, Parameter, Query};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, Shop};
+///
+/// let query = Query::<Shop>::in_partition("ada").filter(Order::TOTAL_CENTS.gt(100_u64).within());
+/// let statement = Fetch::<Shop>::statement(&query);
+/// let total = Parameter { name: "@p1".into(), value: 100.into() };
+/// assert_eq!(statement.parameters.last(), Some(&total)); // `@p0` is the type
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Parameter {
     /// `@p0`, `@p1`, …
@@ -28,6 +51,17 @@ pub struct Parameter {
 }
 
 /// One key of a merge across physical partitions.
+///
+/// ```
+/// use cdb_model::{Direction, Fetch, Query, SortKey};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, Shop};
+///
+/// // What a client compares when it merges the answers of several physical partitions.
+/// let query = Query::<Order>::across_partitions().order_by(Order::TOTAL_CENTS.desc());
+/// let by_total = SortKey { pointer: "/totalCents".into(), direction: Direction::Descending };
+/// assert_eq!(Fetch::<Shop>::statement(&query).order, [by_total]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SortKey {
     /// Stored path of the key as a JSON pointer.
@@ -37,6 +71,16 @@ pub struct SortKey {
 }
 
 /// What a row of the answer looks like.
+///
+/// ```
+/// use cdb_model::{Fetch, Query, RowForm};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, Shop};
+///
+/// let orders = Query::<Order>::across_partitions();
+/// assert_eq!(Fetch::<Shop>::statement(&orders).form, RowForm::Document);
+/// assert_eq!(Fetch::<Shop>::statement(&orders.count()).form, RowForm::Count); // the client adds them up
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowForm {
     /// A whole document. Sort keys are read from it by their pointers.
