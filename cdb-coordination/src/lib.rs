@@ -19,10 +19,8 @@ mod telemetry;
 mod work;
 
 pub use inbox::{Failed, Handled, Received};
-pub use lease::{
-    Kept, LeaseError, LeaseGuard, LeasedBatch, Leases, Lockable, fresh_mark, keep, lock, settle,
-};
-pub use mail::{Address, Mail, MailKey, Message, MessageId, Side};
+pub use lease::{Kept, LeaseError, LeaseGuard, LeasedBatch, Leases, Lockable, keep, lock, settle};
+pub use mail::{Address, Mail, Message, MessageId, Side};
 pub use mailbox::{Mailbox, MailboxBuilder, MailboxConfig};
 pub use membership::{
     MemberDocument, MemberRecord, Membership, MembershipConfig, MembershipView, Standing,
@@ -31,14 +29,17 @@ pub use outbox::{
     Attempt, Carrier, DeadLetter, DeadLetters, Dispatcher, Draft, Handover, Jitter, OutboxError,
     RetryPolicy, Undelivered, reconcile,
 };
-pub use rendezvous::{owner_of_slot, slots_of_member};
+pub use rendezvous::owner_of_slot;
 pub use slots::{InMemoryLeaseProvider, LeaseProvider, SlotSet};
 pub use store::{Criteria, Store, StoreError};
 pub use work::{
-    ClaimedWork, EventFeed, EventHead, EventHeadKey, EventStore, Exhausted, FlushStrategy,
-    Immediate, Interval, IntervalConfig, Lane, NewEvent, NewWork, Partitions, Processed, Receipt,
-    Scoped, Settlement, StreamEvent, StreamEventKey, Work, WorkBatch, WorkConfig, WorkCoordinator,
-    WorkEntry, WorkError, WorkMember, WorkMemberKey, WorkMessage, WorkMessageKey, WorkPartition,
-    WorkPartitionKey, WorkReport, WorkRetry, WorkSettings, WorkSettingsKey, WorkStatus, WorkStream,
-    WorkStreamKey,
+    ClaimedWork, EventFeed, EventStore, Exhausted, FlushStrategy, Immediate, Interval,
+    IntervalConfig, Lane, NewEvent, NewWork, Partitions, Processed, Receipt, Scoped, Settlement,
+    StreamEvent, Work, WorkBatch, WorkConfig, WorkCoordinator, WorkEntry, WorkError, WorkMember,
+    WorkMessage, WorkPartition, WorkReport, WorkRetry, WorkStatus, WorkStream,
 };
+
+/// The README's example, run with those of the pages.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+enum Readme {}

@@ -8,9 +8,11 @@
 /// The member that serves `slot`; nobody when there are no members. The order of `members` does not matter.
 ///
 /// ```
+/// use cdb_coordination::{SlotSet, owner_of_slot};
+///
 /// let members = ["one", "two", "three"];
-/// let owner = cdb_coordination::owner_of_slot(&members, 7).expect("there are members");
-/// assert!(cdb_coordination::slots_of_member(&members, owner, 256).any(|slot| slot == 7));
+/// let owner = owner_of_slot(&members, 7).expect("there are members");
+/// assert!(SlotSet::of_member(&members, owner).contains(7)); // as that member sees it
 /// ```
 pub fn owner_of_slot<M: AsRef<str>>(members: &[M], slot: u32) -> Option<&M> {
     let rank = |member: &M| weight(name_hash(member.as_ref()), slot);
@@ -21,7 +23,7 @@ pub fn owner_of_slot<M: AsRef<str>>(members: &[M], slot: u32) -> Option<&M> {
 }
 
 /// The slots among the first `count` that fall to `member`, in ascending order. None, if it is not one of `members`.
-pub fn slots_of_member<'a, M: AsRef<str>>(
+pub(crate) fn slots_of_member<'a, M: AsRef<str>>(
     members: &[M],
     member: &'a str,
     count: u32,

@@ -1,4 +1,8 @@
-/// The fields that make the id of a [`Order`], unique within its partition.
+/** The fields that make the id of a [`Order`], unique within its partition.
+
+ ```text
+ OrderKey::new(customer_id, number) // "{customer_id}:order:{number}"
+ ```*/
 #[derive(
     ::cdb_model::__private::Clone,
     ::cdb_model::__private::Debug,

@@ -4,6 +4,8 @@
 //! and after every placeholder, a literal must start with a separator. That also lets two patterns be compared.
 //! What a literal may hold follows `cdb_model`'s module `id`, which escapes the same characters in components.
 
+use std::fmt;
+
 /// What may end a component; the same set as `cdb_model::SEPARATORS`.
 const SEPARATORS: [char; 4] = [':', '|', ';', ','];
 
@@ -15,6 +17,15 @@ const MAX_ID_BYTES: usize = 1023;
 pub(crate) enum Segment {
     Literal(String),
     Field(String),
+}
+
+impl fmt::Display for Segment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Literal(text) => f.write_str(text),
+            Self::Field(name) => write!(f, "{{{name}}}"),
+        }
+    }
 }
 
 /// Splits a pattern; the text of what is wrong with it otherwise.

@@ -13,6 +13,32 @@ use crate::mail::{Address, Letter, Message, MessageId};
 use crate::outbox::Draft;
 
 /// A message as its handler gets it.
+///
+/// ```
+/// use cdb_coordination::{Failed, Mailbox, Received};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, OrderKey, Placed, order};
+/// # shop::with_shop(async |shop| {
+///
+/// let mailbox = Mailbox::builder(shop)
+///     .on(async |placed: Received<Placed>, mut draft| {
+///         if placed.attempt > 3 {
+///             return Err(Failed::permanently("three attempts are enough"));
+///         }
+///         let packed = order(placed.message.number);
+///         draft.batch().upsert(&Order { customer: "warehouse".into(), ..packed })?;
+///         Ok(draft)
+///     })
+///     .start();
+/// # let mut draft = mailbox.draft("ann");
+/// # draft.send("warehouse", &Placed { number: 7 })?;
+/// # mailbox.commit(draft).await?;
+/// # let packed = OrderKey::new("warehouse", 7_u64);
+/// # while mailbox.container().read(&packed).await?.is_none() {
+/// #     tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+/// # }
+/// # mailbox.stop().await; Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Received<M> {
@@ -32,6 +58,20 @@ pub struct Received<M> {
 pub type Handled<C> = Result<Draft<C>, Failed>;
 
 /// Why a handler has no effect to commit. Any error converts into it with `?`, and is tried again.
+///
+/// ```
+/// use cdb_coordination::Failed;
+///
+/// /// Part of a handler.
+/// fn cents(text: &str) -> Result<u64, Failed> {
+///     match text.parse()? { // any error, by `?`: the message is tried again
+///         0 => Err(Failed::permanently("there is nothing to pay")), // a dead letter at once
+///         cents => Ok(cents),
+///     }
+/// }
+/// assert_eq!(cents("0"), Err(Failed::permanently("there is nothing to pay")));
+/// assert_eq!(cents("x"), Err(Failed::temporarily("invalid digit found in string")));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failed {
     pub(crate) reason: String,

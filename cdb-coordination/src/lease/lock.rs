@@ -9,6 +9,36 @@ use cdb_client::{ContainerClient, Error};
 use cdb_model::{Container, Document, ETag, Leasable, MemberOf, Patch, Stored, Timestamp};
 
 /// A document that one process at a time works on.
+///
+/// ```
+/// use cdb_coordination::Lockable;
+/// use cdb_model::{Document, Timestamp};
+/// use serde::{Deserialize, Serialize};
+///
+/// /// A document whose lock has a form of its own; one with a `Lease` is lockable by itself.
+/// #[derive(Document, Serialize, Deserialize)]
+/// #[document(type = "task", id = "{list}:task")]
+/// struct Task {
+///     #[document(partition_key)]
+///     list: String,
+///     lock_token: Option<String>,
+///     locked_until: Option<Timestamp>,
+/// }
+///
+/// impl Lockable for Task {
+///     fn lock_mark(&self) -> Option<&str> {
+///         self.lock_token.as_deref()
+///     }
+///
+///     fn locked_until(&self) -> Option<Timestamp> {
+///         self.locked_until
+///     }
+/// }
+///
+/// let until = Timestamp::from_millis(1_000);
+/// let task = Task { list: "today".into(), lock_token: None, locked_until: Some(until) };
+/// assert!(!task.is_lockable(Timestamp::from_millis(999)) && task.is_lockable(until));
+/// ```
 pub trait Lockable: Document {
     /// The random text of the last write that took, kept or gave back the lock.
     fn lock_mark(&self) -> Option<&str>;
@@ -34,15 +64,34 @@ impl<D: Leasable> Lockable for D {
 }
 
 /// A mark that no write has had before.
-pub fn fresh_mark() -> String {
+pub(super) fn fresh_mark() -> String {
     uuid::Uuid::new_v4().simple().to_string()
 }
 
-/// Locks exactly the version that was seen: writes `patch`, which puts `mark` where [`Lockable::lock_mark`] finds it.
+/// Locks exactly the version that was seen: writes `patch`, which puts `mark` where [`Lockable::lock_mark`] finds it. No
+/// other write may ever have had the same mark: draw it, as a UUID.
 /// The new version, or `None` when somebody was faster or the document is gone.
 ///
 /// # Errors
 /// When the service cannot be reached or refuses the write itself.
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_coordination::lock;
+/// use cdb_model::{Leasable, Patch};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, OrderKey, order};
+/// # shop::with_shop(async |shop| {
+///
+/// # shop.create(&order(7)).await?;
+/// let seen = shop.read(&OrderKey::new("ann", 7_u64)).await?.expect("it was placed");
+/// let mark = "6f1e62a0"; // a UUID, in earnest
+/// let lease = seen.document.lease.taken("packer-1", mark, shop.now() + Duration::from_secs(30));
+/// let patch = Order::LEASE_PATHS.set(Patch::new(), &lease);
+/// assert!(lock(&shop, &seen, &patch, mark).await?.is_some());
+/// assert!(lock(&shop, &seen, &patch, mark).await?.is_none()); // that version is no more
+/// # Ok(()) }).unwrap();
+/// ```
 pub async fn lock<C, D>(
     container: &ContainerClient<C>,
     seen: &Stored<D>,
@@ -72,6 +121,24 @@ where
 ///
 /// # Errors
 /// When the write failed for good, or the document cannot be read after a lost answer.
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_coordination::settle;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, OrderKey, order};
+/// # shop::with_shop(async |shop| {
+///
+/// // A document that is locked from its creation on.
+/// let mark = "6f1e62a0"; // a UUID, in earnest
+/// let mut order: Order = order(7);
+/// order.lease = order.lease.taken("packer-1", mark, shop.now() + Duration::from_secs(30));
+/// let created = shop.create(&order).await.map(|created| created.etag);
+/// let key = OrderKey::new("ann", 7_u64);
+/// let ours = settle(created, mark, shop.latest_committed().read(&key)).await?;
+/// assert!(ours.is_some());
+/// # Ok(()) }).unwrap();
+/// ```
 pub async fn settle<D: Lockable>(
     written: Result<ETag, Error>,
     mark: &str,
@@ -91,6 +158,26 @@ pub async fn settle<D: Lockable>(
 }
 
 /// What became of a write under a lock that its holder believes to have.
+///
+/// ```
+/// use cdb_coordination::{Kept, keep};
+/// use cdb_model::Patch;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, OrderKey, order};
+/// # shop::with_shop(async |shop| {
+///
+/// # shop.create(&order(7)).await?;
+/// # let held = shop.read(&OrderKey::new("ann", 7_u64)).await?.expect("it was created");
+/// let packed = Patch::new().set(Order::STATE, "packed".to_owned());
+/// # shop.patch(&OrderKey::new("ann", 7_u64), &packed).await?;
+/// let goes_on = match keep(&shop, &held, &packed).await? {
+///     Kept::Written(_) => true,
+///     Kept::Held(now) => now.document.state == "packed", // it says whether our write took place
+///     Kept::Lost => false,
+/// };
+/// assert!(!goes_on); // nobody had locked this order, and somebody has changed it
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Debug)]
 pub enum Kept<D> {
     /// It took place and left this version.
@@ -106,6 +193,25 @@ pub enum Kept<D> {
 ///
 /// # Errors
 /// When the write failed for good, or the document cannot be read.
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_coordination::{Kept, keep};
+/// use cdb_model::{Leasable, Patch};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, OrderKey, order};
+/// # shop::with_shop(async |shop| {
+///
+/// # let mut locked: Order = order(7);
+/// # locked.lease = locked.lease.taken("packer-1", "6f1e62a0", shop.now() + Duration::from_secs(1));
+/// # shop.create(&locked).await?;
+/// # let held = shop.read(&OrderKey::new("ann", 7_u64)).await?.expect("it was created");
+/// // `held` is the document as we locked it.
+/// let longer = held.document.lease.kept("6f1e62a0", shop.now() + Duration::from_secs(30));
+/// let renewal = Order::LEASE_PATHS.set(Patch::new(), &longer);
+/// assert!(matches!(keep(&shop, &held, &renewal).await?, Kept::Written(_)));
+/// # Ok(()) }).unwrap();
+/// ```
 pub async fn keep<C, D>(
     container: &ContainerClient<C>,
     held: &Stored<D>,

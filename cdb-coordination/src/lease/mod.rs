@@ -17,4 +17,4 @@ pub use error::LeaseError;
 pub use explicit::Leases;
 pub use fenced::LeasedBatch;
 pub use guard::LeaseGuard;
-pub use lock::{Kept, Lockable, fresh_mark, keep, lock, settle};
+pub use lock::{Kept, Lockable, keep, lock, settle};

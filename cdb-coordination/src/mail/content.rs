@@ -122,6 +122,21 @@ pub(crate) struct Seen {
 }
 
 /// Which half gave a message up.
+///
+/// ```
+/// use cdb_coordination::Side;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/dead_letter.rs")); }
+/// # use shop::given_up;
+/// # shop::with_shop(async |shop| {
+///
+/// let letter = given_up(shop).await?;
+/// let at_fault = match letter.side {
+///     Side::Outbox => &letter.from,
+///     Side::Inbox => &letter.to,
+/// };
+/// assert_eq!(at_fault.partition, "warehouse".into());
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub enum Side {

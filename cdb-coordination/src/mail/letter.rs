@@ -29,6 +29,13 @@ pub trait Message: Serialize + DeserializeOwned + Send + 'static {
 pub(crate) const MAX_MESSAGE_BYTES: usize = 900 * 1024;
 
 /// A partition of some container of the database.
+///
+/// ```
+/// use cdb_coordination::Address;
+///
+/// let desk = Address { container: "orders".into(), partition: "ann".into() };
+/// assert_eq!(desk.to_string(), r#"orders["ann"]"#); // so it stands in logs
+/// ```
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
     /// The container's name.
@@ -44,6 +51,14 @@ impl fmt::Display for Address {
 }
 
 /// Names a message, for ever and everywhere: all documents that it becomes derive their ids from it.
+///
+/// ```
+/// use cdb_coordination::MessageId;
+///
+/// // The same at every attempt: what another system can tell a repetition by.
+/// let id = MessageId { stream: "6f1e".into(), number: 7 };
+/// assert_eq!(id.to_string(), "6f1e-7");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId {
     /// The stream from one partition to another that it belongs to.

@@ -122,58 +122,20 @@ where
     }
 }
 
-/// Outbox and inbox of a container's partitions. Any number of processes may run one on the same container.
-///
-/// ```no_run
-/// use cdb_client::ContainerClient;
-/// use cdb_coordination::{Mail, Mailbox, Message, OutboxError};
-/// # use cdb_model::{Container, Document};
-/// # use serde::{Deserialize, Serialize};
-/// # #[derive(Document, Serialize, Deserialize)]
-/// # #[document(type = "order", id = "order:{number}")]
-/// # struct Order { #[document(partition_key)] customer: String, number: u64 }
-/// # #[derive(Container)]
-/// # #[container(partition_key = "/customer")]
-/// # enum Shop { Order(Order), Mail(Mail<Shop>) }
-/// #[derive(Serialize, Deserialize)]
-/// struct OrderPlaced { number: u64 }
-///
-/// impl Message for OrderPlaced {
-///     const TYPE: &'static str = "order-placed";
-/// }
-///
-/// # async fn example(shop: ContainerClient<Shop>, order: Order) -> Result<(), Box<dyn std::error::Error>> {
-/// let mailbox = Mailbox::builder(shop)
-///     .on(|placed: cdb_coordination::Received<OrderPlaced>, mut draft| async move {
-///         let number = placed.message.number;
-///         draft.batch().create(&Order { customer: "warehouse".into(), number })?;
-///         Ok(draft)
-///     })
-///     .start();
-/// let mut draft = mailbox.draft(&*order.customer);
-/// draft.batch().create(&order)?;
-/// draft.send("warehouse", &OrderPlaced { number: order.number })?;
-/// mailbox.commit(draft).await?;
-/// # Ok(()) }
-/// ```
-///
-/// Clones are the same mailbox; it stops with the last of them.
+/// Outbox and inbox of a container's partitions. Any number of processes may run one on the same container. Clones are the
+/// same mailbox; it stops with the last of them.
 ///
 /// ```
 /// use cdb_coordination::{Mailbox, Received};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Placed, order};
+/// # use shop::{Order, OrderKey, Placed, order};
 /// # shop::with_shop(async |shop| {
 ///
-/// let (sender, mut arrived) = tokio::sync::mpsc::unbounded_channel();
 /// let mailbox = Mailbox::builder(shop)
-///     .on(move |message: Received<Placed>, draft| {
-///         let sender = sender.clone();
-///         async move {
-///             // The test's end; a handler of yours writes into the draft.
-///             drop(sender.send(message.message.number));
-///             Ok(draft)
-///         }
+///     .on(async |placed: Received<Placed>, mut draft| {
+///         let copy = order(placed.message.number);
+///         draft.batch().create(&Order { customer: "warehouse".into(), ..copy })?;
+///         Ok(draft) // takes place together with the receipt, so once
 ///     })
 ///     .start();
 ///
@@ -181,7 +143,10 @@ where
 /// draft.batch().create(&order(7))?;
 /// draft.send("warehouse", &Placed { number: 7 })?; // in the same batch as the order
 /// mailbox.commit(draft).await?;
-/// assert_eq!(arrived.recv().await, Some(7));
+/// # let copied = OrderKey::new("warehouse", 7_u64);
+/// # while mailbox.container().read(&copied).await?.is_none() {
+/// #     tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+/// # }
 /// mailbox.stop().await;
 /// # Ok(()) }).unwrap();
 /// ```

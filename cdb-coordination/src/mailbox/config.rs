@@ -6,6 +6,15 @@ use crate::mail::Lifetimes;
 use crate::outbox::RetryPolicy;
 
 /// Settings of a mailbox. All mailboxes of a container must have the same `retention`.
+///
+/// ```
+/// use cdb_coordination::{MailboxConfig, RetryPolicy};
+///
+/// let config = MailboxConfig::default()
+///     .with_retry(RetryPolicy::default().with_max_attempts(3))
+///     .with_concurrency(4);
+/// assert_eq!((config.retry.max_attempts, config.concurrency), (3, 4));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MailboxConfig {

@@ -48,6 +48,25 @@ pub trait MemberDocument: Document {
 }
 
 /// One document of a group.
+///
+/// ```
+/// use cdb_client::ContainerClient;
+/// use cdb_coordination::{MemberRecord, Membership, MembershipConfig, Standing, Work, WorkMember};
+/// use cdb_model::Query;
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_container("work", async |container: ContainerClient<Work>| {
+///
+/// # let me = Membership::start::<WorkMember, _>(container.clone(), MembershipConfig::named("worker-1"));
+/// # me.watch().wait_for(|view| view.standing() == Standing::Member).await?;
+/// // From outside: who belongs to the group?
+/// let found = container.query(Query::<WorkMember>::in_partition("cdb:members")).all().await?;
+/// let roster = found.into_iter().find_map(|stored| match stored.document.record {
+///     MemberRecord::Roster { members } => Some(members),
+///     MemberRecord::Heartbeat { .. } => None,
+/// });
+/// assert_eq!(roster, Some(vec!["worker-1".to_owned()]));
+/// # me.leave().await; Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     tag = "kind",

@@ -25,6 +25,20 @@ use crate::slots::{LeaseProvider, SlotSet};
 ///   one, if it still runs, serves no slots from its next heartbeat on, and logs an error.
 /// - **No answer**: the share stays as it was for three heartbeats; then this process serves every slot, as if it were
 ///   alone, until it is back. Whom the others have removed meanwhile joins again by itself.
+///
+/// ```
+/// use cdb_client::ContainerClient;
+/// use cdb_coordination::{LeaseProvider, Membership, MembershipConfig, Standing, Work, WorkMember};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_container("work", async |container: ContainerClient<Work>| {
+///
+/// let me = Membership::start::<WorkMember, _>(container, MembershipConfig::named("worker-1"));
+/// me.watch().wait_for(|view| view.standing() == Standing::Member).await?;
+/// assert!(me.slots().await.is_all()); // alone so far
+/// me.leave().await;
+/// assert!(me.slots().await.is_empty());
+/// # Ok(()) }).unwrap();
+/// ```
 pub struct Membership {
     views: watch::Receiver<MembershipView>,
     stop: CancellationToken,

@@ -6,6 +6,20 @@ use crate::rendezvous::slots_of_member;
 use crate::slots::SlotSet;
 
 /// Whether a process counts as a member.
+///
+/// ```
+/// use cdb_coordination::Standing;
+///
+/// /// For a readiness probe.
+/// fn is_ready(standing: Standing) -> bool {
+///     match standing {
+///         Standing::Member | Standing::Unheard => true, // unheard, it serves more, not less
+///         Standing::Joining | Standing::Replaced | Standing::Left => false,
+///         _ => false, // another release may know more
+///     }
+/// }
+/// assert!(is_ready(Standing::Unheard));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Standing {
@@ -22,6 +36,21 @@ pub enum Standing {
 }
 
 /// The members at some moment, seen by one of them.
+///
+/// ```
+/// use cdb_client::ContainerClient;
+/// use cdb_coordination::{Membership, MembershipConfig, MembershipView, Standing, Work, WorkMember};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_container("work", async |container: ContainerClient<Work>| {
+///
+/// let me = Membership::start::<WorkMember, _>(container, MembershipConfig::named("worker-1"));
+/// let mut views = me.watch();
+/// let view: MembershipView =
+///     views.wait_for(|view| view.standing() == Standing::Member).await?.clone();
+/// assert_eq!(view.members(), ["worker-1"]);
+/// assert_eq!(view.share(3), [0, 1, 2]); // of three shards of one's own, those for this process
+/// # me.leave().await; Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MembershipView {

@@ -16,6 +16,18 @@ use crate::mailbox::MailboxConfig;
 use crate::search::find;
 
 /// A message that was given up.
+///
+/// ```
+/// use cdb_coordination::DeadLetter;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/dead_letter.rs")); }
+/// # use shop::given_up;
+/// # shop::with_shop(async |shop| {
+///
+/// let letter: DeadLetter = given_up(shop).await?;
+/// assert_eq!((&*letter.message_type, &*letter.payload), ("placed", r#"{"number":7}"#));
+/// assert_eq!(letter.reason, "closed on Sundays");
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DeadLetter {

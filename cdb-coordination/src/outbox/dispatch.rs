@@ -20,6 +20,57 @@ const ROUND: usize = 100;
 const LINGER: Duration = Duration::from_millis(20);
 
 /// What is done with parcels of one kind.
+///
+/// ```
+/// use std::sync::Mutex;
+/// use std::time::Duration;
+/// use cdb_coordination::{Carrier, Jitter, RetryPolicy, Undelivered, reconcile};
+///
+/// /// Rings doorbells. Which ones are still to be rung is kept in `left`; a program's own would be in a container.
+/// #[derive(Default)]
+/// struct Bell {
+///     left: Mutex<Vec<u64>>,
+/// }
+///
+/// #[async_trait::async_trait]
+/// impl Carrier for Bell {
+///     type Parcel = u64;
+///
+///     async fn deliver(&self, houses: &[u64], rung: &[u64]) -> Vec<Result<(), Undelivered>> {
+///         self.left.lock().unwrap().retain(|house| !rung.contains(house));
+///         let ring = |&house: &u64| match house {
+///             13 => Err(Undelivered::hopeless("there is no such house")),
+///             _ => Ok(()), // twice does no harm
+///         };
+///         houses.iter().map(ring).collect()
+///     }
+///
+///     async fn left_behind(&self, most: usize) -> Result<Vec<u64>, cdb_client::Error> {
+///         Ok(self.left.lock().unwrap().iter().copied().take(most).collect())
+///     }
+///
+///     fn attempts(&self, _: &u64) -> (u32, u32) {
+///         (0, 0) // stored with the parcel, where it is tried more than once
+///     }
+///
+///     async fn postpone(&self, _: &u64, _: &Undelivered, _: Duration) {}
+///
+///     async fn bury(&self, house: &u64, _: &Undelivered) {
+///         self.left.lock().unwrap().retain(|left| left != house);
+///     }
+///
+///     fn describe(&self, house: &u64) -> String {
+///         format!("the bell of number {house}")
+///     }
+/// }
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let bell = Bell { left: Mutex::new(vec![7, 13]) };
+/// reconcile(&bell, &RetryPolicy::default(), &Jitter::random()).await;
+/// assert!(bell.left.lock().unwrap().is_empty());
+/// # });
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[async_trait]
 pub trait Carrier: Send + Sync {
     /// Something that was committed and has to be carried elsewhere.
@@ -53,6 +104,22 @@ pub trait Carrier: Send + Sync {
 }
 
 /// What is to be delivered. One round at a time: what comes meanwhile travels together in the next.
+///
+/// ```
+/// use cdb_coordination::Dispatcher;
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/post.rs")); }
+/// # use setup::Post;
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+///
+/// let (dispatcher, post) = (Dispatcher::default(), Post::default()); // `Post` is a `Carrier` of numbers
+/// let handover = dispatcher.hand_over(vec![7]); // was committed a moment ago
+/// if handover.must_work {
+///     dispatcher.work(&post).await; // in a task of its own, so that nobody waits for it
+/// }
+/// assert_eq!(*post.delivered.lock().unwrap(), [7]);
+/// # });
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Dispatcher<P> {
     state: Mutex<State<P>>,
@@ -74,6 +141,23 @@ struct Waiting<P> {
 }
 
 /// Parcels that were handed over. Dropping it changes nothing about their delivery.
+///
+/// ```
+/// use cdb_coordination::Dispatcher;
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/post.rs")); }
+/// # use setup::Post;
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+///
+/// let (dispatcher, post) = (Dispatcher::default(), Post::default());
+/// let first = dispatcher.hand_over(vec![7]);
+/// let second = dispatcher.hand_over(vec![8]);
+/// assert!(first.must_work && !second.must_work); // whoever works for the first carries the second too
+/// dispatcher.work(&post).await;
+/// second.done().await;
+/// # assert_eq!(*post.delivered.lock().unwrap(), [7, 8]);
+/// # });
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "`must_work` says whether somebody has to call `Dispatcher::work`"]
 pub struct Handover {
@@ -186,6 +270,20 @@ impl<P: Send + Sync> Dispatcher<P> {
 
 /// Delivers what was left behind: once, a round of it. What fails is tried again later, and given up when `policy` says
 /// so. Returns whether more is waiting that may succeed.
+///
+/// ```
+/// use cdb_coordination::{Jitter, RetryPolicy, reconcile};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/post.rs")); }
+/// # use setup::Post;
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+///
+/// // Of a process that died between commit and delivery.
+/// let post = Post { left: vec![7].into(), ..Post::default() };
+/// reconcile(&post, &RetryPolicy::default(), &Jitter::random()).await; // once a second, say
+/// assert_eq!(*post.delivered.lock().unwrap(), [7]);
+/// # });
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub async fn reconcile<K: Carrier>(carrier: &K, policy: &RetryPolicy, jitter: &Jitter) -> bool {
     let found = match carrier.left_behind(ROUND).await {
         Ok(found) => found,

@@ -7,6 +7,21 @@ use crate::mail::{Address, Letter, MAX_MESSAGE_BYTES, Message};
 
 /// A change that is not committed yet, with its messages. Made by [`Mailbox::draft`](crate::Mailbox::draft), or given
 /// to a handler that receives a message.
+///
+/// ```
+/// use cdb_coordination::{Draft, Mailbox};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{OrderKey, Placed, Shop, order};
+/// # shop::with_shop(async |shop| {
+///
+/// let mailbox = Mailbox::builder(shop).start();
+/// let mut draft: Draft<Shop> = mailbox.draft("ann");
+/// draft.batch().create(&order(7))?;
+/// draft.send("warehouse", &Placed { number: 7 })?;
+/// mailbox.commit(draft).await?; // the order and the message, or neither
+/// assert!(mailbox.container().read(&OrderKey::new("ann", 7_u64)).await?.is_some());
+/// # mailbox.stop().await; Ok(()) }).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct Draft<C> {
     batch: Batch<C>,

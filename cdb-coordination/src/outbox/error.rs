@@ -4,6 +4,22 @@ use cdb_client::Error;
 use cdb_model::BatchError;
 
 /// Why a draft was not committed.
+///
+/// ```
+/// use cdb_coordination::{Mailbox, OutboxError};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Placed, order};
+/// # shop::with_shop(async |shop| {
+///
+/// shop.create(&order(7)).await?;
+/// let mailbox = Mailbox::builder(shop).start();
+/// let mut draft = mailbox.draft("ann");
+/// draft.batch().create(&order(7))?;
+/// draft.send("warehouse", &Placed { number: 7 })?;
+/// let refused = mailbox.commit(draft).await; // nothing is sent either
+/// assert!(matches!(refused, Err(OutboxError::Failed(error)) if error.is_conflict()));
+/// # mailbox.stop().await; Ok(()) }).unwrap();
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutboxError {

@@ -69,6 +69,16 @@ impl RetryPolicy {
 }
 
 /// A source of numbers from 0 to 1. Injected, so that tests know what it draws.
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_coordination::{Jitter, RetryPolicy};
+///
+/// let policy = RetryPolicy::default();
+/// let least = Jitter::from_source(|| 0.0); // in a test; else `Jitter::random()`
+/// assert_eq!(policy.delay(1, &least), policy.first_delay / 2);
+/// assert!(policy.delay(1, &Jitter::random()) <= Duration::from_secs(1));
+/// ```
 #[derive(Clone)]
 pub struct Jitter(Arc<dyn Fn() -> f64 + Send + Sync>);
 
@@ -98,6 +108,15 @@ impl fmt::Debug for Jitter {
 }
 
 /// Why something was not delivered, and what that means.
+///
+/// ```
+/// use cdb_coordination::{RetryPolicy, Undelivered};
+///
+/// let policy = RetryPolicy::default().with_max_attempts(3);
+/// assert!(Undelivered::refused("the queue is full").is_final(3, &policy));
+/// assert!(Undelivered::hopeless("no such queue").is_final(1, &policy));
+/// assert!(!Undelivered::unreachable("no answer").is_final(1_000, &policy)); // an outage buries nothing
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Undelivered {
@@ -170,6 +189,19 @@ impl From<&Error> for Undelivered {
 }
 
 /// One failed attempt.
+///
+/// ```
+/// use cdb_coordination::Attempt;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/dead_letter.rs")); }
+/// # use shop::given_up;
+/// # shop::with_shop(async |shop| {
+///
+/// let letter = given_up(shop).await?;
+/// let failed: &[Attempt] = &letter.history;
+/// assert_eq!(failed[0].reason, "closed on Sundays");
+/// assert!(letter.sent_at <= failed[0].at);
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Attempt {

@@ -4,6 +4,21 @@ use cdb_client::Error;
 use cdb_model::{CriteriaError, IdError};
 
 /// Why something was not found or not written.
+///
+/// ```
+/// use cdb_coordination::{Store, StoreError};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, order};
+/// # shop::with_shop(async |shop| {
+///
+/// let orders = Store::<_, Order>::new(&shop);
+/// let mine = orders.create(order(7)).await?;
+/// orders.update(mine.clone()).await?; // by somebody else
+/// let refused = orders.update(mine).await.unwrap_err();
+/// assert!(refused.is_conflict()); // 409 to whoever asks
+/// assert!(matches!(refused, StoreError::Changed { .. }));
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {

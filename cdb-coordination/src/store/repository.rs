@@ -18,35 +18,21 @@ use crate::lease::Leases;
 
 /// The documents of type `D` in a container.
 ///
-/// ```no_run
-/// # use cdb_coordination::{Criteria, Store, StoreError};
-/// # use cdb_model::{Container, Document};
-/// # use serde::{Deserialize, Serialize};
-/// #[derive(Document, Serialize, Deserialize, Clone)]
-/// #[document(type = "order", id = "{customer}:{number}")]
-/// struct Order {
-///     #[document(partition_key)]
-///     customer: String,
-///     number: u64,
-///     #[document(index)]
-///     state: String,
-/// }
+/// ```
+/// use cdb_coordination::{Criteria, Store};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, Shop, order};
+/// # shop::with_shop(async |shop| {
 ///
-/// #[derive(Container)]
-/// #[container(partition_key = "/customer")]
-/// enum Shop {
-///     Order(Order),
-/// }
-///
-/// # async fn example(shop: cdb_client::ContainerClient<Shop>) -> Result<(), StoreError> {
 /// let orders = Store::<Shop, Order>::new(&shop);
+/// orders.create(order(7)).await?;
 /// let open = orders.query(&Criteria::all().with("state", "open").limit(20)).await?;
 /// for mut order in open.rows {
 ///     order.document.state = "paid".to_owned();
-///     orders.update(order).await?;
+///     orders.update(order).await?; // unless somebody has changed it meanwhile
 /// }
-/// let counts = orders.count_each(Order::STATE, ["open", "paid"]).await?;
-/// # drop(counts); Ok(()) }
+/// assert_eq!(orders.count_each(Order::STATE, ["open", "paid"]).await?, [("open", 0), ("paid", 1)]);
+/// # Ok(()) }).unwrap();
 /// ```
 pub struct Store<C, D> {
     container: ContainerClient<C>,

@@ -10,6 +10,16 @@ use super::stream_order::Verdict;
 use crate::rendezvous::name_hash;
 
 /// Settings of a [`WorkCoordinator`](super::WorkCoordinator).
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_coordination::{Partitions, WorkConfig};
+///
+/// let mut config = WorkConfig::default();
+/// config.lease = Duration::from_secs(5); // so soon others take over from a process that was killed
+/// config.partitions = Partitions::new(64).expect("1 to 256"); // for ever: the first coordinator decides
+/// assert_eq!(config.partitions.count(), 64);
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WorkConfig {
@@ -66,6 +76,15 @@ impl WorkConfig {
 }
 
 /// What happens to a message that fails.
+///
+/// ```
+/// use cdb_coordination::{Exhausted, WorkConfig};
+///
+/// let mut config = WorkConfig::default();
+/// assert_eq!(config.retry.most_attempts, 10);
+/// config.retry.most_attempts = 3;
+/// config.retry.exhausted = Exhausted::SkipMessage;
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct WorkRetry {
@@ -91,6 +110,13 @@ impl Default for WorkRetry {
 }
 
 /// What happens to a message that has failed too often.
+///
+/// ```
+/// use cdb_coordination::{Exhausted, WorkRetry};
+///
+/// // Order matters to payments. For notifications, `SkipMessage`.
+/// assert_eq!(WorkRetry::default().exhausted, Exhausted::HoldStream);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Exhausted {

@@ -26,8 +26,8 @@ use crate::slots::LeaseProvider;
 /// ```
 /// use std::time::Duration;
 /// use cdb_coordination::NewWork;
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # shop::with_work(async |work| {
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_work(async |work| {
 ///
 /// let now = work.immediate();
 /// now.store(NewWork::inbox("order-7", "paid-1").with_body("paid", "{}")).await?;
@@ -44,6 +44,17 @@ pub struct WorkCoordinator {
 }
 
 /// Everything that [`WorkCoordinator::process`] is to do.
+///
+/// ```
+/// use cdb_coordination::{NewWork, WorkBatch};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_work(async |work| {
+///
+/// let entries = ["order-7", "order-8"].map(|order| NewWork::inbox(order, "paid-1").into());
+/// let done = work.process(WorkBatch { entries: entries.into(), claim: 10 }).await;
+/// assert_eq!(done.claimed.len(), 2); // of two streams; of one stream only the first
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
 #[derive(Debug, Default)]
 pub struct WorkBatch {
     /// What is to be written: new messages, ends, stages, failures.
@@ -53,6 +64,17 @@ pub struct WorkBatch {
 }
 
 /// What [`WorkCoordinator::process`] did.
+///
+/// ```
+/// use cdb_coordination::{NewWork, Processed, Settlement, WorkBatch};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_work(async |work| {
+///
+/// let entries = vec![NewWork::inbox("order-7", "paid-1").into()];
+/// let done: Processed = work.process(WorkBatch { entries, claim: 0 }).await;
+/// assert!(matches!(done.settled[..], [Ok(Settlement::Stored { sequence: 1 })]));
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Processed {
@@ -65,18 +87,17 @@ pub struct Processed {
 impl WorkCoordinator {
     /// Opens a coordinator that holds the virtual partitions of the given slots. Partition `n` belongs to slot `n`.
     ///
-    /// ```no_run
-    /// # use std::sync::Arc;
-    /// # use cdb_client::{Bootstrap, CosmosClient, MasterKey};
-    /// use cdb_coordination::{InMemoryLeaseProvider, NewWork, Work, WorkConfig, WorkCoordinator};
+    /// ```
+    /// use std::sync::Arc;
+    /// use cdb_client::ContainerClient;
+    /// use cdb_coordination::{InMemoryLeaseProvider, Work, WorkConfig, WorkCoordinator};
+    /// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+    /// # setup::with_container("work", async |container: ContainerClient<Work>| {
     ///
-    /// # async fn example(client: CosmosClient) -> Result<(), Box<dyn std::error::Error>> {
-    /// let container = client.database("shop").bootstrap::<Work>("work", Bootstrap::default()).await?;
-    /// let slots = Arc::new(InMemoryLeaseProvider::all());
-    /// let work = WorkCoordinator::open(container, slots, WorkConfig::default()).await?;
-    /// let now = work.immediate();
-    /// now.store(NewWork::inbox("order-7", "paid-1").with_body("paid", "{}")).await?;
-    /// # Ok(()) }
+    /// let alone = Arc::new(InMemoryLeaseProvider::all()); // or a `Membership`
+    /// let work = WorkCoordinator::open(container, alone, WorkConfig::default()).await?;
+    /// assert_eq!(work.partitions().len(), 32);
+    /// # work.shutdown().await?; Ok(()) }).unwrap();
     /// ```
     ///
     /// # Errors

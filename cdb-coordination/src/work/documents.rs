@@ -46,6 +46,24 @@ pub enum Work {
 }
 
 /// Which way a message goes. Each stream has an order of its own in each lane.
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_coordination::{Lane, NewWork};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_work(async |work| {
+///
+/// # work.immediate().store(NewWork::outbox("order-7", "announced")).await?;
+/// let mut published = Vec::new();
+/// for claimed in work.claim(10, Duration::from_secs(5)).await {
+///     match claimed.message().lane {
+///         Lane::Inbox => println!("to be worked on: {}", claimed.message().body),
+///         Lane::Outbox => published.push(claimed.message().message_id.clone()),
+///     }
+/// }
+/// assert_eq!(published, ["announced"]);
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Lane {
@@ -93,6 +111,25 @@ pub struct WorkSettings {
 
 /// A record of [`Membership`](crate::Membership), for coordinators whose processes share the slots by it:
 /// `Membership::start::<WorkMember, Work>(…)`.
+///
+/// ```
+/// use cdb_client::ContainerClient;
+/// use std::sync::Arc;
+/// use cdb_coordination::{
+///     Membership, MembershipConfig, Work, WorkConfig, WorkCoordinator, WorkMember,
+/// };
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_container("work", async |container: ContainerClient<Work>| {
+///
+/// // Several processes share the work, each as long as it lives.
+/// let config = MembershipConfig::named("worker-1");
+/// let me = Arc::new(Membership::start::<WorkMember, _>(container.clone(), config));
+/// let work = WorkCoordinator::open(container, me.clone(), WorkConfig::default()).await?;
+/// assert_eq!(work.partitions().len(), 32); // alone so far
+/// work.shutdown().await?;
+/// me.leave().await;
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "work_member", id = "{partition}:member:{name}")]
@@ -122,6 +159,21 @@ impl MemberDocument for WorkMember {
 }
 
 /// Who works on a virtual partition. Every batch that ends messages is conditional on its fence.
+///
+/// ```
+/// use cdb_client::ContainerClient;
+/// use cdb_coordination::{Work, WorkPartition};
+/// use cdb_model::Query;
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_container("work", async |container: ContainerClient<Work>| {
+///
+/// # let work = setup::coordinator(container.clone()).await?;
+/// // Who works on what?
+/// let held = container.query(Query::<WorkPartition>::across_partitions()).all().await?;
+/// let by_us = held.iter().filter(|held| held.document.owner.as_deref() == Some(work.id()));
+/// assert_eq!(by_us.count(), work.partitions().len());
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "work_partition", id = "{partition}:partition")]
@@ -141,6 +193,22 @@ pub struct WorkPartition {
 }
 
 /// How far a stream has come.
+///
+/// ```
+/// use cdb_client::ContainerClient;
+/// use cdb_coordination::{NewWork, Work, WorkStream};
+/// use cdb_model::Query;
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_container("work", async |container: ContainerClient<Work>| {
+///
+/// # let work = setup::coordinator(container.clone()).await?;
+/// work.immediate().store(NewWork::inbox("order-7", "paid-1")).await?;
+/// // How much is waiting, and where?
+/// let query = Query::<WorkStream>::across_partitions().filter(WorkStream::STREAM.eq("order-7"));
+/// let stream = container.query(query).first().await?.expect("it has a message").document;
+/// assert_eq!(stream.next - 1 - stream.done, 1);
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "work_stream", id = "{partition}:stream:{lane}:{stream}")]
@@ -166,6 +234,21 @@ pub struct WorkStream {
 
 /// A message of a stream. When it has ended, it stays without its body for a while, so that a second delivery of the same
 /// message is recognised at the door.
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_coordination::{NewWork, WorkMessage};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_work(async |work| {
+///
+/// # let paid = NewWork::inbox("order-7", "paid-1").with_body("paid", r#"{"cents": 9900}"#);
+/// # work.immediate().store(paid).await?;
+/// let claimed = work.claim(1, Duration::from_secs(5)).await.pop().expect("it was stored");
+/// let message: &WorkMessage = claimed.message();
+/// assert_eq!((&*message.kind, &*message.body), ("paid", r#"{"cents": 9900}"#));
+/// assert_eq!((message.sequence, message.attempts), (1, 0));
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(
@@ -234,6 +317,20 @@ pub struct EventHead {
 }
 
 /// An event of a stream. Never changed, so the change feed shows it once.
+///
+/// ```
+/// use cdb_coordination::{NewEvent, StreamEvent};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_work(async |work| {
+///
+/// let events = work.events();
+/// let placed = NewEvent::new("placed", r#"{"cents": 9900}"#);
+/// events.append("order-7", 0, vec![placed, NewEvent::new("paid", "{}")]).await?;
+/// let history: Vec<StreamEvent> = events.read("order-7", 0, 100).await?;
+/// let told: Vec<_> = history.iter().map(|event| (event.version, &*event.kind)).collect();
+/// assert_eq!(told, [(1, "placed"), (2, "paid")]);
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
 #[derive(Document, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "event", id = "{partition}:event:{stream}:{version}")]

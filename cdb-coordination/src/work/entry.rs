@@ -97,8 +97,8 @@ impl NewWork {
 /// ```
 /// use std::time::Duration;
 /// use cdb_coordination::NewWork;
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # shop::with_work(async |work| {
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_work(async |work| {
 ///
 /// let now = work.immediate();
 /// now.store(NewWork::inbox("order-7", "paid-1")).await?;
@@ -210,6 +210,21 @@ impl ClaimedWork {
 }
 
 /// What became of a claimed message.
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_coordination::{NewEvent, NewWork, WorkReport};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_work(async |work| {
+///
+/// # work.immediate().store(NewWork::inbox("order-7", "paid-1")).await?;
+/// let claimed = work.claim(1, Duration::from_secs(5)).await.pop().expect("it was stored");
+/// let paid = work.events().to_batch("order-7", 0, vec![NewEvent::new("paid", "{}")])?;
+/// let report: WorkReport = claimed.done().with_effects(&paid)?;
+/// work.immediate().report(report).await?; // the event exists exactly if the message has ended
+/// assert_eq!(work.events().version("order-7").await?, 1);
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct WorkReport {
     pub(super) claim: Claim,
@@ -254,6 +269,22 @@ impl WorkReport {
 }
 
 /// One thing to be written.
+///
+/// ```
+/// use cdb_coordination::{NewWork, WorkBatch, WorkEntry};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_work(async |work| {
+///
+/// // Ends of old messages and new ones, in one request per virtual partition.
+/// # work.immediate().store(NewWork::inbox("order-7", "paid-1")).await?;
+/// let claimed = work.claim(10, std::time::Duration::from_secs(5)).await;
+/// let ends = claimed.into_iter().map(|message| WorkEntry::Report(message.done()));
+/// let news = WorkEntry::Store(NewWork::outbox("order-7", "announced"));
+/// let batch = WorkBatch { entries: ends.chain([news]).collect(), claim: 0 };
+/// let done = work.process(batch).await;
+/// assert_eq!(done.settled.into_iter().filter_map(Result::ok).count(), 2);
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
 #[derive(Debug)]
 pub enum WorkEntry {
     /// A new message.
@@ -275,6 +306,18 @@ impl From<WorkReport> for WorkEntry {
 }
 
 /// What was written.
+///
+/// ```
+/// use cdb_coordination::{NewWork, Settlement};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_work(async |work| {
+///
+/// let now = work.immediate();
+/// let paid = NewWork::inbox("order-7", "paid-1");
+/// assert_eq!(now.store(paid.clone()).await?, Settlement::Stored { sequence: 1 });
+/// assert_eq!(now.store(paid).await?, Settlement::Duplicate); // delivered twice, worked on once
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Settlement {
@@ -299,6 +342,18 @@ pub enum Settlement {
 }
 
 /// Tells when an entry is written.
+///
+/// ```
+/// use cdb_coordination::{FlushStrategy as _, NewWork, Receipt, Settlement};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_work(async |work| {
+///
+/// let scope = work.scoped();
+/// let receipt: Receipt = scope.store(NewWork::inbox("order-7", "paid-1")).await;
+/// scope.commit().await?;
+/// assert_eq!(receipt.settled().await?, Settlement::Stored { sequence: 1 });
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct Receipt(pub(super) oneshot::Receiver<Result<Settlement, WorkError>>);
 

@@ -5,6 +5,19 @@ use std::sync::Arc;
 use cdb_model::BatchError;
 
 /// A failure of the work coordinator.
+///
+/// ```
+/// use cdb_coordination::{NewEvent, WorkError};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_work(async |work| {
+///
+/// let events = work.events();
+/// events.append("order-7", 0, vec![NewEvent::new("placed", "{}")]).await?;
+/// let late = events.append("order-7", 0, vec![NewEvent::new("cancelled", "{}")]).await.unwrap_err();
+/// assert!(matches!(late, WorkError::VersionConflict { expected: 0, .. })); // read, and decide anew
+/// assert!(!late.is_transient()); // sending it again would be of no use
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkError {

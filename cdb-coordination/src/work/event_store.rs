@@ -19,14 +19,16 @@ const OPEN_ATTEMPTS: u32 = 6;
 
 /// Appends and reads events. Cheap to clone.
 ///
-/// ```no_run
-/// # use cdb_coordination::{NewEvent, WorkCoordinator, WorkError};
-/// # async fn example(work: WorkCoordinator) -> Result<(), WorkError> {
+/// ```
+/// use cdb_coordination::NewEvent;
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_work(async |work| {
+///
 /// let events = work.events();
 /// let version = events.append("order-7", 0, vec![NewEvent::new("placed", "{}")]).await?;
-/// assert_eq!(version, 1);
-/// let all = events.read("order-7", 0, 100).await?;
-/// # drop(all); Ok(()) }
+/// events.append("order-7", version, vec![NewEvent::new("paid", "{}")]).await?;
+/// assert_eq!(events.read("order-7", version, 100).await?[0].kind, "paid");
+/// # work.shutdown().await?; Ok(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
 pub struct EventStore {
@@ -35,6 +37,16 @@ pub struct EventStore {
 }
 
 /// An event to be appended.
+///
+/// ```
+/// use cdb_coordination::NewEvent;
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_work(async |work| {
+///
+/// let placed = NewEvent::new("placed", r#"{"cents": 9900}"#); // contents are text, kept to the letter
+/// assert_eq!(work.events().append("order-7", 0, vec![placed]).await?, 1);
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 pub struct NewEvent {
     kind: String,
@@ -229,8 +241,8 @@ struct Append {
 /// ```
 /// use cdb_client::FeedStart;
 /// use cdb_coordination::NewEvent;
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # shop::with_work(async |work| {
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_work(async |work| {
 ///
 /// let events = work.events();
 /// events.append("order-7", 0, vec![NewEvent::new("placed", "{}")]).await?;

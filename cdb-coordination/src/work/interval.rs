@@ -15,6 +15,14 @@ use super::inner::Inner;
 use super::strategy::{FlushStrategy, OpenEntries};
 
 /// How often [`Interval`] writes.
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_coordination::IntervalConfig;
+///
+/// let config = IntervalConfig::every(Duration::from_millis(100)).with_most_entries(500);
+/// assert_eq!((config.every.as_millis(), config.most_entries), (100, 500));
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct IntervalConfig {
@@ -62,8 +70,8 @@ impl IntervalConfig {
 /// ```
 /// use std::time::Duration;
 /// use cdb_coordination::{FlushStrategy as _, IntervalConfig, NewWork};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # shop::with_work(async |work| {
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_work(async |work| {
 ///
 /// let ends = work.interval(IntervalConfig::every(Duration::from_millis(100)).with_most_entries(500));
 /// let receipt = ends.store(NewWork::inbox("order-7", "paid-1")).await;

@@ -29,11 +29,7 @@ mod unreadable;
 
 pub use config::{Exhausted, WorkConfig, WorkRetry};
 pub use coordinator::{Processed, WorkBatch, WorkCoordinator};
-pub use documents::{
-    EventHead, EventHeadKey, Lane, StreamEvent, StreamEventKey, Work, WorkMember, WorkMemberKey,
-    WorkMessage, WorkMessageKey, WorkPartition, WorkPartitionKey, WorkSettings, WorkSettingsKey,
-    WorkStream, WorkStreamKey,
-};
+pub use documents::{Lane, StreamEvent, Work, WorkMember, WorkMessage, WorkPartition, WorkStream};
 pub use entry::{ClaimedWork, NewWork, Receipt, Settlement, WorkEntry, WorkReport};
 pub use error::WorkError;
 pub use event_store::{EventFeed, EventStore, NewEvent};

@@ -46,6 +46,17 @@ pub trait FlushStrategy: Send + Sync {
 }
 
 /// Writes every entry by itself, at once: the least delay, the most requests.
+///
+/// ```
+/// use cdb_coordination::{Immediate, NewWork};
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_work(async |work| {
+///
+/// let now: Immediate = work.immediate();
+/// now.store(NewWork::inbox("order-7", "paid-1")).await?; // stored, once this returns
+/// # assert_eq!(work.claim(1, std::time::Duration::from_secs(5)).await.len(), 1);
+/// # work.shutdown().await?; Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 pub struct Immediate {
     inner: Arc<Inner>,
@@ -95,8 +106,8 @@ impl FlushStrategy for Immediate {
 ///
 /// ```
 /// use cdb_coordination::{FlushStrategy as _, NewWork};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # shop::with_work(async |work| {
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+/// # setup::with_work(async |work| {
 ///
 /// let scope = work.scoped();
 /// for number in 0..10 {

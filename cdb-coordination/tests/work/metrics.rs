@@ -3,11 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use cdb_coordination::{
-    FlushStrategy, Settlement, Work, WorkError, WorkPartition, WorkPartitionKey, WorkStream,
-    WorkStreamKey,
-};
-use cdb_model::{Patch, Query};
+use cdb_coordination::{FlushStrategy, Settlement, Work, WorkError, WorkPartition, WorkStream};
+use cdb_model::{Document, Patch, Query};
 
 use crate::recorded::Recorded;
 use crate::world::{World, config, message, next};
@@ -54,7 +51,7 @@ async fn partitions_and_their_leases_are_counted_as_they_change_hands() {
 
     // Somebody takes one of them: its next renewal is refused.
     let shop = world.shop.view::<Work>();
-    let taken = WorkPartitionKey::new(format!("work-{:03}", work.partitions()[0]));
+    let taken = <WorkPartition as Document>::Key::new(format!("work-{:03}", work.partitions()[0]));
     let by_other = Patch::<WorkPartition>::new().set(WorkPartition::FENCE, 1_000);
     shop.patch(&taken, &by_other).await.unwrap();
     until(&recorded, |metrics| count(metrics, "leases lost") == 1).await;
@@ -126,7 +123,7 @@ async fn an_end_that_the_store_refuses_is_a_violation_and_counted_once() {
     let shop = world.shop.view::<Work>();
     let stream = shop.query(Query::<WorkStream>::across_partitions());
     let stream = stream.first().await.unwrap().unwrap().document;
-    let key = WorkStreamKey::new(&*stream.partition, stream.lane, &*stream.stream);
+    let key = stream.key();
     let undone = Patch::<WorkStream>::new().set(WorkStream::DONE, 0);
     shop.patch(&key, &undone).await.unwrap();
     let refused = now.report(second.done()).await.unwrap_err();

@@ -4,14 +4,24 @@ use syn::ext::IdentExt;
 
 use crate::document::model::{DocumentModel, FieldModel, Indexing};
 use crate::document::value::CompositeSetting;
+use crate::id_pattern::Segment;
 
-/// Of the key.
+/// Of the key. What it holds is of the user's types, so its example is text and no test.
 pub(super) fn key(model: &DocumentModel) -> String {
     let name = &model.ident;
-    if model.key_fields().is_empty() {
-        return format!(" The key of [`{name}`]: there is one in each partition.");
-    }
-    format!(" The fields that make the id of a [`{name}`], unique within its partition.")
+    let fields = model.key_fields();
+    let what = if fields.is_empty() {
+        format!("The key of [`{name}`]: there is one in each partition.")
+    } else {
+        format!("The fields that make the id of a [`{name}`], unique within its partition.")
+    };
+    let given: Vec<_> = fields.iter().map(|field| field.ident.to_string()).collect();
+    let id: String = model.pattern.iter().map(Segment::to_string).collect();
+    format!(
+        " {what}\n\n ```text\n {}Key::new({}) // \"{id}\"\n ```",
+        name.unraw(),
+        given.join(", ")
+    )
 }
 
 /// Of a field of the key.

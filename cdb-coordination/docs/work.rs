@@ -1,0 +1,23 @@
+// For the examples of the work coordinator.
+include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/container.rs"));
+
+use std::sync::Arc;
+
+use cdb_coordination::{InMemoryLeaseProvider, Work, WorkConfig, WorkCoordinator};
+
+/// Runs an example on a coordinator that is alone.
+pub fn with_work(
+    example: impl AsyncFnOnce(WorkCoordinator) -> Result<(), Box<dyn Error>>,
+) -> Result<(), Box<dyn Error>> {
+    with_container("work", async |container: ContainerClient<Work>| {
+        example(coordinator(container).await?).await
+    })
+}
+
+/// A coordinator that is alone.
+pub async fn coordinator(
+    container: ContainerClient<Work>,
+) -> Result<WorkCoordinator, Box<dyn Error>> {
+    let all = Arc::new(InMemoryLeaseProvider::all());
+    Ok(WorkCoordinator::open(container, all, WorkConfig::default()).await?)
+}
