@@ -136,6 +136,16 @@ impl Bounds {
 
 /// What this machine's clock shows now, right or wrong: to make sense of times that were read from it. Everything else goes
 /// by the service's clock, [`CosmosClient::now`](crate::CosmosClient::now).
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_client::machine_now;
+///
+/// // A library says when by this machine's clock; how long that still is, only the same clock tells.
+/// let fire_at = machine_now() + Duration::from_secs(5);
+/// let left = fire_at.since(machine_now());
+/// assert!(left <= Duration::from_secs(5) && left > Duration::from_secs(4));
+/// ```
 pub fn machine_now() -> Timestamp {
     Timestamp::from_millis(u64::try_from(system_millis()).unwrap_or(0))
 }

@@ -80,6 +80,14 @@ mod telemetry;
 mod transport;
 mod usage;
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+/// What a [`Transport`] and a [`Credential`] are written with, in the versions that this crate uses.
+#[doc(no_inline)]
+pub use {async_trait::async_trait, bytes, http};
+
 pub use client::{CosmosClient, DatabaseClient};
 pub use clock::machine_now;
 pub use config::CosmosClientBuilder;

@@ -13,6 +13,24 @@ use crate::epk::Epk;
 use crate::error::{Error, Result};
 
 /// The service's number of a physical partition. Valid until that partition is split or merged.
+///
+/// ```
+/// use cdb_model::Query;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, order};
+/// # shop::with_shop(async |shop| {
+///
+/// shop.create(&order(1)).await?;
+/// let mut total = 0;
+/// for range in shop.ranges().await? {
+///     let orders = Query::<Order>::across_partitions().count();
+///     let here = shop.query(orders).in_range(&range).first().await?.unwrap_or_default();
+///     println!("{here} in physical partition {range}");
+///     total += here;
+/// }
+/// assert_eq!(total, 1);
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RangeId(String);

@@ -11,6 +11,21 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use crate::transport::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
 
 /// What happens to one request.
+///
+/// ```
+/// use cdb_client::{Delivery, Script, Step};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{OrderKey, order, shop_over};
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+///
+/// // A create whose answer is lost, and the read that tells what became of it.
+/// let script = Script::new([Step::NoAnswer(Delivery::Unknown), Step::refusal(404, 0)]);
+/// let orders = shop_over(script)?;
+/// assert!(orders.create(&order(1)).await.unwrap_err().is_ambiguous());
+/// assert!(orders.read(&OrderKey::new("ann", 1_u64)).await?.is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub enum Step {
     /// It is answered.

@@ -28,6 +28,20 @@ pub struct Usage {
 }
 
 /// What one kind of operation used.
+///
+/// ```
+/// use cdb_client::OperationKind;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::order;
+/// # shop::with_shop(async |shop| {
+///
+/// shop.create(&order(1)).await?;
+/// assert!(shop.create(&order(1)).await.unwrap_err().is_conflict());
+/// let creates = shop.usage().of(OperationKind::Create);
+/// assert_eq!((creates.requests, creates.failures), (2, 1));
+/// assert!(creates.charge > 0.0); // a refused write costs too
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct OperationUsage {

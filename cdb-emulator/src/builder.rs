@@ -22,6 +22,20 @@ use crate::tls::Security;
 const MOST_PARTITIONS: u32 = 1000;
 
 /// Why the emulator did not start.
+///
+/// ```
+/// use cdb_emulator::{Emulator, EmulatorError};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// let first = Emulator::builder().data_dir(folder.path()).start().await?;
+/// let second = Emulator::builder().data_dir(folder.path()).start().await;
+/// match second.map(drop) {
+///     Err(EmulatorError::InUse { directory }) => assert_eq!(directory, folder.path()),
+///     other => panic!("two emulators on one directory: {other:?}"),
+/// }
+/// # first.stop().await; Ok(()) }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EmulatorError {

@@ -11,6 +11,28 @@ use crate::{Emulator, EmulatorBuilder, FaultPlan, WELL_KNOWN_KEY};
 
 /// A server that speaks Azure Cosmos DB's REST protocol (NoSQL), for development and tests. It listens on the loopback
 /// address only. The data is in memory, and gone at the end, unless --data is given.
+///
+/// ```
+/// use cdb_emulator::EmulatorCommand;
+/// use clap::Parser as _;
+///
+/// /// A program of one's own with the emulator among its commands.
+/// #[derive(clap::Parser)]
+/// enum Program {
+///     Emulator(EmulatorCommand),
+/// }
+///
+/// async fn run(program: Program) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+///     match program {
+///         Program::Emulator(command) => command.run(&mut std::io::stdout()).await,
+///     }
+/// }
+///
+/// let program = Program::try_parse_from(["program", "emulator", "--port", "0", "--data", "target/data"])?;
+/// # drop(run(program));
+/// assert!(Program::try_parse_from(["program", "emulator", "--certificate", "ca.pem"]).is_err()); // without --tls
+/// # Ok::<(), clap::Error>(())
+/// ```
 #[derive(Debug, clap::Args)]
 pub struct EmulatorCommand {
     /// Port to listen on; 0 for any free one

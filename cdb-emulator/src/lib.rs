@@ -4,11 +4,10 @@
 //! batches and ETags, refuses what the gateway refuses, and answers from the indexes of the container's policy.
 //!
 //! ```
-//! # async fn run() -> Result<(), cdb_emulator::EmulatorError> {
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), cdb_emulator::EmulatorError> {
 //! let emulator = cdb_emulator::Emulator::start().await?;
-//! println!("{} {}", emulator.endpoint(), emulator.key());
-//! # Ok(())
-//! # }
+//! println!("COSMOS_ENDPOINT={} COSMOS_KEY={}", emulator.endpoint(), emulator.key());
+//! # emulator.stop().await; Ok(()) }
 //! ```
 //!
 //! # Features
@@ -52,6 +51,10 @@ mod sql;
 mod store;
 mod throughput;
 mod tls;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 pub use builder::{EmulatorBuilder, EmulatorError};
 #[cfg(feature = "bin")]

@@ -6,6 +6,19 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// The kind of an operation, as it is billed. In JSON its name in lower case.
+///
+/// ```
+/// use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), cdb_emulator::EmulatorError> {
+/// let emulator = Emulator::start().await?;
+/// // Every tenth write of several documents is carried out, and the writer does not hear of it.
+/// let lost = Fault::with_probability(Effect::DropAnswer, 0.1);
+/// emulator.inject(lost.on(OperationKind::Batch).on(OperationKind::Bulk));
+/// // … what is to be tested
+/// assert_eq!(emulator.requests().counts.get(&OperationKind::Batch), None); // there was no such request
+/// # emulator.stop().await; Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]

@@ -44,6 +44,24 @@ pub enum Bootstrap {
 
 /// What to do about a live container whose indexing policy, expiry or unique keys differ from the model's. A container
 /// with another partition key is always refused.
+///
+/// ```
+/// use cdb_client::{Bootstrap, BootstrapConfig, ContainerChange, ErrorKind, OnDifference};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Shop;
+/// # shop::with_client(async |client| {
+///
+/// let database = client.database("shop");
+/// database.bootstrap::<Shop>("orders", Bootstrap::CreateIfMissing).await?;
+/// // Somebody lets documents expire, which the model knows nothing of.
+/// database.change_container("orders", &ContainerChange::default().with_default_ttl(Some(3600))).await?;
+///
+/// let strict = BootstrapConfig::from(Bootstrap::VerifyOnly).with_on_difference(OnDifference::Fail);
+/// let error = database.bootstrap::<Shop>("orders", strict).await.unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::ContainerMismatch);
+/// assert!(error.to_string().contains("default time to live is 3600 s, the model's is off"));
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnDifference {
@@ -59,6 +77,20 @@ pub enum OnDifference {
 }
 
 /// Request units per second of a new container. Has no effect on one that exists. Serverless accounts take none.
+///
+/// ```
+/// use cdb_client::{Bootstrap, BootstrapConfig, Throughput};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Shop;
+/// # shop::with_client(async |client| {
+///
+/// // Up to 4,000 RU/s by demand, and never less than a tenth of it.
+/// let config = BootstrapConfig::from(Bootstrap::CreateIfMissing).with_throughput(Throughput::Autoscale(4_000));
+/// let orders = client.database("shop").bootstrap::<Shop>("orders", config).await?;
+/// # assert_eq!(orders.name(), "orders");
+/// # assert_eq!(BootstrapConfig::default().throughput, Throughput::Unspecified); // a serverless account takes no other
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Throughput {

@@ -23,6 +23,20 @@ use crate::request::Request;
 use crate::session_token::SessionScope;
 
 /// Where a change feed begins.
+///
+/// ```
+/// use cdb_client::FeedStart;
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::order;
+/// # shop::with_shop(async |shop| {
+///
+/// shop.create(&order(1)).await?;
+/// let mut news = shop.change_feed(FeedStart::Now);
+/// assert!(news.next_changes().await?.is_empty()); // what was there before is none
+/// shop.create(&order(2)).await?;
+/// assert_eq!(news.next_changes().await?.len(), 1);
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum FeedStart {
@@ -35,6 +49,21 @@ pub enum FeedStart {
 }
 
 /// How far a change feed was read. Can be stored and given back to [`ContainerClient::resume_change_feed`].
+///
+/// ```
+/// use cdb_client::{FeedCursor, FeedStart};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::order;
+/// # shop::with_shop(async |shop| {
+///
+/// shop.create(&order(1)).await?;
+/// let mut feed = shop.change_feed(FeedStart::Beginning);
+/// let done: FeedCursor = feed.cursor().clone(); // stored when all before it is dealt with
+/// let lost = feed.next_changes().await?; // … and the program ends
+/// let again = shop.resume_change_feed(done).next_changes().await?;
+/// assert_eq!((lost.len(), again.len()), (1, 1)); // at least once
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FeedCursor {
     start: FeedStart,

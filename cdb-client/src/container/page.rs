@@ -44,6 +44,14 @@ pub struct Page<Row> {
 }
 
 /// Where a query was left. Its text is made of letters, digits, `-` and `_`.
+///
+/// ```
+/// use cdb_client::{Continuation, ErrorKind};
+///
+/// // As it came back in the address of a web page: nobody's word is taken for it.
+/// let refused = "tampered".parse::<Continuation>().unwrap_err();
+/// assert_eq!(refused.kind(), ErrorKind::Configuration); // for the caller a 400; see `Page` for the way it goes
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Continuation(String);

@@ -12,6 +12,33 @@ use crate::error::{Error, Result};
 use crate::sign;
 
 /// What a signature covers.
+///
+/// ```
+/// use cdb_client::{Authorization, Credential, Error, MasterKey, SigningContext, async_trait};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{OrderKey, with_credential};
+///
+/// /// Signs what cannot change anything.
+/// #[derive(Debug)]
+/// struct ReadOnly(MasterKey);
+///
+/// #[async_trait]
+/// impl Credential for ReadOnly {
+///     async fn authorize(&self, context: &SigningContext<'_>) -> cdb_client::Result<Authorization> {
+///         if *context.verb == cdb_client::http::Method::GET {
+///             return self.0.authorize(context).await;
+///         }
+///         Err(Error::unauthorized(format!("{} of `{}` is not signed", context.verb, context.resource_link)))
+///     }
+/// }
+///
+/// # with_credential(ReadOnly, async |orders| {
+/// let key = OrderKey::new("ann", 1_u64);
+/// assert!(orders.read(&key).await?.is_none());
+/// let refused = orders.delete(&key).await.unwrap_err();
+/// assert_eq!(refused.to_string(), "DELETE of `dbs/shop/colls/orders/docs/ann:order:1` is not signed");
+/// # Ok(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct SigningContext<'a> {
@@ -28,13 +55,13 @@ pub struct SigningContext<'a> {
 /// Makes authorizations. Implementations never show a secret in `Debug` or in an error.
 ///
 /// ```
-/// use cdb_client::{Authorization, Credential, MasterKey, SigningContext};
+/// use cdb_client::{Authorization, Credential, MasterKey, SigningContext, async_trait};
 ///
 /// /// Signs with a key, and says what for.
 /// #[derive(Debug)]
 /// struct Audited(MasterKey);
 ///
-/// #[async_trait::async_trait]
+/// #[async_trait]
 /// impl Credential for Audited {
 ///     async fn authorize(&self, context: &SigningContext<'_>) -> cdb_client::Result<Authorization> {
 ///         println!("{} {}", context.verb, context.resource_link);
@@ -60,6 +87,16 @@ pub trait Credential: fmt::Debug + Send + Sync + 'static {
 }
 
 /// The value of one `Authorization` header. Its `Debug` does not show it.
+///
+/// ```
+/// use cdb_client::Authorization;
+///
+/// // For a `Credential` whose tokens come from elsewhere. This is the second one that it fetched.
+/// let authorization = Authorization::from_entra_token("eyJ0eXAiOiJKV1Qi", 2)?;
+/// assert_eq!(authorization.secret(), 2);
+/// assert_eq!(format!("{authorization:?}"), "Authorization(<redacted>)");
+/// # Ok::<(), cdb_client::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Authorization {
     header: HeaderValue,

@@ -12,13 +12,13 @@ use http::{HeaderMap, Method};
 /// Sends one HTTP request.
 ///
 /// ```
-/// use cdb_client::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
+/// use cdb_client::{Delivery, HttpRequest, HttpResponse, Transport, TransportError, async_trait};
 ///
 /// /// A network that is down.
 /// #[derive(Debug)]
 /// struct Down;
 ///
-/// #[async_trait::async_trait]
+/// #[async_trait]
 /// impl Transport for Down {
 ///     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
 ///         Err(TransportError {
@@ -39,6 +39,32 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
 }
 
 /// A request as it goes out.
+///
+/// ```
+/// use cdb_client::{HttpRequest, HttpResponse, Transport, TransportError, async_trait, bytes::Bytes, http};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{OrderKey, shop_over};
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+///
+/// /// An account without documents, whoever asks.
+/// #[derive(Debug)]
+/// struct Empty;
+///
+/// #[async_trait]
+/// impl Transport for Empty {
+///     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
+///         assert_eq!(request.method, http::Method::GET);
+///         assert!(request.url.ends_with("/dbs/shop/colls/orders/docs/ann%3Aorder%3A1"));
+///         assert!(request.headers[http::header::AUTHORIZATION].is_sensitive());
+///         let (headers, body) = (http::HeaderMap::new(), Bytes::new());
+///         Ok(HttpResponse { status: 404, headers, body })
+///     }
+/// }
+///
+/// assert!(shop_over(Empty)?.read(&OrderKey::new("ann", 1_u64)).await?.is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HttpRequest {
@@ -53,6 +79,34 @@ pub struct HttpRequest {
 }
 
 /// An answer as it came.
+///
+/// ```
+/// use cdb_client::{HttpRequest, HttpResponse, Transport, TransportError, async_trait, bytes::Bytes, http};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{OrderKey, shop_over};
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+///
+/// /// Always gives the same answer.
+/// #[derive(Debug)]
+/// struct Same(HttpResponse);
+///
+/// #[async_trait]
+/// impl Transport for Same {
+///     async fn send(&self, _: HttpRequest) -> Result<HttpResponse, TransportError> {
+///         Ok(self.0.clone())
+///     }
+/// }
+///
+/// let mut headers = http::HeaderMap::new();
+/// headers.insert("x-ms-request-charge", http::HeaderValue::from_static("2.5"));
+/// let refusal = HttpResponse { status: 403, headers, body: Bytes::from(r#"{"message":"not you"}"#) };
+///
+/// let error = shop_over(Same(refusal))?.delete(&OrderKey::new("ann", 1_u64)).await.unwrap_err();
+/// assert!(error.to_string().contains("not you"));
+/// assert_eq!(error.call().map(|call| call.charge), Some(5.0)); // signed anew and sent twice
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct HttpResponse {
     /// The HTTP status.
@@ -64,6 +118,30 @@ pub struct HttpResponse {
 }
 
 /// Whether the service can have seen a request that got no answer.
+///
+/// ```
+/// use cdb_client::{Delivery, HttpRequest, HttpResponse, Transport, TransportError, async_trait};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{order, shop_over};
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+///
+/// /// Loses every answer.
+/// #[derive(Debug)]
+/// struct Lossy;
+///
+/// #[async_trait]
+/// impl Transport for Lossy {
+///     async fn send(&self, _: HttpRequest) -> Result<HttpResponse, TransportError> {
+///         let (delivery, message) = (Delivery::Unknown, "connection was reset".to_owned());
+///         Err(TransportError { delivery, message, source: None })
+///     }
+/// }
+///
+/// let error = shop_over(Lossy)?.create(&order(1)).await.unwrap_err();
+/// assert!(error.is_ambiguous()); // after `NotSent` it would have been sent again
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Delivery {
     /// It certainly has not: name resolution, connection or TLS failed.
@@ -77,6 +155,19 @@ pub enum Delivery {
 }
 
 /// No whole answer.
+///
+/// ```
+/// use cdb_client::{Delivery, TransportError};
+///
+/// // What a transport makes of a failure, here of one while it waited for the answer.
+/// let lost = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+/// let error = TransportError {
+///     delivery: Delivery::Unknown,
+///     message: format!("no answer: {lost}"),
+///     source: Some(lost.into()),
+/// };
+/// assert_eq!(error.to_string(), "no answer: connection reset");
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct TransportError {

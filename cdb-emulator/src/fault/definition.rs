@@ -143,6 +143,21 @@ impl Fault {
 }
 
 /// What a fault does.
+///
+/// ```
+/// use cdb_emulator::{Effect, Fault};
+///
+/// let throttled = Effect::Status { status: 429, substatus: 3200, retry_after_ms: Some(20) };
+/// // Two refusals, one request that goes through, and an answer that nobody hears.
+/// let script = Fault::script([throttled.clone(), throttled, Effect::Pass, Effect::DropAnswer]);
+/// # assert_eq!(script.times, Some(4));
+///
+/// // The same effects as the admin route and `--faults` read them.
+/// let json = r#"{ "status": { "status": 429, "substatus": 3200, "retryAfterMs": 20 } }"#;
+/// assert_eq!(serde_json::from_str::<Effect>(json)?, script.effects[0]);
+/// assert_eq!(serde_json::to_string(&Effect::DropAnswer)?, r#""dropAnswer""#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(
     rename_all = "camelCase",
