@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use cdb_client::{CosmosClient, DatabaseClient, MasterKey, RetryConfig};
+use cdb_client::{ConnectionStringParts, CosmosClient, DatabaseClient, MasterKey, RetryConfig};
 use cdb_emulator::WELL_KNOWN_KEY;
 
 use crate::exit::Failure;
@@ -123,47 +123,51 @@ impl Connection {
     }
 
     fn open(&self) -> Result<CosmosClient, Failure> {
-        let given = match &self.connection_string {
-            Some(Secret(text)) => Parts::parse(text)?,
-            None => Parts::default(),
-        };
-        let endpoint = self.endpoint.clone().or(given.endpoint).ok_or_else(|| {
-            Failure::usage(
+        let account = self.account()?;
+        if account.endpoint().is_none() {
+            return Err(Failure::usage(
                 "no account given; pass --endpoint or set COSMOS_ENDPOINT (for an emulator: http://localhost:8081, started by `cdb emulator`)",
-            )
-        })?;
-        let deadline = Duration::from_secs(self.timeout.max(1));
-        let retry = RetryConfig::default().with_deadline(deadline);
-        if !endpoint.contains("://") {
-            return Err(Failure::usage(format!(
-                "`{endpoint}` is no account's address; write https://NAME.documents.azure.com"
-            )));
+            ));
         }
-        let builder = CosmosClient::builder(&*endpoint);
-        let builder = match (&self.token_command, &self.token) {
-            (Some(command), _) => builder.credential(TokenCommand::new(command.clone())),
-            (None, Some(Secret(token))) => builder.credential(GivenToken::new(token)?),
-            (None, None) => {
-                builder.credential(MasterKey::new(&self.key_of(&endpoint, given.key)?)?)
+        let mut builder = account.client()?;
+        if self.accept_invalid_certificate {
+            builder = builder.accept_invalid_certificates_on_loopback(true);
+        }
+        builder = match (&self.token_command, &self.token, account.key()) {
+            (Some(command), ..) => builder.credential(TokenCommand::new(command.clone())),
+            (None, Some(Secret(token)), _) => builder.credential(GivenToken::new(token)?),
+            (None, None, Some(key)) => builder.credential(MasterKey::new(key)?),
+            (None, None, None) if builder.is_loopback() => {
+                builder.credential(MasterKey::new(WELL_KNOWN_KEY)?)
+            }
+            (None, None, None) => {
+                return Err(Failure::usage(
+                    "no key given; set COSMOS_KEY, COSMOS_TOKEN or COSMOS_TOKEN_COMMAND, or pass --key, --token-command or --connection-string",
+                ));
             }
         };
+        let deadline = Duration::from_secs(self.timeout.max(1));
+        let retry = RetryConfig::default().with_deadline(deadline);
         let client = builder
             .application("cdb-cli")
             .retry(retry.with_attempt_timeout(deadline.min(Duration::from_secs(10))))
-            .accept_invalid_certificates_on_loopback(self.accept_invalid_certificate)
             .build()?;
         Ok(client)
     }
 
-    fn key_of(&self, endpoint: &str, given: Option<String>) -> Result<String, Failure> {
-        match (&self.key, given) {
-            (Some(Secret(key)), _) => Ok(key.clone()),
-            (None, Some(key)) => Ok(key),
-            (None, None) if is_loopback(endpoint) => Ok(WELL_KNOWN_KEY.to_owned()),
-            (None, None) => Err(Failure::usage(
-                "no key given; set COSMOS_KEY, COSMOS_TOKEN or COSMOS_TOKEN_COMMAND, or pass --key, --token-command or --connection-string",
-            )),
+    /// What is known of the account: the connection string, and options of their own before it.
+    fn account(&self) -> Result<ConnectionStringParts, Failure> {
+        let mut account = match &self.connection_string {
+            Some(Secret(text)) => ConnectionStringParts::parse(text)?,
+            None => ConnectionStringParts::default(),
+        };
+        if let Some(endpoint) = &self.endpoint {
+            account = account.with_endpoint(endpoint);
         }
+        if let Some(Secret(key)) = &self.key {
+            account = account.with_key(key);
+        }
+        Ok(account)
     }
 
     /// The database that is named. Sends nothing.
@@ -171,59 +175,15 @@ impl Connection {
         Ok(self.client()?.database(&self.database))
     }
 
-    /// The account as it may be shown.
+    /// The account's address, of a connection that was opened: it holds no secret.
     pub(crate) fn shown_endpoint(&self) -> String {
-        let from_string = || {
-            let Secret(text) = self.connection_string.as_ref()?;
-            Parts::parse(text).ok()?.endpoint
-        };
-        self.endpoint
-            .clone()
-            .or_else(from_string)
-            .unwrap_or_default()
+        let account = self.account().unwrap_or_default();
+        account.endpoint().unwrap_or_default().to_owned()
     }
-}
 
-/// Whether a URL names this machine, as the emulators do.
-pub(crate) fn is_loopback(endpoint: &str) -> bool {
-    let host = endpoint
-        .split_once("://")
-        .map_or(endpoint, |(_, rest)| rest);
-    let host = host.split('/').next().unwrap_or_default();
-    ["localhost", "127.0.0.1", "[::1]"].iter().any(|name| {
-        host.strip_prefix(name)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
-    })
-}
-
-/// What a connection string holds.
-#[derive(Default)]
-struct Parts {
-    endpoint: Option<String>,
-    key: Option<String>,
-}
-
-impl Parts {
-    /// Reads `AccountEndpoint=…;AccountKey=…;`. Other settings are none of ours; the key's own `=` belong to it.
-    fn parse(text: &str) -> Result<Self, Failure> {
-        let mut parts = Self::default();
-        for setting in text
-            .split(';')
-            .map(str::trim)
-            .filter(|part| !part.is_empty())
-        {
-            let Some((name, value)) = setting.split_once('=') else {
-                return Err(Failure::usage(
-                    "the connection string is not of the form AccountEndpoint=…;AccountKey=…;",
-                ));
-            };
-            match name.trim().to_ascii_lowercase().as_str() {
-                "accountendpoint" => parts.endpoint = Some(value.to_owned()),
-                "accountkey" => parts.key = Some(value.to_owned()),
-                _ => {}
-            }
-        }
-        Ok(parts)
+    /// Whether that is on this machine, as emulators are.
+    pub(crate) fn is_loopback(&self) -> bool {
+        CosmosClient::builder(self.shown_endpoint()).is_loopback()
     }
 }
 
@@ -231,42 +191,85 @@ impl Parts {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_connection_string_is_read_and_its_key_keeps_its_padding() {
-        let parts = Parts::parse(
-            "AccountEndpoint=https://a.documents.azure.com:443/;AccountKey=c2VjcmV0==;",
-        )
-        .unwrap();
-        assert_eq!(
-            parts.endpoint.as_deref(),
-            Some("https://a.documents.azure.com:443/")
-        );
-        assert_eq!(parts.key.as_deref(), Some("c2VjcmV0=="));
+    /// Built here, because options take variables that may be set where this test runs.
+    fn opened(
+        connection_string: &str,
+        endpoint: Option<&str>,
+        key: Option<&str>,
+    ) -> Result<Connection, String> {
+        let secret = |text: &str| Secret(text.to_owned());
+        let connection = Connection {
+            endpoint: endpoint.map(str::to_owned),
+            key: key.map(secret),
+            connection_string: Some(secret(connection_string)),
+            token: None,
+            token_command: None,
+            database: "duroxide".to_owned(),
+            container: "duroxide".to_owned(),
+            timeout: 30,
+            accept_invalid_certificate: false,
+            opened: OnceLock::new(),
+        };
+        match connection.client() {
+            Ok(_) => Ok(connection),
+            Err(failure) => Err(failure.to_string()),
+        }
     }
 
     #[test]
-    fn a_malformed_connection_string_is_not_repeated() {
-        let failure = Parts::parse("hunter2").err().unwrap();
-        assert!(!failure.to_string().contains("hunter2"));
-        assert!(!format!("{:?}", Secret("hunter2".to_owned())).contains("hunter2"));
+    fn one_part_of_a_connection_string_goes_with_what_is_given_beside_it() {
+        let here = "http://localhost:8081/";
+        let key_alone = format!("accountkey={WELL_KNOWN_KEY};");
+        let opened_here = [
+            opened(&format!("AccountEndpoint={here}"), None, None),
+            opened(
+                &format!("AccountEndpoint={here}"),
+                None,
+                Some(WELL_KNOWN_KEY),
+            ),
+            opened(&key_alone, Some(here), None),
+            opened("AccountEndpoint=https://nowhere.invalid/", Some(here), None),
+        ];
+        for connection in opened_here {
+            let connection = connection.unwrap();
+            assert_eq!(connection.shown_endpoint(), here);
+            assert!(connection.is_loopback());
+        }
+        let error = opened(&key_alone, None, None).unwrap_err();
+        assert!(error.contains("pass --endpoint"), "{error}");
     }
 
     #[test]
     fn only_this_machine_gets_the_well_known_key() {
-        for here in [
-            "http://localhost:8081",
-            "http://127.0.0.1:1/",
-            "https://[::1]",
-            "http://localhost",
+        let elsewhere = "AccountEndpoint=https://shop.documents.azure.com:443/";
+        let error = opened(elsewhere, None, None).unwrap_err();
+        assert!(error.contains("no key given"), "{error}");
+        let connection = opened(elsewhere, None, Some(WELL_KNOWN_KEY)).unwrap();
+        assert!(!connection.is_loopback());
+    }
+
+    #[test]
+    fn unchecked_certificates_are_for_this_machine_only() {
+        let unchecked = "DisableServerCertificateValidation=true";
+        let at = |endpoint: &str| {
+            let text = format!("AccountEndpoint={endpoint};{unchecked}");
+            opened(&text, None, Some(WELL_KNOWN_KEY))
+        };
+        assert!(at("https://localhost:8081").is_ok());
+        let error = at("https://shop.documents.azure.com").unwrap_err();
+        assert!(error.contains("loopback hosts only"), "{error}");
+    }
+
+    #[test]
+    fn a_secret_is_not_shown() {
+        for text in [
+            "hunter2",
+            "AccountEndpoint=hunter2+/=;AccountKey=x",
+            "AccountKey=hunter2",
         ] {
-            assert!(is_loopback(here), "{here}");
+            let error = opened(text, None, None).unwrap_err();
+            assert!(!error.contains("hunter2"), "{error}");
         }
-        for elsewhere in [
-            "https://localhost.example.com",
-            "https://a.documents.azure.com",
-            "http://127.0.0.10",
-        ] {
-            assert!(!is_loopback(elsewhere), "{elsewhere}");
-        }
+        assert!(!format!("{:?}", Secret("hunter2".to_owned())).contains("hunter2"));
     }
 }

@@ -86,6 +86,12 @@ impl CosmosClientBuilder {
         self
     }
 
+    /// Whether the endpoint can only be on this machine, as those of emulators are: `localhost`, `127.0.0.0/8`, `[::1]`.
+    /// Says no of an endpoint that cannot work.
+    pub fn is_loopback(&self) -> bool {
+        parse_endpoint(&self.endpoint).is_ok_and(|url| is_loopback(&url))
+    }
+
     /// Whether the endpoint, and what is asked of its certificates, can work; [`build`](Self::build) does it too.
     ///
     /// # Errors
@@ -136,7 +142,7 @@ pub(crate) fn parse_endpoint(text: &str) -> Result<Url> {
             without_secrets(text)
         ))
     };
-    if text.contains("AccountKey=") {
+    if is_connection_string(text) {
         return Err(refused(
             "is a connection string; parse it as a `ConnectionString`, or give the part after `AccountEndpoint=` alone",
         ));
@@ -157,17 +163,34 @@ pub(crate) fn parse_endpoint(text: &str) -> Result<Url> {
     Ok(url)
 }
 
-/// A pasted connection string or URL may hold a key or a password: only what stands before it is shown.
-fn without_secrets(text: &str) -> String {
-    let end = ["AccountKey=", "@"]
-        .iter()
-        .filter_map(|mark| text.find(mark))
-        .min();
-    match end {
-        Some(end) => format!(
-            "{}…",
-            &text[..end.min(text.find("://").map_or(end, |at| at + 3))]
-        ),
+/// Whether it holds an account's key as connection strings do.
+pub(crate) fn is_connection_string(text: &str) -> bool {
+    const NAME: &[u8] = b"AccountKey=";
+    let mut places = text.as_bytes().windows(NAME.len());
+    places.any(|place| place.eq_ignore_ascii_case(NAME))
+}
+
+/// What can be shown of a text that was given for an endpoint. It may be something else: a connection string, a URL with a
+/// password or a signature, or a key that was given in the endpoint's place.
+pub(crate) fn without_secrets(text: &str) -> String {
+    const LONGEST_NAME: usize = 64;
+    let text = text.trim();
+    let Some((scheme, rest)) = text.split_once("://") else {
+        // Names of accounts and hosts; 64 bytes in base64 are longer, and have capital letters.
+        let is_name = text.len() <= LONGEST_NAME
+            && text
+                .chars()
+                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.:/".contains(c));
+        return if is_name { text } else { "…" }.to_owned();
+    };
+    if !scheme.chars().all(|c| c.is_ascii_alphanumeric()) {
+        return "…".to_owned();
+    }
+    if rest.contains('@') || is_connection_string(rest) {
+        return format!("{scheme}://…");
+    }
+    match rest.find(['?', '#']) {
+        Some(end) => format!("{scheme}://{}…", &rest[..end]),
         None => text.to_owned(),
     }
 }
@@ -241,7 +264,16 @@ mod tests {
             "https://x.documents.azure.com/dbs/a",
             "goes on after the host",
         );
-        refuses("https://x/?key=1", "goes on after the host");
+        refuses(
+            "https://x/?key=hunter2",
+            "`https://x/…` goes on after the host",
+        );
+        refuses(
+            "accountkey=hunter2;accountendpoint=https://x/",
+            "is a connection string",
+        );
+        refuses("https://x/;ACCOUNTKEY=hunter2", "is a connection string");
+        refuses("Hunter2+hunter2==", "`…` is no URL");
         refuses("https://user:hunter2@x/", "holds a user or password");
         refuses(
             "AccountEndpoint=https://x/;AccountKey=hunter2;",
@@ -278,6 +310,28 @@ mod tests {
         ] {
             let error = with(elsewhere).unwrap_err();
             assert!(error.to_string().contains("loopback hosts only"), "{error}");
+        }
+    }
+
+    #[test]
+    fn only_this_machine_is_loopback() {
+        let is_loopback = |endpoint: &str| CosmosClientBuilder::new(endpoint).is_loopback();
+        for here in [
+            "http://localhost:8081",
+            "http://127.0.0.1:1/",
+            "https://[::1]",
+            "http://LOCALHOST",
+        ] {
+            assert!(is_loopback(here), "{here}");
+        }
+        for elsewhere in [
+            "https://localhost.example.com",
+            "https://a.documents.azure.com",
+            "http://localhost:8081@example.com",
+            "http://128.0.0.1",
+            "localhost:8081",
+        ] {
+            assert!(!is_loopback(elsewhere), "{elsewhere}");
         }
     }
 

@@ -6,13 +6,13 @@ use std::str::FromStr;
 
 use zeroize::Zeroizing;
 
-use crate::config::{CosmosClientBuilder, parse_endpoint};
+use crate::config::CosmosClientBuilder;
+use crate::connection_string_parts::{AccountAddress, ConnectionStringParts};
 use crate::credential::MasterKey;
 use crate::error::{Error, Result};
 
-const FORM: &str = "expected `AccountEndpoint=https://…;AccountKey=…;`, as in the portal";
-
-/// Endpoint and key of an account, from one text.
+/// Endpoint and key of an account, from one text. Where one of them comes from elsewhere, read
+/// [`ConnectionStringParts`].
 ///
 /// ```
 /// use cdb_client::{ConnectionString, CosmosClient};
@@ -27,9 +27,8 @@ const FORM: &str = "expected `AccountEndpoint=https://…;AccountKey=…;`, as i
 /// ```
 #[derive(Clone)]
 pub struct ConnectionString {
-    endpoint: String,
+    address: AccountAddress,
     key: Zeroizing<String>,
-    any_certificate: bool,
 }
 
 impl ConnectionString {
@@ -39,18 +38,9 @@ impl ConnectionString {
     /// its limits.
     ///
     /// # Errors
-    /// When it has another form, or one of its parts cannot be right. The message shows no key.
+    /// When it has another form, or one of its parts is missing or cannot be right. The message shows no key.
     pub fn parse(text: &str) -> Result<Self> {
-        let Settings {
-            endpoint,
-            key,
-            any_certificate,
-        } = Settings::read(text)?;
-        let missing =
-            |name: &str| Error::configuration(format!("connection string has no {name}; {FORM}"));
-        let endpoint = endpoint.ok_or_else(|| missing("AccountEndpoint"))?;
-        let key = key.ok_or_else(|| missing("AccountKey"))?;
-        Self::checked(endpoint, key, any_certificate)
+        ConnectionStringParts::parse(text)?.complete()
     }
 
     /// From `COSMOS_ENDPOINT` and `COSMOS_KEY`; where one of them is not set or empty, from `COSMOS_CONNECTION_STRING`.
@@ -70,36 +60,38 @@ impl ConnectionString {
     pub(crate) fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
         let variable =
             |name: &str| variable(name).filter(|value: &String| !value.trim().is_empty());
-        let settings = match variable("COSMOS_CONNECTION_STRING") {
-            Some(text) => Settings::read(&text)?,
-            None => Settings::default(),
+        let mut parts = match variable("COSMOS_CONNECTION_STRING") {
+            Some(text) => ConnectionStringParts::parse(&text)?,
+            None => ConnectionStringParts::default(),
         };
-        let required = |own: &str, given: Option<String>| {
-            variable(own).or(given).ok_or_else(|| {
-                Error::configuration(format!(
-                    "set the environment variable {own}, or COSMOS_CONNECTION_STRING"
-                ))
-            })
+        if let Some(endpoint) = variable("COSMOS_ENDPOINT") {
+            parts = parts.with_endpoint(endpoint);
+        }
+        if let Some(key) = variable("COSMOS_KEY") {
+            parts = parts.with_key(key);
+        }
+        let missing = |name: &str| {
+            Error::configuration(format!(
+                "set the environment variable {name}, or COSMOS_CONNECTION_STRING"
+            ))
         };
-        let endpoint = required("COSMOS_ENDPOINT", settings.endpoint)?;
-        let key = required("COSMOS_KEY", settings.key)?;
-        Self::checked(endpoint, key, settings.any_certificate)
+        match (parts.endpoint(), parts.key()) {
+            (None, _) => Err(missing("COSMOS_ENDPOINT")),
+            (_, None) => Err(missing("COSMOS_KEY")),
+            _ => parts.complete(),
+        }
     }
 
-    fn checked(endpoint: String, key: String, any_certificate: bool) -> Result<Self> {
-        let key = Zeroizing::new(key);
-        parse_endpoint(&endpoint)?;
+    /// Both parts are there; checks that they can be right.
+    pub(crate) fn checked(address: AccountAddress, key: Zeroizing<String>) -> Result<Self> {
+        address.builder().check_endpoint()?;
         MasterKey::new(&key)?;
-        Ok(Self {
-            endpoint,
-            key,
-            any_certificate,
-        })
+        Ok(Self { address, key })
     }
 
     /// The account's address.
     pub fn endpoint(&self) -> &str {
-        &self.endpoint
+        &self.address.endpoint
     }
 
     /// Its key, base64: a secret.
@@ -109,7 +101,7 @@ impl ConnectionString {
 
     /// Whether it asks for certificates of an emulator on this machine to be accepted unchecked.
     pub fn accepts_invalid_certificates_on_loopback(&self) -> bool {
-        self.any_certificate
+        self.address.any_certificate
     }
 
     /// Starts setting up a client of the account that signs with its key.
@@ -117,10 +109,10 @@ impl ConnectionString {
     /// # Errors
     /// None that [`parse`](Self::parse) would not have reported.
     pub fn client(&self) -> Result<CosmosClientBuilder> {
-        let builder = CosmosClientBuilder::new(&*self.endpoint)
-            .credential(MasterKey::new(&self.key)?)
-            .accept_invalid_certificates_on_loopback(self.any_certificate);
-        Ok(builder)
+        Ok(self
+            .address
+            .builder()
+            .credential(MasterKey::new(&self.key)?))
     }
 }
 
@@ -135,44 +127,9 @@ impl FromStr for ConnectionString {
 impl fmt::Debug for ConnectionString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConnectionString")
-            .field("endpoint", &self.endpoint)
+            .field("address", &self.address)
             .field("key", &"<redacted>")
-            .field("any_certificate", &self.any_certificate)
             .finish()
-    }
-}
-
-/// What stands in the text, before anything is required of it.
-#[derive(Default)]
-struct Settings {
-    endpoint: Option<String>,
-    key: Option<String>,
-    any_certificate: bool,
-}
-
-impl Settings {
-    fn read(text: &str) -> Result<Self> {
-        let mut settings = Self::default();
-        for part in text
-            .split(';')
-            .map(str::trim)
-            .filter(|part| !part.is_empty())
-        {
-            // The key is base64: its own `=` belong to it.
-            let (name, value) = part
-                .split_once('=')
-                .ok_or_else(|| Error::configuration(format!("no connection string; {FORM}")))?;
-            let value = value.trim();
-            match name.trim().to_ascii_lowercase().as_str() {
-                "accountendpoint" => settings.endpoint = Some(value.to_owned()),
-                "accountkey" => settings.key = Some(value.to_owned()),
-                "disableservercertificatevalidation" => {
-                    settings.any_certificate = value.eq_ignore_ascii_case("true");
-                }
-                _ => {}
-            }
-        }
-        Ok(settings)
     }
 }
 
@@ -231,11 +188,7 @@ mod tests {
             let text = format!(
                 "AccountEndpoint={endpoint};AccountKey={KEY};DisableServerCertificateValidation=True"
             );
-            ConnectionString::parse(&text)
-                .unwrap()
-                .client()
-                .unwrap()
-                .build()
+            ConnectionString::parse(&text)?.client()?.build()
         };
         assert!(at("https://localhost:8081/").is_ok());
         let error = at("https://a.documents.azure.com/").unwrap_err();
@@ -252,6 +205,24 @@ mod tests {
             _ => None,
         });
         assert_eq!(account.unwrap().endpoint(), "http://localhost:2");
+    }
+
+    #[test]
+    fn unchecked_certificates_stay_with_the_address_that_asked_for_them() {
+        let text = format!(
+            "AccountEndpoint=https://localhost:1;AccountKey={KEY};DisableServerCertificateValidation=true"
+        );
+        let account = |own: Option<&str>| {
+            ConnectionString::from_variables(|name| match name {
+                "COSMOS_ENDPOINT" => own.map(str::to_owned),
+                "COSMOS_CONNECTION_STRING" => Some(text.clone()),
+                _ => None,
+            })
+        };
+        let own = account(Some("https://a.documents.azure.com")).unwrap();
+        assert!(!own.accepts_invalid_certificates_on_loopback());
+        let strings = account(None).unwrap();
+        assert!(strings.accepts_invalid_certificates_on_loopback());
     }
 
     #[test]

@@ -59,6 +59,7 @@ mod client;
 mod clock;
 mod config;
 mod connection_string;
+mod connection_string_parts;
 mod container;
 mod credential;
 mod epk;
@@ -92,6 +93,7 @@ pub use client::{CosmosClient, DatabaseClient};
 pub use clock::machine_now;
 pub use config::CosmosClientBuilder;
 pub use connection_string::ConnectionString;
+pub use connection_string_parts::ConnectionStringParts;
 pub use container::{
     BatchOutcome, Bootstrap, BootstrapConfig, ChangeFeed, ContainerChange, ContainerClient,
     Continuation, Difference, FeedCursor, FeedStart, OnDifference, Page, Pages, QueryRun,

@@ -6,7 +6,7 @@ use cdb_client::{ContainerClient, Error, ErrorKind, Usage};
 use cdb_provider::documents::{Durable, InboxRecordKey, InstanceKey};
 
 use super::Finding;
-use crate::connection::{Connection, is_loopback};
+use crate::connection::Connection;
 use crate::exit::{Failure, with_causes};
 use crate::time::span;
 
@@ -23,7 +23,7 @@ pub(super) fn endpoint(connection: &Connection) -> Finding {
     let endpoint = connection.shown_endpoint();
     if endpoint.starts_with("https://") {
         Finding::ok("endpoint", format!("{endpoint}, encrypted"))
-    } else if is_loopback(&endpoint) {
+    } else if connection.is_loopback() {
         Finding::ok(
             "endpoint",
             format!("{endpoint}, not encrypted, on this machine"),

@@ -33,7 +33,7 @@ async fn a_container_that_is_not_there_is_named_with_its_remedy() {
     let run = cdb(&["queues", "--endpoint", "my-account"]).await;
     assert_eq!(run.exit, Exit::Usage, "{run:?}");
     assert!(
-        run.err.contains("`my-account` is no account's address"),
+        run.err.contains("`my-account` is no URL") && run.err.contains("`https://account."),
         "{run:?}"
     );
 }
@@ -88,6 +88,16 @@ async fn a_key_that_is_none_is_a_usage_error_and_is_not_shown() {
     .await;
     assert_eq!(run.exit, Exit::Usage, "{run:?}");
     assert!(!run.err.contains("hunter2"), "{run:?}");
+}
+
+#[tokio::test]
+async fn a_key_in_the_place_of_the_endpoint_is_a_usage_error_and_is_not_shown() {
+    let key = cdb_emulator::WELL_KNOWN_KEY;
+    for account in [["--endpoint", key], ["--connection-string", key]] {
+        let run = cdb(&[&["policy", "check"][..], &account].concat()).await;
+        assert_eq!(run.exit, Exit::Usage, "{run:?}");
+        assert!(!run.err.contains(key), "{run:?}");
+    }
 }
 
 #[tokio::test]

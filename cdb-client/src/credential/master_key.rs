@@ -11,6 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroizing;
 
+use crate::config::is_connection_string;
 use crate::credential::{Authorization, Credential, SigningContext};
 use crate::error::{Error, Result};
 use crate::sign;
@@ -97,9 +98,9 @@ fn parse_key(key: &str) -> Result<Zeroizing<Vec<u8>>> {
     if key.is_empty() {
         return Err(Error::configuration("account key is empty"));
     }
-    if key.contains("AccountKey=") {
+    if is_connection_string(key) {
         return Err(Error::configuration(
-            "account key is a connection string; give the part after `AccountKey=` alone",
+            "account key is a connection string; parse it as a `ConnectionString`, or give the part after `AccountKey=` alone",
         ));
     }
     // The decoder's own message would quote a character of the key.
