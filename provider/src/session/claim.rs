@@ -1,0 +1,127 @@
+//! Claiming a session for a worker: in the batch that locks an activity of it, under the version that was found free.
+
+use std::time::Duration;
+
+use cdb_client::{ContainerClient, ErrorKind};
+use cdb_coordination::Lockable as _;
+use cdb_model::{Batch, BatchError, Document, DocumentKey, ETag, Query, Timestamp};
+use duroxide::providers::{ProviderError, SessionFetchConfig};
+
+use super::Sessions;
+use crate::documents::{Durable, Session, SessionKey, WorkerItem};
+use crate::error::{provider_error, unreadable};
+
+/// How long another worker is believed to hold a session: it may let go at any time.
+const HELD_FOR: Duration = Duration::from_secs(5);
+
+/// A session that is claimed together with an activity.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    session: Session,
+    /// The version that is taken over; nothing when the session is new.
+    etag: Option<ETag>,
+}
+
+impl Claim {
+    /// Adds the claim to the batch that locks the activity.
+    pub(crate) fn add_to(&self, batch: &mut Batch<Durable>) -> Result<(), BatchError> {
+        match &self.etag {
+            Some(etag) => batch.replace_if_match(&self.session, etag)?,
+            None => batch.create(&self.session)?,
+        };
+        Ok(())
+    }
+}
+
+/// The session of an activity, claimed for the first time.
+fn fresh(item: &WorkerItem, config: &SessionFetchConfig, now: Timestamp) -> Session {
+    Session {
+        instance_id: item.instance_id.clone(),
+        session_id: item.session_id.clone().unwrap_or_default(),
+        owner_id: config.owner_id.clone(),
+        locked_until: now + config.lock_timeout,
+        last_activity: now,
+        created_at: now,
+    }
+}
+
+impl Sessions {
+    /// Looks whether the session of an activity can be had, and how. `None` while another owner holds it.
+    pub(crate) async fn claim(
+        &self,
+        container: &ContainerClient<Durable>,
+        item: &WorkerItem,
+        config: &SessionFetchConfig,
+        now: Timestamp,
+    ) -> Result<Option<Claim>, ProviderError> {
+        let session_id = item.session_id.clone().unwrap_or_default();
+        let key = SessionKey::new(&*item.instance_id, &*session_id);
+        let found = match container.read(&key).await {
+            Ok(found) => found,
+            Err(error) if error.kind() == ErrorKind::Decode => {
+                return self.reclaim(container, item, config, now).await;
+            }
+            Err(error) => return Err(provider_error("fetch_work_item", &error)),
+        };
+        let session = found.as_ref().map(|stored| &stored.document);
+        if let Some(session) = session
+            && !session.is_lockable(now)
+            && session.lock_mark() != Some(&*config.owner_id)
+        {
+            let until = session.locked_until.min(now + HELD_FOR);
+            let believed = Session {
+                locked_until: until,
+                ..session.clone()
+            };
+            self.see(&believed, now);
+            return Ok(None);
+        }
+        let created_at = found
+            .as_ref()
+            .map_or(now, |stored| stored.document.created_at);
+        let session = Session {
+            created_at,
+            ..fresh(item, config, now)
+        };
+        let etag = found.map(|stored| stored.etag);
+        Ok(Some(Claim { session, etag }))
+    }
+
+    /// Claims a session whose document cannot be read: it is written anew, unless it says that somebody else holds it.
+    async fn reclaim(
+        &self,
+        container: &ContainerClient<Durable>,
+        item: &WorkerItem,
+        config: &SessionFetchConfig,
+        now: Timestamp,
+    ) -> Result<Option<Claim>, ProviderError> {
+        let session = fresh(item, config, now);
+        let id = session.key().to_id();
+        let id = id.map_err(|error| unreadable("fetch_work_item", error))?;
+        let all = Query::<Session>::in_partition(&*item.instance_id);
+        let rows = container.query(all).row_by_row().all().await;
+        let rows = rows.map_err(|error| provider_error("fetch_work_item", &error))?;
+        let found = rows
+            .into_iter()
+            .filter_map(Result::err)
+            .find(|found| found.location.as_ref().is_some_and(|at| at.id == id));
+        // Meanwhile gone, or readable: the next fetch claims it.
+        let Some(found) = found else {
+            return Ok(None);
+        };
+        self.damage.tell(&found);
+        let until = found.field(Session::LOCKED_UNTIL);
+        let owner = found.field(Session::OWNER_ID);
+        let held = until.is_some_and(|until| until > now);
+        if held && owner.is_some_and(|owner: String| owner != config.owner_id) {
+            return Ok(None);
+        }
+        let etag = found.location.map(|location| location.etag);
+        Ok(Some(Claim { session, etag }))
+    }
+
+    /// The claim is committed.
+    pub(crate) fn claimed(&self, claim: &Claim) {
+        self.see_own(&claim.session, claim.session.last_activity);
+    }
+}
