@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use cdb_model::Timestamp;
 
-/// How many are remembered before the outdated ones are dropped, and before all are.
+/// How many are remembered before the outdated ones are dropped; and when that does not help, all are.
 const BEFORE_SWEEP: usize = 8192;
 const MOST: usize = 4 * BEFORE_SWEEP;
 
@@ -33,6 +33,8 @@ pub(crate) enum Outlook {
 #[derive(Debug, Default)]
 pub(super) struct Avoided {
     instances: HashMap<String, Entry>,
+    /// With how many of them the outdated ones are dropped.
+    sweep_at: usize,
 }
 
 #[derive(Debug)]
@@ -134,15 +136,18 @@ impl Avoided {
     }
 
     fn insert(&mut self, instance_id: &str, now: Timestamp, entry: Entry) {
-        if self.instances.len() >= BEFORE_SWEEP {
+        let count = self.instances.len();
+        if count >= self.sweep_at.max(BEFORE_SWEEP) {
             // How long an unfit one was left alone is remembered for as long again.
             self.instances.retain(|_, entry| {
                 let memory = entry.unfit.map_or(Duration::ZERO, |unfit| unfit.pause);
                 entry.until + memory > now
             });
-        }
-        if self.instances.len() >= MOST {
-            self.instances.clear();
+            if count >= MOST && self.instances.len() > MOST / 2 {
+                self.instances.clear();
+            }
+            // So that each takes a moment, however many there are.
+            self.sweep_at = MOST.min(2 * self.instances.len());
         }
         self.instances.insert(instance_id.to_owned(), entry);
     }
