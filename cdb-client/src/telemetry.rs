@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use metrics::{counter, histogram};
+use metrics::{Label, counter, histogram};
 use tracing::{Span, debug, field, info_span};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::operation::OperationKind;
 use crate::request::Request;
 use crate::retry::{Outcome, Settled};
@@ -23,6 +23,9 @@ pub(crate) struct Attempt {
     pub bytes_received: usize,
 }
 
+/// `db.system.name`.
+const SYSTEM: &str = "azure.cosmosdb";
+
 /// The span of a call, all attempts included.
 pub(crate) fn call_span(request: &Request) -> Span {
     let (database, container) = names(&request.resource.link);
@@ -30,11 +33,14 @@ pub(crate) fn call_span(request: &Request) -> Span {
         "cosmosdb",
         otel.name = request.kind.name(),
         otel.kind = "client",
-        db.system.name = "azure.cosmosdb",
+        otel.status_code = field::Empty,
+        db.system.name = SYSTEM,
         db.operation.name = request.kind.name(),
         db.namespace = database,
         db.collection.name = container,
         db.response.status_code = field::Empty,
+        error.type = field::Empty,
+        azure.cosmosdb.connection.mode = "gateway",
         azure.cosmosdb.response.sub_status_code = field::Empty,
         azure.cosmosdb.operation.request_charge = field::Empty,
         azure.cosmosdb.request.body.size = request.body.len(),
@@ -53,7 +59,31 @@ fn names(link: &str) -> (&str, &str) {
 /// An attempt failed and another follows.
 pub(crate) fn retrying(outcome: &Outcome, attempts: u32, delay: Duration) {
     debug!(?outcome, attempts, ?delay, "trying again");
-    counter!("cdb.client.retries").increment(1);
+    let status = match outcome {
+        Outcome::Answered { status, .. } => Some(*status),
+        Outcome::NoAnswer(_) => None,
+    };
+    counter!("cdb.client.retries", "db.response.status_code" => code(status)).increment(1);
+}
+
+fn code(status: Option<Status>) -> String {
+    status.map_or_else(|| "none".to_owned(), |status| status.code.to_string())
+}
+
+/// What `error.type` is to be: the status, or what else went wrong.
+fn error_type(error: &Error) -> String {
+    match error.status() {
+        Some(status) => status.code.to_string(),
+        None => format!("{:?}", error.kind()),
+    }
+}
+
+/// Whether a span of it shows up as failed. What a conditional write or a read can find is an answer.
+fn is_failure(error: &Error) -> bool {
+    !matches!(
+        error.kind(),
+        ErrorKind::NotFound | ErrorKind::Conflict | ErrorKind::PreconditionFailed
+    )
 }
 
 /// A call has its result.
@@ -75,18 +105,32 @@ pub(crate) fn call_ended(
     }
     span.record("azure.cosmosdb.operation.request_charge", charge);
     span.record("cdb.attempts", attempts);
+    let mut labels = labels(request, status);
     if let Err(error) = result {
+        span.record("error.type", error_type(error));
+        if is_failure(error) {
+            span.record("otel.status_code", "ERROR");
+        }
         span.in_scope(|| debug!(%error, "call failed"));
+        labels.push(Label::new("error.type", error_type(error)));
     }
-    let labels = [
-        ("db.operation.name", request.kind.name().to_owned()),
-        (
-            "db.response.status_code",
-            status.map_or_else(|| "none".to_owned(), |status| status.code.to_string()),
-        ),
-    ];
-    histogram!("db.client.operation.duration", &labels).record(elapsed.as_secs_f64());
-    histogram!("azure.cosmosdb.client.operation.request_charge", &labels).record(charge);
+    histogram!("db.client.operation.duration", labels.iter()).record(elapsed.as_secs_f64());
+    histogram!(
+        "azure.cosmosdb.client.operation.request_charge",
+        labels.iter()
+    )
+    .record(charge);
+}
+
+fn labels(request: &Request, status: Option<Status>) -> Vec<Label> {
+    let (database, container) = names(&request.resource.link);
+    vec![
+        Label::from_static_parts("db.system.name", SYSTEM),
+        Label::new("db.namespace", database.to_owned()),
+        Label::new("db.collection.name", container.to_owned()),
+        Label::from_static_parts("db.operation.name", request.kind.name()),
+        Label::new("db.response.status_code", code(status)),
+    ]
 }
 
 #[cfg(test)]
@@ -100,7 +144,6 @@ mod tests {
     };
 
     use super::*;
-    use crate::error::{Error, ErrorKind};
     use crate::resource::Resource;
 
     /// Keeps every value of every histogram as text.
@@ -155,7 +198,8 @@ mod tests {
             let elapsed = Duration::from_millis(250);
             call_ended(&call_span(&request), &request, 2, 1.5, elapsed, &result);
         });
-        let labels = "{db.operation.name=read_item,db.response.status_code=none}";
+        let labels = "{db.system.name=azure.cosmosdb,db.namespace=db,db.collection.name=c,\
+                      db.operation.name=read_item,db.response.status_code=none,error.type=Unavailable}";
         assert_eq!(
             *kept.0.lock().unwrap(),
             [
@@ -163,6 +207,19 @@ mod tests {
                 format!("azure.cosmosdb.client.operation.request_charge{labels} 1.5"),
             ]
         );
+    }
+
+    #[test]
+    fn what_a_condition_finds_is_no_failed_span() {
+        for (kind, fails) in [
+            (ErrorKind::PreconditionFailed, false),
+            (ErrorKind::Conflict, false),
+            (ErrorKind::NotFound, false),
+            (ErrorKind::Throttled, true),
+            (ErrorKind::Forbidden, true),
+        ] {
+            assert_eq!(is_failure(&Error::new(kind, "no")), fails, "{kind:?}");
+        }
     }
 
     #[test]
