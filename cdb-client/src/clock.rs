@@ -15,6 +15,9 @@ use tokio::time::Instant;
 /// How far two sound clocks may drift apart, in millionths.
 const DRIFT_PPM: i64 = 100;
 
+/// The last millisecond that the form of RFC 9110 has a year for.
+const LAST_HTTP_DATE: Timestamp = Timestamp::from_millis(253_402_300_799_999);
+
 /// Corrections backwards up to this are made by standing still, so that what was due stays due.
 const STANDSTILL_MS: i64 = 1000;
 
@@ -150,9 +153,11 @@ pub fn machine_now() -> Timestamp {
     Timestamp::from_millis(u64::try_from(system_millis()).unwrap_or(0))
 }
 
-/// A time in the form of RFC 9110, whole seconds.
+/// A time in the form of RFC 9110, whole seconds. One behind the year 9999, as a wrong clock or a stored cursor can have, is
+/// that year's end.
 pub(crate) fn http_date_of(time: Timestamp) -> String {
-    httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(time.as_millis()))
+    let millis = time.min(LAST_HTTP_DATE).as_millis();
+    httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(millis))
 }
 
 fn parse_http_date(date: &str) -> Option<i64> {
@@ -269,6 +274,17 @@ mod tests {
         let now = clock.anchor;
         clock.observe(now, now, "yesterday");
         assert_eq!(clock.uncertainty(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_service_at_the_end_of_all_years_brings_nobody_down() {
+        let clock = machine(0);
+        let (sent, received) = (clock.anchor, clock.anchor + Duration::from_millis(5));
+        clock.observe(sent, received, "Fri, 31 Dec 9999 23:59:59 GMT");
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert_eq!(clock.http_date(), "Fri, 31 Dec 9999 23:59:59 GMT");
+        let never = http_date_of(Timestamp::from_millis(u64::MAX));
+        assert_eq!(never, clock.http_date());
     }
 
     #[tokio::test(start_paused = true)]

@@ -182,6 +182,14 @@ impl Error {
         }))
     }
 
+    /// The same failure after an earlier attempt that may have taken effect.
+    pub(crate) fn into_ambiguous(mut self) -> Self {
+        if let Some(call) = &mut self.0.call {
+            call.ambiguous = true;
+        }
+        self
+    }
+
     pub(crate) fn with_context(mut self, context: &str) -> Self {
         self.0.message = format!("{context}: {}", self.0.message);
         self

@@ -45,6 +45,8 @@ impl Response {
         let sub = number(header::SUBSTATUS).unwrap_or(0);
         let charge = text(&answer.headers, &header::CHARGE)
             .and_then(|charge| charge.parse().ok())
+            // What is no charge would spoil every sum that it goes into.
+            .filter(|charge: &f64| charge.is_finite() && *charge >= 0.0)
             .unwrap_or(0.0);
         Self {
             status: Status::new(answer.status, sub),
@@ -95,7 +97,7 @@ impl Response {
     pub(crate) fn etag(&self) -> Result<ETag> {
         self.header(&http::header::ETAG)
             .map(ETag::new)
-            .ok_or_else(|| Error::protocol("answer to a write names no ETag"))
+            .ok_or_else(|| Error::protocol("answer names no ETag"))
     }
 
     pub(crate) fn continuation(&self) -> Option<String> {
@@ -149,5 +151,32 @@ fn one_line(message: &str) -> String {
         Some((end, _)) => format!("{}…", &line[..end]),
         None if line.is_empty() => "no reason given".to_owned(),
         None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn a_charge_that_is_none_costs_nothing() {
+        for (text, charge) in [
+            ("2.5", 2.5),
+            ("NaN", 0.0),
+            ("inf", 0.0),
+            ("-3", 0.0),
+            ("a lot", 0.0),
+        ] {
+            let headers = HeaderMap::from_iter([(header::CHARGE, HeaderValue::from_static(text))]);
+            let answer = HttpResponse {
+                status: 200,
+                headers,
+                body: Bytes::new(),
+            };
+            let read = Response::new(answer).charge;
+            assert!((read - charge).abs() < f64::EPSILON, "{text}: {read}");
+        }
     }
 }

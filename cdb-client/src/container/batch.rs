@@ -6,7 +6,7 @@ use cdb_model::{Batch, BatchOperation, Container, ETag, MemberOf, OperationIndex
 
 use crate::container::handle::ContainerClient;
 use crate::container::point::JSON;
-use crate::error::{CallDetails, Error, Result};
+use crate::error::{Error, Result};
 use crate::header;
 use crate::operation::OperationKind;
 use crate::operation_result::OperationResult;
@@ -51,19 +51,10 @@ impl<C: Container> ContainerClient<C> {
             return Err(Error::configuration("batch has no operations"));
         }
         let settled = self.context.send(&self.batch_request(batch)?).await?;
-        let unusable = |message: String| {
-            // The service accepted it, so it was carried out whatever the answer looks like.
-            Error::protocol(message).with_call(CallDetails {
-                ambiguous: true,
-                ..settled.call.clone()
-            })
-        };
-        let results: Vec<OperationResult> = settled
-            .json()
-            .map_err(|error| unusable(format!("answer to a batch: {error}")))?;
+        let results: Vec<OperationResult> = settled.json()?;
         if results.len() != batch.len() {
-            let (got, sent) = (results.len(), batch.len());
-            return Err(unusable(format!("{got} results for {sent} operations")));
+            let message = format!("{} results for {} operations", results.len(), batch.len());
+            return Err(settled.unusable(Error::protocol(message)));
         }
         Ok(BatchOutcome {
             results,

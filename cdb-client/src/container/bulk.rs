@@ -69,9 +69,12 @@ impl<C: Container> ContainerClient<C> {
             let asked = round.iter().filter_map(|tried| tried.asked).max();
             let again = round.iter().filter(|tried| tried.again);
             pending = again.map(|tried| tried.index).collect();
-            results.extend(round.into_iter().map(|tried| (tried.index, tried.result)));
+            for tried in round {
+                let earlier = results.remove(&tried.index);
+                results.insert(tried.index, after(earlier.as_ref(), tried.result));
+            }
             let delay = backoff.delay(asked);
-            if started.elapsed() + delay >= deadline {
+            if started.elapsed().saturating_add(delay) >= deadline {
                 break;
             }
             if !pending.is_empty() {
@@ -129,9 +132,8 @@ impl ContainerContext {
             if results.len() == indexes.len() {
                 Ok((settled, results))
             } else {
-                Err(Error::protocol(
-                    "answer to a bulk has another number of results",
-                ))
+                let message = format!("{} results for {} operations", results.len(), indexes.len());
+                Err(settled.unusable(Error::protocol(message)))
             }
         });
         match results {
@@ -233,7 +235,7 @@ fn judge(
         let call = CallDetails {
             status: Some(status),
             retry_after: asked,
-            ambiguous: call.ambiguous || outcome.is_unknown(),
+            ambiguous: call.ambiguous || outcome.is_doubtful(),
             ..call.clone()
         };
         Err(Error::new(ErrorKind::of_status(status), message)
@@ -245,6 +247,18 @@ fn judge(
         result,
         again,
         asked,
+    }
+}
+
+/// What is known of an operation after another attempt. What an earlier one may have done stays open unless this one
+/// succeeded: its refusal may be about that very attempt.
+fn after(
+    earlier: Option<&Result<OperationResult>>,
+    now: Result<OperationResult>,
+) -> Result<OperationResult> {
+    match earlier {
+        Some(Err(earlier)) if earlier.is_ambiguous() => now.map_err(Error::into_ambiguous),
+        _ => now,
     }
 }
 

@@ -15,7 +15,6 @@ use crate::container::point::JSON;
 use crate::error::{Error, ErrorKind, Result};
 use crate::operation::OperationKind;
 use crate::request::Request;
-use crate::resource::Resource;
 
 /// Changes by others that are taken into account before giving up.
 const ATTEMPTS: u32 = 5;
@@ -58,7 +57,7 @@ impl DatabaseClient {
     }
 
     async fn try_extend(&self, name: &str, model: &ContainerDefinition) -> Result<()> {
-        let resource = Resource::container(self.name(), name);
+        let resource = self.container_resource(name)?;
         let read = Request::new(OperationKind::ReadContainer, Method::GET, resource.clone());
         let live = self.send(&read).await?;
         let mut body: Map<String, Value> = live.json()?;

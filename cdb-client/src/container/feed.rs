@@ -264,7 +264,8 @@ impl RangeCursor {
                     etag: next.or(etag),
                 });
             }
-            let next = next.ok_or_else(|| Error::protocol("change feed names no cursor"))?;
+            let next = next
+                .ok_or_else(|| response.unusable(Error::protocol("change feed names no cursor")))?;
             let page: FeedPage<'_> = response.json()?;
             if !page.documents.is_empty() {
                 return Ok(RangePage {

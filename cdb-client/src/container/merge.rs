@@ -166,7 +166,7 @@ impl Merge {
             for row in sources.flat_map(|source| std::iter::from_fn(|| source.take())) {
                 let part = whole_number(row.json.get())
                     .ok_or_else(|| Error::protocol(format!("`{}` is no count", row.json)))?;
-                self.total += part;
+                self.total = self.total.saturating_add(part);
             }
             self.sources.retain(|source| !source.is_drained());
         }

@@ -55,8 +55,7 @@ impl DatabaseClient {
     /// # Errors
     /// When the container does not exist or may not be read.
     pub async fn indexing_progress(&self, name: &str) -> Result<Option<u8>> {
-        check_name("container", name)?;
-        let resource = Resource::container(self.name(), name);
+        let resource = self.container_resource(name)?;
         let request = Request::new(OperationKind::ReadContainer, Method::GET, resource)
             .header(header::POPULATE_QUOTA, "True");
         let settled = self.send(&request).await?;
@@ -71,14 +70,20 @@ impl DatabaseClient {
     /// # Errors
     /// When it does not exist or may not be read.
     pub async fn definition<C: Container>(&self, name: &str) -> Result<ContainerDefinition> {
-        check_name("container", name)?;
         self.read_container(name)
             .await
             .map_err(|error| self.explained::<C>(error, name))
     }
 
+    /// The container `name`, where that and the database's name can stand in a path.
+    pub(super) fn container_resource(&self, name: &str) -> Result<Resource> {
+        check_name("database", self.name())?;
+        check_name("container", name)?;
+        Ok(Resource::container(self.name(), name))
+    }
+
     pub(super) async fn read_container(&self, name: &str) -> Result<ContainerDefinition> {
-        let resource = Resource::container(self.name(), name);
+        let resource = self.container_resource(name)?;
         let request = Request::new(OperationKind::ReadContainer, Method::GET, resource);
         let live: LiveContainer = self.send(&request).await?.json()?;
         Ok(live.definition)

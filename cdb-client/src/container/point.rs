@@ -241,9 +241,9 @@ impl<C: Container> ContainerClient<C> {
         let request = self.item_request(OperationKind::Read, Method::GET, partition, id)?;
         let request = self.consistent(request.session(self.context.session_of(partition)));
         match self.context.send(&request).await {
-            Ok(response) => decode::<C, D>(response.text()?)
+            Ok(settled) => decode::<C, D>(settled.text()?)
                 .map(Some)
-                .map_err(Error::decode),
+                .map_err(|error| settled.unusable(Error::decode(error))),
             Err(error) if error.status() == Some(Status::ITEM_NOT_FOUND) => Ok(None),
             Err(error) => Err(error),
         }

@@ -6,7 +6,6 @@
 
 use cdb_model::{ETag, IndexingPolicy};
 use http::Method;
-use http::header::ETAG;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -16,7 +15,6 @@ use crate::container::point::JSON;
 use crate::error::{Error, ErrorKind, Result};
 use crate::operation::OperationKind;
 use crate::request::Request;
-use crate::resource::{Resource, check_name};
 
 /// How often a change is tried that others get in the way of.
 const ATTEMPTS: u32 = 5;
@@ -108,7 +106,6 @@ impl DatabaseClient {
     /// # Errors
     /// When the container does not exist, the identity may not change it, or the service refuses the definition.
     pub async fn change_container(&self, name: &str, change: &ContainerChange) -> Result<()> {
-        check_name("container", name)?;
         let mut last = None;
         for _ in 0..ATTEMPTS {
             let (mut live, etag) = self.read_whole_container(name).await?;
@@ -116,7 +113,7 @@ impl DatabaseClient {
                 return Ok(());
             }
             change.apply(&mut live)?;
-            let resource = Resource::container(self.name(), name);
+            let resource = self.container_resource(name)?;
             let request = Request::new(OperationKind::ReplaceContainer, Method::PUT, resource)
                 .if_match(&etag)?
                 .json(JSON, &live)?;
@@ -137,14 +134,10 @@ impl DatabaseClient {
     }
 
     async fn read_whole_container(&self, name: &str) -> Result<(Map<String, Value>, ETag)> {
-        let resource = Resource::container(self.name(), name);
+        let resource = self.container_resource(name)?;
         let request = Request::new(OperationKind::ReadContainer, Method::GET, resource);
         let settled = self.client().pipeline().send(&request, None).await?;
-        let etag = settled
-            .header(&ETAG)
-            .map(ETag::new)
-            .ok_or_else(|| Error::protocol("the container came without an ETag"))?;
-        Ok((settled.json()?, etag))
+        Ok((settled.json()?, settled.etag()?))
     }
 }
 

@@ -161,7 +161,8 @@ impl Source {
     ) -> Result<()> {
         while self.is_hungry() {
             let response = context.send(&self.request(context, question)?).await?;
-            let mut rows = VecDeque::from(reader.read(response.text()?)?);
+            let rows = reader.read(response.text()?);
+            let mut rows = VecDeque::from(rows.map_err(|error| response.unusable(error))?);
             let skipped = self.skip.min(rows.len());
             rows.drain(..skipped);
             self.rows.append(&mut rows);

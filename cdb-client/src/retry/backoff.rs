@@ -67,14 +67,14 @@ impl Backoff {
     /// Half of it certain, half of it drawn.
     fn next_delay(&mut self) -> Duration {
         let whole = self.next;
-        self.next = (whole * 2).min(self.longest);
-        whole / 2 + (whole / 2).mul_f64(self.jitter.draw())
+        self.next = whole.saturating_mul(2).min(self.longest);
+        (whole / 2).saturating_add((whole / 2).mul_f64(self.jitter.draw()))
     }
 
     /// A little spread, and never longer than the longest.
     fn asked_for(&self, delay: Duration) -> Duration {
         let spread = Duration::from_millis(5).mul_f64(self.jitter.draw());
-        delay.min(self.longest) + spread
+        delay.min(self.longest).saturating_add(spread)
     }
 }
 
@@ -103,6 +103,15 @@ mod tests {
         let asked = |ms| backoff.asked_for(Duration::from_millis(ms)).as_millis();
         assert_eq!(asked(250), 250);
         assert_eq!(asked(60_000), config.longest_delay.as_millis());
+    }
+
+    #[test]
+    fn delays_without_end_are_as_long_as_there_is_time() {
+        let config = RetryConfig::default().with_delays(Duration::MAX, Duration::MAX);
+        let mut backoff = Backoff::new(&config, Jitter::constant(1.0));
+        let years = Duration::from_secs(3_000_000_000);
+        assert!(backoff.next_delay() > years && backoff.next_delay() > years);
+        assert!(backoff.delay(Some(Duration::MAX)) > years);
     }
 
     #[test]

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cdb_model::ETag;
 use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, DATE, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
+use serde::Deserialize;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
@@ -54,6 +56,31 @@ impl std::ops::Deref for Settled {
 
     fn deref(&self) -> &Response {
         &self.response
+    }
+}
+
+impl Settled {
+    /// As [`Response::json`]; a failure says of which call it is, as with all that follow.
+    pub(crate) fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T> {
+        self.response.json().map_err(|error| self.unusable(error))
+    }
+
+    /// As [`Response::text`].
+    pub(crate) fn text(&self) -> Result<&str> {
+        self.response.text().map_err(|error| self.unusable(error))
+    }
+
+    /// As [`Response::etag`].
+    pub(crate) fn etag(&self) -> Result<ETag> {
+        self.response.etag().map_err(|error| self.unusable(error))
+    }
+
+    /// That an accepted answer is of no use. A write was carried out then, whatever its answer looks like.
+    pub(crate) fn unusable(&self, error: Error) -> Error {
+        error.with_call(CallDetails {
+            ambiguous: !self.call.operation.is_read(),
+            ..self.call.clone()
+        })
     }
 }
 
@@ -145,7 +172,7 @@ impl Pipeline {
                 }
                 Verdict::RetryAfter(asked) => call.backoff.delay(asked),
             };
-            if call.started.elapsed() + delay >= self.parts.retry.deadline {
+            if call.started.elapsed().saturating_add(delay) >= self.parts.retry.deadline {
                 call.give_up_unsatisfiable_session(outcome);
                 return Err(call.refused(answer));
             }

@@ -226,3 +226,31 @@ async fn a_lost_bulk_is_sent_again_only_where_that_does_no_harm() {
     // Range 1 has a create among its operations.
     assert_eq!(open, [true, false, true]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_an_earlier_attempt_of_a_bulk_may_have_done_stays_open() {
+    let script = Script::new([
+        listing(&[("0", "", "FF", &[])]),
+        results(&[408, 408, 503]),
+        results(&[403, 200, 409]),
+    ]);
+    let outcome = shop(&script).execute_bulk(&bulk()).await;
+    let open: Vec<bool> = outcome
+        .iter()
+        .map(|result| matches!(result, Err(error) if error.is_ambiguous()))
+        .collect();
+    assert_eq!(open, [true, false, true]);
+    assert_eq!(codes(outcome), [403, 200, 409]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_accepted_bulk_with_an_unreadable_answer_may_have_been_carried_out() {
+    for answer in [Step::status(200).body("oops"), results(&[201])] {
+        let script = Script::new([listing(&[("0", "", "FF", &[])]), answer]);
+        for result in shop(&script).execute_bulk(&bulk()).await {
+            let error = result.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Protocol);
+            assert!(error.is_ambiguous(), "{error}");
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::shelf::{Shelf, client, two_ranges};
-use crate::container::{Bootstrap, BootstrapConfig, OnDifference, Throughput};
+use crate::container::{Bootstrap, BootstrapConfig, ContainerChange, OnDifference, Throughput};
 use crate::error::{Error, ErrorKind};
 use crate::scripted::{Script, Step};
 
@@ -229,6 +229,18 @@ async fn names_that_cannot_work_are_refused_before_anything_is_sent() {
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Configuration);
+    for (database, container) in [("..", "c"), ("a", ".."), ("a", "b#c"), ("", "c")] {
+        let database = client(&script).database(database);
+        let change = ContainerChange::default();
+        for refused in [
+            database.differences::<Shelf>(container).await.map(drop),
+            database.definition::<Shelf>(container).await.map(drop),
+            database.indexing_progress(container).await.map(drop),
+            database.change_container(container, &change).await,
+        ] {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::Configuration);
+        }
+    }
     assert!(script.requests().is_empty());
 }
 

@@ -141,6 +141,33 @@ async fn reading_tells_a_missing_document_from_a_missing_container() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_accepted_write_whose_answer_lacks_its_version_may_have_been_carried_out() {
+    let script = Script::new([Step::status(201), Step::status(200)]);
+    for write in [
+        shop(&script).create(&order(1)).await,
+        shop(&script).upsert(&order(1)).await,
+    ] {
+        let error = write.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Protocol);
+        assert!(error.is_ambiguous(), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_cannot_be_read_says_to_which_call() {
+    let script = Script::new([Step::status(200).body("oops"), Step::status(200).body("{}")]);
+    for _ in 0..2 {
+        let error = shop(&script).read(&profile().key()).await.unwrap_err();
+        assert!(!error.is_ambiguous(), "{error}");
+        let text = error.to_string();
+        assert!(
+            text.starts_with("read item at `dbs/db/colls/c/docs/profile:ann`: "),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_document_of_another_type_under_the_id_is_an_error() {
     let other =
         Step::json(&json!({"id": "order:7", "type": "profile", "_etag": "\"v\"", "_ts": 1}));

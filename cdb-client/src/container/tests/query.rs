@@ -101,6 +101,14 @@ async fn counts_are_added_up_over_ranges_and_pages() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn counts_that_nobody_can_have_bring_nobody_down() {
+    let most = page(&json!([u64::MAX]));
+    let script = Script::new([two_ranges(), most.clone(), most]);
+    let counted = shelf(&script).query(count()).first().await.unwrap();
+    assert_eq!(counted, Some(json!(u64::MAX)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_count_of_nothing_is_zero() {
     let script = Script::new([two_ranges(), page(&json!([0])), page(&json!([]))]);
     let rows = shelf(&script).query(count()).all().await.unwrap();
