@@ -15,11 +15,15 @@ use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegis
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let emulator = Emulator::start().await?;
-    let config = CosmosDBProviderConfig::from_env().unwrap_or_else(|_| CosmosDBProviderConfig {
-        endpoint: emulator.endpoint(),
-        key: emulator.key().to_owned(),
-        ..CosmosDBProviderConfig::default()
-    });
+    // An account that is named and cannot be used is an error: the emulator in its place would look like success.
+    let config = match std::env::var_os("COSMOS_ENDPOINT") {
+        Some(_) => CosmosDBProviderConfig::from_env()?,
+        None => CosmosDBProviderConfig {
+            endpoint: emulator.endpoint(),
+            key: emulator.key().to_owned(),
+            ..CosmosDBProviderConfig::default()
+        },
+    };
     let store = Arc::new(CosmosDBProvider::new_with_config(config).await?);
 
     let activities = ActivityRegistry::builder()

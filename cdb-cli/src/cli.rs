@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::marker::PhantomData;
+use std::path::Path;
 use std::process::ExitCode;
 
 use cdb_model::{Container, Query, Queryable};
@@ -97,6 +98,8 @@ impl<C: Container> Cli<C> {
         err: &mut (dyn Write + Send),
         terminal: bool,
     ) -> Exit {
+        let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+        let program = program(arguments.first());
         let args = match Args::try_parse_from(arguments) {
             Ok(args) => args,
             Err(refused) => {
@@ -111,15 +114,16 @@ impl<C: Container> Cli<C> {
                 return if asked_for { Exit::Ok } else { Exit::Usage };
             }
         };
-        let mut console = Console::new(out, err, args.json, terminal);
+        let mut console = Console::new(out, err, args.json, terminal, &program);
         match Box::pin(self.dispatch(args.command, &mut console)).await {
             Ok(exit) => exit,
-            Err(Failure { exit, message }) => {
-                if !message.is_empty() {
+            Err(failure) => {
+                if !failure.message.is_empty() {
+                    let told = failure.told(&program);
                     // There is nobody left to complain to.
-                    let _ = console.remark(&format!("cdb: {message}"));
+                    let _ = console.remark(&format!("{program}: {told}"));
                 }
-                exit
+                failure.exit
             }
         }
     }
@@ -145,12 +149,26 @@ impl<C: Container> Cli<C> {
             Command::Completions { shell } => {
                 // It would panic on a reader that goes away.
                 let mut completions = Vec::new();
-                clap_complete::generate(shell, &mut Args::command(), "cdb", &mut completions);
+                clap_complete::generate(
+                    shell,
+                    &mut Args::command(),
+                    console.program,
+                    &mut completions,
+                );
                 console.out.write_all(&completions)?;
                 Ok(Exit::Ok)
             }
         }
     }
+}
+
+/// What the reader calls the program, by its first argument.
+fn program(first: Option<&OsString>) -> String {
+    let stem = first.and_then(|path| Path::new(path).file_stem());
+    stem.map_or_else(
+        || "cdb".to_owned(),
+        |stem| stem.to_string_lossy().into_owned(),
+    )
 }
 
 impl<C: Container> Default for Cli<C> {

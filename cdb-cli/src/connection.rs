@@ -10,6 +10,7 @@ use cdb_client::{ConnectionStringParts, CosmosClient, DatabaseClient, MasterKey,
 use cdb_emulator::WELL_KNOWN_KEY;
 
 use crate::exit::Failure;
+use crate::presence;
 use crate::token::{GivenToken, TokenCommand};
 
 /// Where the container is, and who asks.
@@ -152,6 +153,9 @@ impl Connection {
             .application("cdb-cli")
             .retry(retry.with_attempt_timeout(deadline.min(Duration::from_secs(10))))
             .build()?;
+        if is_loopback(&endpoint) {
+            presence::wait(&endpoint)?;
+        }
         Ok(client)
     }
 

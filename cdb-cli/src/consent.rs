@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use cdb_provider::documents::Status;
 use clap::Args;
 use serde::Serialize;
 
@@ -18,6 +19,12 @@ pub(crate) struct Consent {
     /// Show what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
+}
+
+/// What would be done.
+pub(crate) trait Intent: Serialize + fmt::Display {
+    /// To how many.
+    fn count(&self) -> u64;
 }
 
 /// What would be done to instances.
@@ -38,19 +45,26 @@ impl Plan {
         }
     }
 
-    /// Too many to name.
-    pub(crate) fn of_many(action: &'static str, count: u64) -> Self {
+    /// One of those that are named and have more to do.
+    pub(crate) fn running(&self) -> Option<&str> {
+        let running = Status::Running.to_string();
+        let row = self.instances.iter().find(|row| row.status == running)?;
+        Some(&row.id)
+    }
+
+    /// More than are named.
+    pub(crate) fn of_many(action: &'static str, count: u64, some: Vec<Row>) -> Self {
         Self {
             action,
             count,
-            instances: Vec::new(),
+            instances: some,
         }
     }
 }
 
 impl Consent {
-    /// Shows the plan unless it is to be carried out, and says how to end then.
-    pub(crate) fn refuses<P: Serialize + fmt::Display>(
+    /// Shows the plan unless it is to be carried out, and says how to end then. A plan of nothing needs no consent.
+    pub(crate) fn refuses<P: Intent>(
         &self,
         plan: &P,
         console: &mut Console<'_>,
@@ -59,12 +73,18 @@ impl Consent {
             return Ok(None);
         }
         console.answer(plan)?;
-        if self.dry_run {
+        if self.dry_run || plan.count() == 0 {
             return Ok(Some(Exit::Ok));
         }
         Err(Failure::usage(
             "nothing was changed; repeat it with --yes to do it, or with --dry-run to look only",
         ))
+    }
+}
+
+impl Intent for Plan {
+    fn count(&self) -> u64 {
+        self.count
     }
 }
 
@@ -82,6 +102,10 @@ impl fmt::Display for Plan {
         if rows.is_empty() {
             return Ok(());
         }
-        f.write_str(&table(&["STATUS", "ORCHESTRATION", "INSTANCE"], &rows))
+        f.write_str(&table(&["STATUS", "ORCHESTRATION", "INSTANCE"], &rows))?;
+        match self.count.saturating_sub(rows.len() as u64) {
+            0 => Ok(()),
+            more => writeln!(f, "and {more} more"),
+        }
     }
 }

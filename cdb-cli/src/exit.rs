@@ -7,7 +7,23 @@ use cdb_client::ErrorKind;
 use duroxide::ClientError;
 use duroxide::providers::ProviderError;
 
+use crate::remedy;
+
 /// The exit codes of the command.
+///
+/// ```
+/// use cdb_cli::{Cli, Exit};
+/// use cdb_provider::documents::Durable;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let (mut out, mut err) = (Vec::new(), Vec::new());
+/// let check = ["cdb", "policy", "check", "--file", "/no/such/file"];
+/// let exit = Cli::<Durable>::new().run_with(check, &mut out, &mut err).await;
+/// // 1 would be a file that differs from the model; one that is not there was never compared.
+/// assert_eq!(exit, Exit::Usage);
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[non_exhaustive]
@@ -33,6 +49,8 @@ impl From<Exit> for ExitCode {
 pub(crate) struct Failure {
     pub exit: Exit,
     pub message: String,
+    /// What to do about it, where the message does not say so.
+    pub remedy: Option<&'static str>,
 }
 
 impl Failure {
@@ -52,6 +70,15 @@ impl Failure {
         Self {
             exit,
             message: message.into(),
+            remedy: None,
+        }
+    }
+
+    /// The message with its remedy, for a reader who runs the command as `program`.
+    pub(crate) fn told(&self, program: &str) -> String {
+        match &self.remedy {
+            Some(remedy) => format!("{}; {}", self.message, remedy::told(remedy, program)),
+            None => self.message.clone(),
         }
     }
 }
@@ -68,13 +95,10 @@ impl From<cdb_client::Error> for Failure {
             ErrorKind::Configuration => Exit::Usage,
             _ => Exit::Service,
         };
-        let mut message = with_causes(&error);
-        if error.is_not_found() {
-            // Documents that are not there are no errors to the command, so this is their container.
-            message +=
-                "; check --database and --container, or create it: cdb policy apply --create";
+        Self {
+            remedy: remedy::of(&error),
+            ..Self::new(exit, with_causes(&error))
         }
-        Self::new(exit, message)
     }
 }
 

@@ -24,7 +24,7 @@ const INTENT: &str = "intent-";
 /// Reads a name as it is shown.
 pub(crate) fn parse_letter_name(text: &str) -> Result<LetterName, String> {
     let refused =
-        || "a dead letter is named as `cdb deadletters list` shows it: …@partition".to_owned();
+        || "a dead letter is named as `deadletters list` shows it: …@partition".to_owned();
     let (what, partition) = text.split_once('@').ok_or_else(refused)?;
     let partition = parse_partition(partition).ok_or_else(refused)?;
     if let Some(key) = what.strip_prefix(INTENT) {
@@ -124,7 +124,7 @@ mod tests {
         ] {
             let refused = parse_letter_name(text);
             assert!(
-                refused.is_err_and(|reason| reason.contains("cdb deadletters list")),
+                refused.is_err_and(|reason| reason.contains("deadletters list")),
                 "{text}"
             );
         }

@@ -50,6 +50,8 @@ mod mail;
 mod model;
 mod orchestrations;
 mod output;
+mod presence;
+mod remedy;
 mod time;
 mod token;
 mod view;

@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::ContainerClient;
-use cdb_provider::documents::{Durable, Instance, InstanceKey};
+use cdb_model::Query;
+use cdb_provider::documents::{
+    Durable, Instance, InstanceKey, NEVER as NEVER_DUE, OrchestratorItem, Status,
+};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::Client;
 use duroxide::providers::Provider;
@@ -12,6 +15,7 @@ use duroxide::providers::Provider;
 use crate::connection::Connection;
 use crate::exit::Failure;
 use crate::model::Model;
+use crate::view::work_item::describe;
 
 /// Longer than any run: whoever looks after a container does not deliver its messages.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -50,9 +54,49 @@ impl Orchestrations {
     /// A finding that names it when it does not.
     pub(crate) async fn instance(&self, id: &str) -> Result<Instance, Failure> {
         let found = self.container.read(&InstanceKey::new(id)).await?;
-        found
+        let found = found.map(|stored| stored.document);
+        match found {
+            Some(instance) if instance.is_created() => Ok(instance),
+            begun => Err(self.missing(id, begun.as_ref()).await?),
+        }
+    }
+
+    /// That there is no instance, or not yet: one that nobody has taken up is a message in a queue.
+    async fn missing(&self, id: &str, begun: Option<&Instance>) -> Result<Failure, Failure> {
+        let messages = Query::<OrchestratorItem>::in_partition(id);
+        let messages = self.container.query(messages).all().await?;
+        let mut waiting = messages
+            .into_iter()
             .map(|stored| stored.document)
-            .filter(Instance::is_created)
-            .ok_or_else(|| Failure::finding(format!("there is no instance `{id}`")))
+            .filter(|message| message.visible_at < NEVER_DUE);
+        let Some(first) = waiting.next() else {
+            return Ok(Failure::finding(format!("there is no instance `{id}`")));
+        };
+        let attempts = begun.and_then(|instance| instance.attempts.values().copied().max());
+        let taken = match attempts {
+            None | Some(0) => "no runtime has taken it; look whether one runs".to_owned(),
+            Some(attempts) => format!(
+                "it was taken {attempts} times and given back; look whether a runtime has the orchestration registered"
+            ),
+        };
+        Ok(Failure::finding(format!(
+            "there is no instance `{id}` yet: {} waits for it, and {taken}",
+            describe(first.work_item.outline())
+        )))
+    }
+
+    /// The instance, which must have more to do.
+    ///
+    /// # Errors
+    /// A finding that says how it ended.
+    pub(crate) async fn running(&self, id: &str) -> Result<Instance, Failure> {
+        let instance = self.instance(id).await?;
+        match instance.status {
+            Status::Completed | Status::Failed => Err(Failure::finding(format!(
+                "instance `{id}` has ended: {}",
+                instance.status
+            ))),
+            _ => Ok(instance),
+        }
     }
 }

@@ -15,6 +15,8 @@ pub(crate) struct Console<'a> {
     pub json: bool,
     /// Whether progress overwrites its own line.
     pub terminal: bool,
+    /// What the reader calls the program.
+    pub program: &'a str,
     /// What stands on the line of progress now.
     progress: String,
 }
@@ -25,12 +27,14 @@ impl<'a> Console<'a> {
         err: &'a mut (dyn Write + Send),
         json: bool,
         terminal: bool,
+        program: &'a str,
     ) -> Self {
         Self {
             out,
             err,
             json,
             terminal,
+            program,
             progress: String::new(),
         }
     }
@@ -170,7 +174,7 @@ mod tests {
     #[test]
     fn progress_on_a_terminal_overwrites_itself_and_ends_before_the_answer() {
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let mut console = Console::new(&mut out, &mut err, false, true);
+        let mut console = Console::new(&mut out, &mut err, false, true, "cdb");
         console.progress("1 %".to_owned()).unwrap();
         console.progress("1 %".to_owned()).unwrap();
         console.progress("2 %".to_owned()).unwrap();

@@ -62,8 +62,8 @@ pub struct EmulatorCommand {
 }
 
 impl EmulatorCommand {
-    /// Runs the emulator until ctrl-c is pressed or the process is told to end. Writes a line when it is ready, and one
-    /// at the end.
+    /// Runs the emulator until ctrl-c is pressed or the process is told to end. Writes a line when it is ready, one for
+    /// the shell of whoever connects, and one at the end.
     ///
     /// # Errors
     /// When the emulator cannot be started as the options say, or nothing can be written to `out`.
@@ -80,6 +80,7 @@ impl EmulatorCommand {
             std::fs::write(file, pem).map_err(|error| format!("cannot write {name}: {error}"))?;
         }
         writeln!(out, "{}", self.ready(&emulator, started))?;
+        writeln!(out, "{}", self.how_to_connect(&emulator))?;
         out.flush()?;
         end.wait().await;
         let requests = emulator.requests();
@@ -110,6 +111,18 @@ impl EmulatorCommand {
              Explorer at {endpoint}_explorer/; ctrl-c ends it",
             started.elapsed().as_millis(),
             self.partitions,
+        )
+    }
+
+    /// What a shell is told so that programs find it. A key of the user's own is not repeated.
+    fn how_to_connect(&self, emulator: &Emulator) -> String {
+        let key = match &self.key {
+            Some(_) => "…",
+            None => WELL_KNOWN_KEY,
+        };
+        format!(
+            "export COSMOS_ENDPOINT={} COSMOS_KEY={key}",
+            emulator.endpoint()
         )
     }
 

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use crate::connection::Connection;
-use crate::consent::Consent;
+use crate::consent::{Consent, Intent};
 use crate::dead_letters::{DeadLetterOffice, Fate, Letter, Place};
 use crate::exit::{Exit, Failure};
 use crate::letter_name::{LetterName, parse_letter_name};
@@ -191,6 +191,12 @@ async fn all(office: &DeadLetterOffice) -> Result<Vec<LetterName>, Failure> {
         if from.is_none() {
             return Ok(names);
         }
+    }
+}
+
+impl Intent for Plan {
+    fn count(&self) -> u64 {
+        self.count
     }
 }
 

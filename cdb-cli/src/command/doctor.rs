@@ -19,7 +19,9 @@ pub(crate) async fn run(
     model: &Model,
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
-    let diagnosis = examine(&args.connection, model).await?;
+    let diagnosis = examine(&args.connection, model)
+        .await?
+        .told(console.program);
     console.answer(&diagnosis)?;
     Ok(diagnosis.exit())
 }

@@ -77,6 +77,11 @@ pub(crate) async fn run(
     let connection = &args.connection;
     match &args.command {
         PolicyCommand::Print { format } => {
+            if console.json && !format.is_json() {
+                return Err(Failure::usage(
+                    "--json goes with --format json or arm; the others are no JSON",
+                ));
+            }
             console.text(&format.write(&connection.container, &model.definition))?;
             Ok(Exit::Ok)
         }
@@ -95,7 +100,8 @@ pub(crate) async fn run(
             let text = match exit {
                 Exit::Ok => format!("{what} is as {name} wants it"),
                 _ => format!(
-                    "{what} is not as {name} wants it; `cdb policy apply` changes it\n\n{comparison}"
+                    "{what} is not as {name} wants it; `{} policy apply` changes it\n\n{comparison}",
+                    console.program
                 ),
             };
             if console.json {
@@ -138,6 +144,9 @@ struct Comparison {
     /// How far the index follows the live policy, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     indexing_progress: Option<u8>,
+    /// Whether the container was made just now.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    created: bool,
 }
 
 /// One difference.
@@ -220,6 +229,7 @@ impl Comparison {
                 })
                 .collect(),
             indexing_progress: None,
+            created: false,
         }
     }
 
@@ -234,7 +244,13 @@ impl Comparison {
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.differences.is_empty() {
+        if self.created {
+            writeln!(
+                f,
+                "{} is created, as {} wants it",
+                self.compared_with, self.model
+            )?;
+        } else if self.differences.is_empty() {
             writeln!(f, "{} is as {} wants it", self.compared_with, self.model)?;
         } else {
             writeln!(f, "{} differs from {}:", self.compared_with, self.model)?;
@@ -329,10 +345,9 @@ impl Apply<'_> {
     ) -> Result<Exit, Failure> {
         let (name, model) = (&self.connection.container, self.model);
         let database = self.connection.database()?;
-        if create && !dry_run {
-            model.create(database.clone(), name).await?;
-        }
-        let comparison = Comparison::with_live(&database, name, model).await?;
+        let created = create && !dry_run && self.create(&database).await?;
+        let mut comparison = Comparison::with_live(&database, name, model).await?;
+        comparison.created = created && comparison.differences.is_empty();
         if dry_run || comparison.differences.is_empty() {
             console.answer(&comparison)?;
             return Ok(comparison.exit(false));
@@ -355,6 +370,18 @@ impl Apply<'_> {
         let left = Comparison::with_live(&database, name, model).await?;
         console.answer(&left)?;
         Ok(left.exit(self.add_only))
+    }
+
+    /// Makes the container where there is none, and says whether it did.
+    async fn create(&self, database: &DatabaseClient) -> Result<bool, Failure> {
+        let name = &self.connection.container;
+        match self.model.live(database, name).await {
+            Err(error) if error.is_not_found() => {
+                self.model.create(database.clone(), name).await?;
+                Ok(true)
+            }
+            live => Ok(live.map(|_| false)?),
+        }
     }
 
     fn change(&self, live: IndexingPolicy) -> ContainerChange {

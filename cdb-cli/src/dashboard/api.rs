@@ -135,7 +135,7 @@ pub(super) async fn history(
         events,
         true,
     );
-    Ok(Json(read.await?))
+    Ok(Json(read.await?.for_people()))
 }
 
 pub(super) async fn tree(State(dashboard): App, Path(id): Path<String>) -> Answer<tree::Tree> {

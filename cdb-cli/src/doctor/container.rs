@@ -24,12 +24,12 @@ pub(super) fn definition(model: &Model, live: &ContainerDefinition) -> Vec<Findi
             Difference::TimeToLive { .. } => Finding::warning(
                 "container",
                 says,
-                "cdb policy apply --time-to-live; records that should expire stay for ever without it",
+                "{cdb} policy apply --time-to-live; records that should expire stay for ever without it",
             ),
             Difference::Indexing(drift) if drift.breaks_queries() => {
-                Finding::problem("policy", says, "cdb policy diff shows which queries suffer, cdb policy apply changes it online")
+                Finding::problem("policy", says, "{cdb} policy diff shows which queries suffer, {cdb} policy apply changes it online")
             }
-            _ => Finding::warning("policy", says, "cdb policy apply"),
+            _ => Finding::warning("policy", says, "{cdb} policy apply"),
         }
     });
     findings.collect()

@@ -13,6 +13,7 @@ use crate::dead_letters::DeadLetterOffice;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::orchestrations::Orchestrations;
+use crate::remedy;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -68,12 +69,19 @@ impl Finding {
 /// Examines the container. What depends on something that is broken is not looked at.
 pub(crate) async fn examine(connection: &Connection, model: &Model) -> Result<Diagnosis, Failure> {
     let mut findings = vec![service::endpoint(connection)];
-    let client = connection.client()?;
+    let client = match connection.client() {
+        Err(failure) if failure.exit == Exit::Service => {
+            let remedy = failure.remedy.unwrap_or_default();
+            findings.push(Finding::problem("endpoint", failure.message, remedy));
+            return Ok(Diagnosis { findings });
+        }
+        opened => opened?,
+    };
     let database = client.database(&connection.database);
     let live = match model.live(&database, &connection.container).await {
         Ok(live) => live,
         Err(error) => {
-            findings.push(service::unreadable(&error, connection));
+            findings.push(service::unreadable(&error));
             return Ok(Diagnosis { findings });
         }
     };
@@ -95,6 +103,16 @@ pub(crate) async fn examine(connection: &Connection, model: &Model) -> Result<Di
 }
 
 impl Diagnosis {
+    /// With remedies for a reader who runs the command as `program`.
+    pub(crate) fn told(mut self, program: &str) -> Self {
+        for finding in &mut self.findings {
+            if let Some(remedy) = &mut finding.remedy {
+                *remedy = remedy::told(remedy, program);
+            }
+        }
+        self
+    }
+
     pub(crate) fn exit(&self) -> Exit {
         let healthy = self
             .findings

@@ -8,6 +8,7 @@ use cdb_provider::documents::{Durable, InboxRecordKey, InstanceKey};
 use super::Finding;
 use crate::connection::Connection;
 use crate::exit::{Failure, with_causes};
+use crate::remedy;
 use crate::time::span;
 
 /// Signatures hold for 15 minutes; half of it leaves time to act.
@@ -38,43 +39,18 @@ pub(super) fn endpoint(connection: &Connection) -> Finding {
 }
 
 /// Why the container's definition cannot be read.
-pub(super) fn unreadable(error: &Error, connection: &Connection) -> Finding {
-    let says = with_causes(error);
-    match error.kind() {
-        ErrorKind::Unauthorized => Finding::problem(
-            "credentials",
-            says,
-            "take a key from the portal (Keys) and set COSMOS_KEY, or sign in anew for another token; a key that was regenerated no longer works",
-        ),
-        ErrorKind::Forbidden => Finding::problem(
-            "rights",
-            says,
-            "let this identity read the container's metadata, and look at the account's firewall and its `disableLocalAuth`",
-        ),
-        ErrorKind::NotFound => Finding::problem(
-            "container",
-            says,
-            format!(
-                "check --database and --container, or create it: cdb policy apply --create --container {}",
-                connection.container
-            ),
-        ),
-        ErrorKind::Throttled => Finding::problem(
-            "throttling",
-            says,
-            "requests about databases and containers share a small budget of the account; wait, and let programs not ask at each start",
-        ),
-        _ if says.contains("certificate") => Finding::problem(
-            "tls",
-            says,
-            "trust the certificate's authority on this machine; for an emulator here, --accept-invalid-certificate",
-        ),
-        _ => Finding::problem(
-            "endpoint",
-            says,
-            "check the account's name, its firewall and private endpoints, and this machine's DNS and proxy",
-        ),
-    }
+pub(super) fn unreadable(error: &Error) -> Finding {
+    let check = match error.kind() {
+        ErrorKind::Unauthorized => "credentials",
+        ErrorKind::Forbidden => "rights",
+        ErrorKind::NotFound => "container",
+        ErrorKind::Throttled => "throttling",
+        ErrorKind::Untrusted => "tls",
+        _ => "endpoint",
+    };
+    let remedy =
+        remedy::of(error).unwrap_or("look at --endpoint: what answers there is no account");
+    Finding::problem(check, with_causes(error), remedy)
 }
 
 /// The machine's clock beside the service's.

@@ -50,7 +50,7 @@ pub(super) async fn examine(orchestrations: &Orchestrations) -> Result<Vec<Findi
     let untold = stuck.len().saturating_sub(TOLD);
     findings.extend(stuck.into_iter().take(TOLD));
     if untold > 0 {
-        let remedy = "cdb queues --slots, cdb instances list --status running";
+        let remedy = "{cdb} queues --slots, {cdb} instances list --status running";
         findings.push(Finding::warning(
             "stuck",
             format!("and {untold} more of the kind"),
@@ -80,7 +80,7 @@ fn served(queues: &queues::Queues) -> Vec<Finding> {
         findings.push(Finding::problem(
             "slots",
             format!("messages have been due for {}, in {} slot(s): {shown}{more}", span(oldest), behind.len()),
-            "start a runtime that serves these slots (cdb members shows who shares them), or more of them if all are busy",
+            "start a runtime that serves these slots ({cdb} members shows who shares them), or more of them if all are busy",
         ));
     }
     if let Some(oldest) = old(&queues.activities) {
@@ -98,7 +98,7 @@ fn served(queues: &queues::Queues) -> Vec<Finding> {
                 queues.outbox.count,
                 span(oldest)
             ),
-            "start a runtime: each of them delivers what others left; cdb outbox shows what it is",
+            "start a runtime: each of them delivers what others left; {cdb} outbox shows what it is",
         ));
     }
     if findings.is_empty() {
@@ -117,7 +117,7 @@ pub(super) fn dead_letters(count: u64) -> Finding {
     Finding::problem(
         "deadletters",
         format!("{count} message(s) were given up; whoever waits for them waits for ever"),
-        "cdb deadletters list says why; mend it, then cdb deadletters redrive",
+        "{cdb} deadletters list says why; mend it, then {cdb} deadletters redrive",
     )
 }
 
@@ -171,7 +171,7 @@ fn instance(instance: &Instance, now: Timestamp) -> Option<Finding> {
             "stuck",
             format!("instance `{id}`: a message was fetched {attempts} times and never committed"),
             format!(
-                "its turns fail or its runtime dies: look for its errors, register `{}` where it is missing; cdb instances show {id}, then cancel or \
+                "its turns fail or its runtime dies: look for its errors, register `{}` where it is missing; {{cdb}} instances show {id}, then cancel or \
                  delete --force",
                 instance.orchestration_name
             ),
@@ -224,7 +224,7 @@ fn activity(item: &WorkerItem, now: Timestamp) -> Option<Finding> {
                 item.attempt_count
             ),
             format!(
-                "it kills its worker, or none has it registered; cdb instances show {}, then cancel",
+                "it kills its worker, or none has it registered; {{cdb}} instances show {}, then cancel",
                 item.instance_id
             ),
         ));

@@ -24,6 +24,11 @@ pub(crate) enum Format {
 }
 
 impl Format {
+    /// Whether what is written is JSON.
+    pub(crate) fn is_json(self) -> bool {
+        matches!(self, Self::Json | Self::Arm)
+    }
+
     /// The definition of the container `name`.
     pub(crate) fn write(self, name: &str, definition: &ContainerDefinition) -> String {
         match self {

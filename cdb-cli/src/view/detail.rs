@@ -1,12 +1,13 @@
 //! One instance: its state, and everything that waits in its partition.
 
+use std::cmp::Reverse;
 use std::fmt;
 
 use cdb_client::ContainerClient;
 use cdb_model::{Query, Timestamp};
 use cdb_provider::documents::{
     Durable, Execution, Instance, KeyValue, KeyValueDelta, NEVER, OrchestratorItem, OutboxIntent,
-    Session, WorkerItem,
+    Session, Status, WorkerItem,
 };
 use futures::try_join;
 use serde::Serialize;
@@ -16,6 +17,9 @@ use super::work_item::{describe, shown};
 use crate::exit::Failure;
 use crate::output::short;
 use crate::time::{span, utc};
+
+/// How many earlier executions a terminal is filled with.
+const SHOWN_EXECUTIONS: usize = 5;
 
 /// One instance.
 #[derive(Clone, Debug, Serialize)]
@@ -31,7 +35,7 @@ pub(crate) struct Detail {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locked_until: Option<Timestamp>,
     pub slot: u8,
-    /// Earlier executions.
+    /// Earlier executions, the latest first.
     pub executions: Vec<Earlier>,
     pub messages: Vec<Message>,
     pub activities: Vec<Activity>,
@@ -150,10 +154,7 @@ pub(crate) async fn read(
             .into_iter()
             .map(|stored| activity(stored.document, now))
             .collect(),
-        executions: executions
-            .into_iter()
-            .map(|stored| earlier(&stored.document))
-            .collect(),
+        executions: earlier(executions.into_iter().map(|stored| stored.document)),
         outgoing: outgoing
             .into_iter()
             .map(|stored| on_its_way(stored.document))
@@ -189,13 +190,18 @@ fn activity(item: WorkerItem, now: Timestamp) -> Activity {
     }
 }
 
-fn earlier(execution: &Execution) -> Earlier {
-    Earlier {
-        execution: execution.execution_id,
-        status: execution.status.to_string(),
-        started_at: execution.started_at,
-        completed_at: execution.completed_at,
-    }
+/// The latest first. Their ids are texts, by which the tenth comes before the second.
+fn earlier(executions: impl Iterator<Item = Execution>) -> Vec<Earlier> {
+    let mut earlier: Vec<Earlier> = executions
+        .map(|execution| Earlier {
+            execution: execution.execution_id,
+            status: execution.status.to_string(),
+            started_at: execution.started_at,
+            completed_at: execution.completed_at,
+        })
+        .collect();
+    earlier.sort_by_key(|earlier| Reverse(earlier.execution));
+    earlier
 }
 
 fn on_its_way(intent: OutboxIntent) -> Outgoing {
@@ -240,15 +246,6 @@ fn merged(
 impl fmt::Display for Detail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.state(f)?;
-        for earlier in &self.executions {
-            writeln!(
-                f,
-                "earlier execution {}: {} since {}",
-                earlier.execution,
-                earlier.status,
-                utc(earlier.started_at)
-            )?;
-        }
         for message in &self.messages {
             write!(
                 f,
@@ -280,6 +277,22 @@ impl fmt::Display for Detail {
 }
 
 impl Detail {
+    fn earlier(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for earlier in self.executions.iter().take(SHOWN_EXECUTIONS) {
+            writeln!(
+                f,
+                "earlier execution {}: {} since {}",
+                earlier.execution,
+                earlier.status,
+                utc(earlier.started_at)
+            )?;
+        }
+        match self.executions.len().saturating_sub(SHOWN_EXECUTIONS) {
+            0 => Ok(()),
+            more => writeln!(f, "and {more} before them (--json shows all)"),
+        }
+    }
+
     fn belongings(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for outgoing in &self.outgoing {
             let age = span(self.now.since(outgoing.created_at));
@@ -307,7 +320,7 @@ impl Detail {
                 short(&value.value, 100)
             )?;
         }
-        Ok(())
+        self.earlier(f)
     }
 
     fn state(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -343,7 +356,14 @@ impl Detail {
         writeln!(f, "slot:          {}", self.slot)?;
         for (label, text) in [
             ("custom status:", &self.custom_status),
-            ("output:       ", &self.output),
+            (
+                if row.status == Status::Failed.to_string() {
+                    "error:        "
+                } else {
+                    "output:       "
+                },
+                &self.output,
+            ),
         ] {
             if let Some(text) = text {
                 writeln!(f, "{label} {}", short(text, 400))?;

@@ -6,8 +6,8 @@ use std::fmt;
 use cdb_client::ContainerClient;
 use cdb_model::{Query, Timestamp};
 use cdb_provider::documents::{Durable, HistorySegment};
-use duroxide::Event;
 use duroxide::providers::ProviderAdmin;
+use duroxide::{ErrorDetails, Event, build_child_instance_id};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -40,9 +40,12 @@ pub(crate) struct Line {
     /// The event that this one ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of: Option<u64>,
-    /// What it carries: input, result, error.
+    /// What it carries, for people: input, result, error.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub detail: String,
+    /// The same for programs, as duroxide writes it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub data: BTreeMap<String, Value>,
 }
 
 /// Something that lasted.
@@ -103,6 +106,11 @@ pub(crate) async fn read(
         .await?
         .current_execution_id;
     let execution = execution.unwrap_or(newest);
+    if execution == 0 || execution > newest {
+        return Err(Failure::finding(format!(
+            "`{instance}` has no execution {execution}; the newest one is {newest}"
+        )));
+    }
     let events = orchestrations
         .provider
         .read_history_with_execution_id(instance, execution)
@@ -124,32 +132,66 @@ pub(crate) async fn read(
     })
 }
 
+impl History {
+    /// Without what is there for programs, which would send every input twice.
+    #[cfg(feature = "dashboard")]
+    pub(crate) fn for_people(mut self) -> Self {
+        for line in &mut self.events {
+            line.data.clear();
+        }
+        self
+    }
+}
+
 fn written(event: &Event) -> Result<Written, Failure> {
-    serde_json::to_value(event)
-        .and_then(serde_json::from_value)
-        .map_err(|error| Failure::service(format!("an event cannot be shown: {error}")))
+    let shown = serde_json::to_value(event).and_then(serde_json::from_value::<Written>);
+    let mut written =
+        shown.map_err(|error| Failure::service(format!("an event cannot be shown: {error}")))?;
+    written
+        .rest
+        .retain(|name, value| !COMMON.contains(&&**name) && !value.is_null());
+    // An id that duroxide has made up is stored without the parent's, which is a part of it.
+    written.instance = written
+        .instance
+        .map(|child| build_child_instance_id(&event.instance_id, &child));
+    Ok(written)
 }
 
 fn line(event: Written) -> Line {
-    let told = event
-        .rest
+    let instance = event.instance.map(Value::String);
+    let mut data = event.rest;
+    let told = data.iter().map(|(name, value)| told(name, value));
+    let told = instance
         .iter()
-        .filter(|(name, value)| !COMMON.contains(&&***name) && !value.is_null());
-    let told = told.map(|(name, value)| match value {
-        Value::String(text) => format!("{name}: {text}"),
-        other => format!("{name}: {other}"),
-    });
-    let instance = event
-        .instance
-        .iter()
-        .map(|instance| format!("instance: {instance}"));
+        .map(|id| self::told("instance", id))
+        .chain(told);
+    let detail = told.collect::<Vec<_>>().join(", ");
+    data.extend(instance.map(|id| ("instance".to_owned(), id)));
     Line {
         id: event.event_id,
         at: Timestamp::from_millis(event.timestamp_ms),
-        detail: instance.chain(told).collect::<Vec<_>>().join(", "),
+        detail,
+        data,
         kind: event.r#type,
         name: event.name,
         of: event.source_event_id,
+    }
+}
+
+/// A member of an event for people: an error in its own words, a time as a time.
+fn told(name: &str, value: &Value) -> String {
+    let error = || ErrorDetails::deserialize(value).map(|error| error.display_message());
+    match (name, value) {
+        ("details", _) => error().map_or_else(
+            |_| format!("details: {value}"),
+            |error| format!("error: {error}"),
+        ),
+        ("fire_at_ms", Value::Number(at)) => match at.as_u64() {
+            Some(at) => format!("fires at: {}", utc(Timestamp::from_millis(at))),
+            None => format!("fire_at_ms: {at}"),
+        },
+        (_, Value::String(text)) => format!("{name}: {text}"),
+        _ => format!("{name}: {value}"),
     }
 }
 

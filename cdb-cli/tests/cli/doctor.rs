@@ -64,5 +64,6 @@ async fn what_cannot_be_reached_or_opened_is_told_apart() {
     let run = cdb(&["doctor", "--endpoint", &endpoint, "--timeout", "1"]).await;
     assert_eq!(run.exit, Exit::Finding, "{run:?}");
     assert!(run.out.contains("PROBLEM  endpoint"), "{run:?}");
-    assert!(run.out.contains("check the account's name"), "{run:?}");
+    assert!(run.out.contains("nothing listens at"), "{run:?}");
+    assert!(run.out.contains("cdb emulator"), "{run:?}");
 }

@@ -24,7 +24,13 @@ fn it_runs_until_it_is_told_to_end() {
         line.starts_with("ready after ") && line.contains("http://127.0.0.1:"),
         "{line}"
     );
-    assert!(rest.starts_with("stopped after 0 requests"), "{rest}");
+    let (connect, end) = rest.split_once('\n').expect("two lines");
+    assert!(
+        connect.starts_with("export COSMOS_ENDPOINT=http://127.0.0.1:")
+            && connect.contains(" COSMOS_KEY="),
+        "{connect}"
+    );
+    assert!(end.starts_with("stopped after 0 requests"), "{end}");
 }
 
 #[test]

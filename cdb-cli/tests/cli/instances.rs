@@ -1,9 +1,13 @@
 //! `cdb instances`, on the orchestrations of the fixture.
 
-use cdb_cli::{Cli, Exit};
-use cdb_provider::documents::Status;
+use std::sync::Arc;
 
-use crate::fixture::{fill, instance};
+use cdb_cli::{Cli, Exit};
+use cdb_provider::documents::{Execution, HistorySegment, Instance, Status};
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
+use duroxide::{AppErrorKind, Client, ErrorDetails, Event, EventKind};
+
+use crate::fixture::{at, fill, instance};
 use crate::harness::Account;
 use crate::shop::Shop;
 
@@ -164,7 +168,13 @@ async fn a_running_instance_is_deleted_by_force_only() {
     let refused = account
         .cdb(&["instances", "delete", "order-2", "--yes"])
         .await;
-    assert_ne!(refused.exit, Exit::Ok, "{refused:?}");
+    assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
+    assert!(
+        refused
+            .err
+            .contains("cancel it first, or delete it with --force"),
+        "{refused:?}"
+    );
     let forced = account
         .cdb(&["instances", "delete", "order-2", "--yes", "--force"])
         .await;
@@ -220,4 +230,146 @@ async fn a_container_without_orchestrations_says_how_it_could_hold_them() {
         run.err.contains("`Shop` holds no orchestrations"),
         "{run:?}"
     );
+}
+
+#[tokio::test]
+async fn what_has_ended_is_neither_cancelled_nor_told_an_event() {
+    let account = Account::start().await;
+    fill(&account).await;
+    for command in [
+        &["cancel", "order-3", "--yes"][..],
+        &["raise", "order-3", "Approved"],
+    ] {
+        let run = account.cdb(&[&["instances"], command].concat()).await;
+        assert_eq!(run.exit, Exit::Finding, "{run:?}");
+        assert!(run.err.contains("`order-3` has ended: Failed"), "{run:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_plan_of_nothing_needs_no_consent() {
+    let account = Account::start().await;
+    for command in [
+        &["instances", "delete", "--ended-before", "30d"][..],
+        &["deadletters", "discard", "--all"],
+    ] {
+        let run = account.cdb(command).await;
+        assert_eq!((run.exit, &*run.err), (Exit::Ok, ""), "{run:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_instance_that_nobody_has_taken_up_is_not_yet_there() {
+    let account = Account::start().await;
+    let store = CosmosDBProvider::on(
+        account.container().await,
+        &CosmosDBProviderConfig::default(),
+    );
+    let client = Client::new(Arc::new(store));
+    let started = client.start_orchestration("soon", "Order", "").await;
+    started.expect("it is queued");
+    let run = account.cdb(&["instances", "show", "soon"]).await;
+    assert_eq!(run.exit, Exit::Finding, "{run:?}");
+    let said = "no instance `soon` yet: StartOrchestration Order waits for it, and no runtime has taken it";
+    assert!(run.err.contains(said), "{run:?}");
+}
+
+#[tokio::test]
+async fn earlier_executions_are_told_from_the_latest_and_not_all() {
+    let account = Account::start().await;
+    let container = account
+        .container::<cdb_provider::documents::Durable>()
+        .await;
+    let again = Instance {
+        current_execution_id: 12,
+        ..instance("again", "Again", Status::Running, 0)
+    };
+    container.create(&again).await.expect("an instance");
+    for execution_id in 1..12 {
+        let execution = Execution {
+            instance_id: "again".to_owned(),
+            execution_id,
+            status: Status::ContinuedAsNew,
+            output: None,
+            started_at: at(execution_id),
+            completed_at: Some(at(execution_id + 1)),
+        };
+        container.create(&execution).await.expect("an execution");
+    }
+    let run = account.cdb(&["instances", "show", "again"]).await;
+    let told: Vec<&str> = run
+        .out
+        .lines()
+        .filter_map(|line| line.strip_prefix("earlier execution "))
+        .filter_map(|line| line.split(':').next())
+        .collect();
+    assert_eq!(told, ["11", "10", "9", "8", "7"], "{run:?}");
+    assert!(run.out.contains("and 6 before them"), "{run:?}");
+    let beyond = ["instances", "history", "again", "--execution", "13"];
+    let run = account.cdb(&beyond).await;
+    assert_eq!(run.exit, Exit::Finding, "{run:?}");
+    assert!(run.err.contains("the newest one is 12"), "{run:?}");
+}
+
+#[tokio::test]
+async fn a_history_names_children_as_they_are_called_and_errors_in_their_own_words() {
+    let account = Account::start().await;
+    let container = account
+        .container::<cdb_provider::documents::Durable>()
+        .await;
+    let parent = instance("parent", "Order", Status::Failed, 0);
+    container.create(&parent).await.expect("an instance");
+    let event = |event_id, source_event_id, kind| Event {
+        event_id,
+        source_event_id,
+        instance_id: "parent".to_owned(),
+        execution_id: 1,
+        timestamp_ms: at(event_id).as_millis(),
+        duroxide_version: "0.1.32".to_owned(),
+        kind,
+    };
+    let scheduled = EventKind::SubOrchestrationScheduled {
+        name: "Ship".to_owned(),
+        // As duroxide stores an id that it has made up.
+        instance: "sub::1".to_owned(),
+        input: "parcel".to_owned(),
+    };
+    let timer = EventKind::TimerCreated {
+        fire_at_ms: at(3600).as_millis(),
+    };
+    let failed = EventKind::SubOrchestrationFailed {
+        details: ErrorDetails::Application {
+            kind: AppErrorKind::OrchestrationFailed,
+            message: "no stock".to_owned(),
+            retryable: false,
+        },
+    };
+    let events = [
+        event(1, None, scheduled),
+        event(2, None, timer),
+        event(3, Some(1), failed),
+    ];
+    let segment = HistorySegment::pack("parent", 1, &events).expect("it packs");
+    container
+        .create(&segment.expect("events"))
+        .await
+        .expect("a segment");
+    let run = account.cdb(&["instances", "history", "parent"]).await;
+    for said in [
+        "instance: parent::sub::1, input: parcel",
+        "fires at: 2026-01-01 01:00:00.000Z",
+        "error: no stock",
+    ] {
+        assert!(run.out.contains(said), "{said}: {run:?}");
+    }
+    let run = account
+        .cdb(&["instances", "history", "parent", "--json"])
+        .await;
+    for said in [
+        r#""instance": "parent::sub::1""#,
+        r#""fire_at_ms": 1767229200000"#,
+        r#""message": "no stock""#,
+    ] {
+        assert!(run.out.contains(said), "{said}: {run:?}");
+    }
 }

@@ -174,6 +174,47 @@ async fn a_container_that_is_missing_is_created_when_asked_for() {
     assert!(missing.err.contains("does not exist"), "{missing:?}");
     let created = account.run(&shop(), &["policy", "apply", "--create"]).await;
     assert_eq!(created.exit, Exit::Ok, "{created:?}");
+    assert!(
+        created.out.contains("is created, as Shop wants it"),
+        "{created:?}"
+    );
+    let again = account.run(&shop(), &["policy", "apply", "--create"]).await;
+    assert!(!again.out.contains("created"), "{again:?}");
+}
+
+#[tokio::test]
+async fn a_language_that_is_no_json_is_not_given_as_json() {
+    for (format, exit) in [
+        ("bicep", Exit::Usage),
+        ("terraform", Exit::Usage),
+        ("arm", Exit::Ok),
+    ] {
+        let run = cdb(&["policy", "print", "--json", "--format", format]).await;
+        assert_eq!(run.exit, exit, "{run:?}");
+    }
+}
+
+#[tokio::test]
+async fn remedies_name_the_program_that_knows_the_container() {
+    let account = Account::empty().await;
+    let endpoint = account.emulator.endpoint();
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let missing = ["/opt/bin/shop", "policy", "check", "--endpoint", &endpoint];
+    let exit = shop().run_with(missing, &mut out, &mut err).await;
+    let said = String::from_utf8(err).expect("text");
+    assert_eq!(exit, Exit::Service, "{said}");
+    assert!(
+        said.starts_with("shop: ") && said.contains("create it: shop policy apply --create"),
+        "{said}"
+    );
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let doctor = ["/opt/bin/shop", "doctor", "--endpoint", &endpoint];
+    shop().run_with(doctor, &mut out, &mut err).await;
+    let said = String::from_utf8(out).expect("text");
+    assert!(
+        said.contains("create it: shop policy apply --create"),
+        "{said}"
+    );
 }
 
 #[tokio::test]

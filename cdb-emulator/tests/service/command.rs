@@ -146,7 +146,11 @@ async fn it_says_that_it_is_ready_answers_and_ends_when_it_is_told_to() {
         assert_eq!(answer.expect("an answer").status(), 401);
         let (code, rest) = running.end_by(signal);
         assert_eq!(code, Some(0), "{rest}");
-        assert!(rest.starts_with("stopped after 1 requests"), "{rest}");
+        assert!(
+            rest.starts_with("export COSMOS_ENDPOINT=http://127.0.0.1:"),
+            "{rest}"
+        );
+        assert!(rest.contains("\nstopped after 1 requests"), "{rest}");
     }
 }
 

@@ -7,6 +7,7 @@ use cdb_model::{Filter, Query, Timestamp};
 use cdb_provider::documents::{Instance, Status};
 use clap::Args;
 use duroxide::providers::{DeleteInstanceResult, InstanceFilter, PruneOptions, PruneResult};
+use futures::try_join;
 use serde::Serialize;
 
 use crate::consent::{Consent, Plan};
@@ -15,6 +16,12 @@ use crate::orchestrations::Orchestrations;
 use crate::output::Console;
 use crate::time::parse_span;
 use crate::view::instances::Row;
+
+/// How many of those that are chosen by age a plan names.
+const NAMED: u32 = 10;
+
+/// What is said of instances that were asked to end.
+const CANCELLED: &str = "cancelled";
 
 /// How many instances one step of a long deletion takes.
 const STEP: u32 = 100;
@@ -95,11 +102,15 @@ impl Cancel {
         orchestrations: &Orchestrations,
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
-        let plan = Plan::new("cancel", named(orchestrations, &self.instances).await?);
+        let mut rows = Vec::new();
+        for id in &self.instances {
+            rows.push(Row::of(orchestrations.running(id).await?));
+        }
+        let plan = Plan::new("cancel", rows);
         if let Some(exit) = self.consent.refuses(&plan, console)? {
             return Ok(exit);
         }
-        let mut done = Done::of("cancelled");
+        let mut done = Done::of(CANCELLED);
         for id in &self.instances {
             orchestrations
                 .client
@@ -119,7 +130,7 @@ impl Raise {
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
         // An event for nobody would wait for an instance of that name for ever.
-        orchestrations.instance(&self.instance).await?;
+        orchestrations.running(&self.instance).await?;
         let (instance, event, data) = (&*self.instance, &*self.event, &*self.data);
         if self.queue {
             orchestrations
@@ -148,6 +159,11 @@ impl Delete {
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
         let plan = self.chosen.plan("delete", orchestrations).await?;
+        if let Some(running) = plan.running().filter(|_| !self.force) {
+            return Err(Failure::usage(format!(
+                "instance `{running}` is running; cancel it first, or delete it with --force"
+            )));
+        }
         if let Some(exit) = self.consent.refuses(&plan, console)? {
             return Ok(exit);
         }
@@ -227,8 +243,18 @@ impl Chosen {
                 let counts = Query::<Instance>::across_partitions()
                     .filter(ended(before))
                     .count();
-                let count = orchestrations.container.query(counts).all().await?;
-                Ok(Plan::of_many(action, count.into_iter().sum()))
+                let some = Query::<Instance>::across_partitions()
+                    .filter(ended(before))
+                    .top(NAMED);
+                let container = &orchestrations.container;
+                let (count, some) =
+                    try_join!(container.query(counts).all(), container.query(some).all())?;
+                let rows = some.into_iter().map(|stored| Row::of(stored.document));
+                Ok(Plan::of_many(
+                    action,
+                    count.into_iter().sum(),
+                    rows.collect(),
+                ))
             }
             None => Ok(Plan::new(
                 action,
@@ -296,6 +322,9 @@ impl Done {
 impl fmt::Display for Done {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} instance(s)", self.action, self.instances)?;
+        if self.action == CANCELLED {
+            f.write_str("; each ends at its next turn")?;
+        }
         if self.executions + self.events > 0 {
             write!(
                 f,

@@ -20,9 +20,9 @@ function fill(element, attributes, children) {
   return element;
 }
 
-export function table(caption, head, rows) {
+export function table(caption, head, rows, kind) {
   const column = (name) => h("th", { scope: "col", class: name.startsWith("#") && "number" }, name.replace("#", ""));
-  return h("div", { class: "scroll" }, h("table", {}, h("caption", {}, caption),
+  return h("div", { class: "scroll" }, h("table", { class: kind }, h("caption", {}, caption),
     h("thead", {}, h("tr", {}, head.map(column))), h("tbody", {}, rows)));
 }
 

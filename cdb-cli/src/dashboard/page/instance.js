@@ -29,7 +29,7 @@ function facts(detail) {
     fact("Lock", detail.lockedUntil ? `for another ${span(detail.lockedUntil - detail.now)}` : "none"),
     fact("Slot", String(detail.slot)),
     detail.customStatus && fact("Custom status", detail.customStatus),
-    detail.output && fact("Output", detail.output));
+    detail.output && fact(detail.status === "Failed" ? "Error" : "Output", detail.output));
 }
 
 function actions(turn, detail, path) {
@@ -67,9 +67,12 @@ function executions(detail, told) {
   if (!detail.executions.length) return null;
   const link = (execution) => (execution === told.execution ? String(execution) : h("a", { href: `${to(detail.id)}?execution=${execution}` }, String(execution)));
   const row = (execution, status, from, until) => h("tr", {}, h("td", {}, link(execution)), h("td", {}, status), h("td", { class: "mono" }, time(from)), h("td", { class: "mono" }, time(until)));
-  const rows = detail.executions.map((one) => row(one.execution, one.status, one.startedAt, one.completedAt));
-  rows.push(row(detail.execution, detail.status, undefined, detail.completedAt));
-  return [h("h3", {}, "Executions"), table("Continued as new.", ["Execution", "State", "Started", "Ended"], rows)];
+  const rows = [row(detail.execution, detail.status, undefined, detail.completedAt),
+    ...detail.executions.map((one) => row(one.execution, one.status, one.startedAt, one.completedAt))];
+  const drawn = table("Continued as new, the latest first.", ["Execution", "State", "Started", "Ended"], rows);
+  // Fifty of them would hide the events below.
+  const few = rows.length <= 10 || told.execution !== detail.execution;
+  return [h("h3", {}, "Executions"), few ? drawn : h("details", {}, h("summary", {}, `${rows.length} executions`), drawn)];
 }
 
 function values(detail) {

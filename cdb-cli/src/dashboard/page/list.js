@@ -41,7 +41,7 @@ function rows(page, from) {
     h("td", { class: "mono" }, time(instance.createdAt)),
     h("td", { class: "mono" }, time(instance.updatedAt)));
   const caption = page.instances.length ? `Newest first${from ? ", further page" : ""}. Times in UTC.` : "No instances.";
-  return table(caption, ["Instance", "Orchestration", "State", "Created", "Last turn"], page.instances.map(row));
+  return table(caption, ["Instance", "Orchestration", "State", "Created", "Last turn"], page.instances.map(row), "instances");
 }
 
 function pages(page, filters, from) {

@@ -20,7 +20,7 @@ export function timeline(bars, now) {
   const shown = lanes.slice(0, MOST);
   const height = (shown.length + 1) * ROW + 34;
   const x = (at) => LEFT + ((Math.min(at, until) - from) / (until - from)) * (WIDTH - LEFT - 10);
-  const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${height}`, role: "group", "aria-label": `${turns.length} turns and ${lanes.length} things that lasted, over ${span(until - from)}` });
+  const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${height}`, class: "timeline", role: "group", "aria-label": `${turns.length} turns and ${lanes.length} things that lasted, over ${span(until - from)}` });
   for (let step = 0; step <= 4; step += 1) {
     const at = from + ((until - from) * step) / 4;
     drawing.append(svg("line", { class: "grid", x1: x(at), x2: x(at), y1: 18, y2: height }));
@@ -30,7 +30,8 @@ export function timeline(bars, now) {
   for (const turn of turns) drawing.append(drawn(turn, x, 22, until));
   shown.forEach((bar, number) => {
     const y = 22 + (number + 1) * ROW;
-    const name = bar.name.length > 26 ? `${bar.name.slice(0, 25)}…` : bar.name;
+    // Thirty activities of one name differ by their events only.
+    const name = `${bar.name.length > 20 ? `${bar.name.slice(0, 19)}…` : bar.name} #${bar.event}`;
     drawing.append(svg("text", { x: 0, y: y + 12 }, name), drawn(bar, x, y, until));
   });
   const rest = lanes.length - shown.length;
@@ -41,7 +42,7 @@ function drawn(bar, x, y, until) {
   const end = bar.to ?? until;
   const width = Math.max(x(end) - x(bar.from), 3);
   const lasted = bar.to === undefined ? "not ended" : span(bar.to - bar.from);
-  const label = `${NAMES[bar.lane]} ${bar.name}: from ${time(bar.from)}, ${lasted}${bar.failed ? ", failed" : ""}`;
+  const label = `${NAMES[bar.lane]} ${bar.name}${bar.lane === "turn" ? "" : ` #${bar.event}`}: from ${time(bar.from)}, ${lasted}${bar.failed ? ", failed" : ""}`;
   const kind = `bar ${bar.lane}${bar.failed ? " failed" : ""}${bar.to === undefined ? " open" : ""}`;
   const rectangle = svg("rect", { class: kind, x: x(bar.from), y: y + 2, width, height: 13, rx: 2 });
   const title = svg("title", {}, label);
