@@ -153,9 +153,6 @@ impl Connection {
             .application("cdb-cli")
             .retry(retry.with_attempt_timeout(deadline.min(Duration::from_secs(10))))
             .build()?;
-        if is_loopback(&endpoint) {
-            presence::wait(&endpoint)?;
-        }
         Ok(client)
     }
 
@@ -174,9 +171,13 @@ impl Connection {
         Ok(account)
     }
 
-    /// The database that is named. Sends nothing.
+    /// The database that is named. Sends nothing, but looks whether anything listens where an emulator should be.
     pub(crate) fn database(&self) -> Result<DatabaseClient, Failure> {
-        Ok(self.client()?.database(&self.database))
+        let client = self.client()?;
+        if self.is_loopback() {
+            presence::wait(&self.shown_endpoint())?;
+        }
+        Ok(client.database(&self.database))
     }
 
     /// The account's address, of a connection that was opened: it holds no secret.

@@ -69,7 +69,7 @@ impl Finding {
 /// Examines the container. What depends on something that is broken is not looked at.
 pub(crate) async fn examine(connection: &Connection, model: &Model) -> Result<Diagnosis, Failure> {
     let mut findings = vec![service::endpoint(connection)];
-    let client = match connection.client() {
+    let database = match connection.database() {
         Err(failure) if failure.exit == Exit::Service => {
             let remedy = failure.remedy.unwrap_or_default();
             findings.push(Finding::problem("endpoint", failure.message, remedy));
@@ -77,7 +77,7 @@ pub(crate) async fn examine(connection: &Connection, model: &Model) -> Result<Di
         }
         opened => opened?,
     };
-    let database = client.database(&connection.database);
+    let client = connection.client()?;
     let live = match model.live(&database, &connection.container).await {
         Ok(live) => live,
         Err(error) => {
