@@ -250,9 +250,10 @@ pub enum PartitionKeyKind {
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::Shop;
 ///
-/// // Fixed when a container is created: what a live one lacks, no later change can give it.
-/// let live = UniqueKeyPolicy::default();
-/// assert_eq!(Shop::definition().unique_key_policy, live);
+/// // Of a live container that somebody has made by hand. No later change can mend it.
+/// let live: UniqueKeyPolicy = serde_json::from_str(r#"{"uniqueKeys": [{"paths": ["/email"]}]}"#)?;
+/// assert_ne!(live, Shop::definition().unique_key_policy);
+/// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

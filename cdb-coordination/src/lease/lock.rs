@@ -166,16 +166,21 @@ pub async fn settle<D: Lockable>(
 /// # use shop::{Order, OrderKey, order};
 /// # shop::with_shop(async |shop| {
 ///
-/// # shop.create(&order(7)).await?;
-/// # let held = shop.read(&OrderKey::new("ann", 7_u64)).await?.expect("it was created");
+/// # let mut locked: Order = order(7);
+/// # let until = shop.now() + std::time::Duration::from_secs(1);
+/// # locked.lease = locked.lease.taken("packer-1", "6f1e62a0", until);
+/// # shop.create(&locked).await?;
+/// # let key = OrderKey::new("ann", 7_u64);
+/// # let mut held = shop.read(&key).await?.expect("it was created");
+/// # shop.patch(&key, &Patch::new().set(Order::STATE, "paid".to_owned())).await?;
+/// // `held` is the document as we locked it; meanwhile it was paid.
 /// let packed = Patch::new().set(Order::STATE, "packed".to_owned());
-/// # shop.patch(&OrderKey::new("ann", 7_u64), &packed).await?;
-/// let goes_on = match keep(&shop, &held, &packed).await? {
-///     Kept::Written(_) => true,
-///     Kept::Held(now) => now.document.state == "packed", // it says whether our write took place
-///     Kept::Lost => false,
-/// };
-/// assert!(!goes_on); // nobody had locked this order, and somebody has changed it
+/// match keep(&shop, &held, &packed).await? {
+///     Kept::Written(etag) => held.etag = etag,
+///     Kept::Held(now) => held = *now, // still ours: look whether it is packed, and go on from there
+///     Kept::Lost => return Err("somebody else has it; drop what was done".into()),
+/// }
+/// assert_eq!(held.document.state, "paid");
 /// # Ok(()) }).unwrap();
 /// ```
 #[derive(Debug)]

@@ -129,12 +129,13 @@ pub(crate) struct Seen {
 /// # use shop::given_up;
 /// # shop::with_shop(async |shop| {
 ///
-/// let letter = given_up(shop).await?;
-/// let at_fault = match letter.side {
+/// # let letter = given_up(shop).await?;
+/// // `letter` is one of `DeadLetters::list`. Whom to ask?
+/// let keeper = match letter.side {
 ///     Side::Outbox => &letter.from,
 ///     Side::Inbox => &letter.to,
 /// };
-/// assert_eq!(at_fault.partition, "warehouse".into());
+/// assert_eq!(keeper.partition, "warehouse".into());
 /// # Ok(()) }).unwrap();
 /// ```
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]

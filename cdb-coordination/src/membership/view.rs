@@ -12,13 +12,10 @@ use crate::slots::SlotSet;
 ///
 /// /// For a readiness probe.
 /// fn is_ready(standing: Standing) -> bool {
-///     match standing {
-///         Standing::Member | Standing::Unheard => true, // unheard, it serves more, not less
-///         Standing::Joining | Standing::Replaced | Standing::Left => false,
-///         _ => false, // another release may know more
-///     }
+///     // Unheard, it serves more and not less.
+///     matches!(standing, Standing::Member | Standing::Unheard)
 /// }
-/// assert!(is_ready(Standing::Unheard));
+/// assert!(is_ready(Standing::Unheard) && !is_ready(Standing::Replaced));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

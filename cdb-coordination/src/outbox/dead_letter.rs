@@ -18,12 +18,15 @@ use crate::search::find;
 /// A message that was given up.
 ///
 /// ```
-/// use cdb_coordination::DeadLetter;
+/// use cdb_coordination::{DeadLetter, DeadLetters, MailboxConfig};
+/// use cdb_model::Timestamp;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/dead_letter.rs")); }
 /// # use shop::given_up;
 /// # shop::with_shop(async |shop| {
 ///
-/// let letter: DeadLetter = given_up(shop).await?;
+/// # given_up(shop.clone()).await?;
+/// let dead = DeadLetters::new(shop, MailboxConfig::default());
+/// let letter: DeadLetter = dead.list(Timestamp::default(), 1).await?.remove(0);
 /// assert_eq!((&*letter.message_type, &*letter.payload), ("placed", r#"{"number":7}"#));
 /// assert_eq!(letter.reason, "closed on Sundays");
 /// # Ok(()) }).unwrap();

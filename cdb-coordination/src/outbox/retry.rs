@@ -196,7 +196,8 @@ impl From<&Error> for Undelivered {
 /// # use shop::given_up;
 /// # shop::with_shop(async |shop| {
 ///
-/// let letter = given_up(shop).await?;
+/// # let letter = given_up(shop).await?;
+/// // `letter` is one of `DeadLetters::list`.
 /// let failed: &[Attempt] = &letter.history;
 /// assert_eq!(failed[0].reason, "closed on Sundays");
 /// assert!(letter.sent_at <= failed[0].at);

@@ -113,8 +113,8 @@ pub struct WorkSettings {
 /// `Membership::start::<WorkMember, Work>(…)`.
 ///
 /// ```
-/// use cdb_client::ContainerClient;
 /// use std::sync::Arc;
+/// use cdb_client::ContainerClient;
 /// use cdb_coordination::{
 ///     Membership, MembershipConfig, Work, WorkConfig, WorkCoordinator, WorkMember,
 /// };

@@ -283,6 +283,11 @@ impl<D> Filterable<D> for Indexed {}
 /// {
 ///     if beginning.is_empty() { Filter::all() } else { path.starts_with(beginning) }
 /// }
+/// # #[derive(Document, serde::Serialize, serde::Deserialize)]
+/// # #[document(type = "customer", id = "customer:{number}")]
+/// # struct Customer { #[document(partition_key)] shop: String, number: u64, #[document(index)] name: String }
+/// let found = typed(Customer::NAME, "Ad"); // `typed(Customer::NUMBER, "7")` does not compile
+/// # drop(found);
 /// ```
 #[diagnostic::on_unimplemented(message = "`{Self}` is not a string")]
 pub trait Text {}
