@@ -14,14 +14,15 @@ use crate::usage::Usage;
 
 /// A client of one account. Cheap to clone; clones share connections, session tokens and clocks.
 ///
-/// ```no_run
-/// # fn example(key: &str) -> Result<(), cdb_client::Error> {
+/// ```
 /// use cdb_client::{CosmosClient, MasterKey};
+/// # let key = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 ///
 /// let client = CosmosClient::builder("https://account.documents.azure.com:443/")
 ///     .credential(MasterKey::new(key)?)
 ///     .build()?;
-/// # Ok(()) }
+/// assert_eq!(client.usage().total().requests, 0); // nothing is sent before it is needed
+/// # Ok::<(), cdb_client::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct CosmosClient {

@@ -120,6 +120,13 @@ impl CosmosClientBuilder {
         let user_agent = HeaderValue::from_str(user_agent.trim()).map_err(|_| {
             Error::configuration("application name holds characters that no header can")
         })?;
+        if endpoint.scheme() == "http" && !is_loopback(&endpoint) {
+            let host = endpoint.host_str().unwrap_or_default();
+            tracing::warn!(
+                host,
+                "endpoint is not encrypted: documents and tokens can be read on the way; use https"
+            );
+        }
         let transport = match self.transport {
             Some(transport) => transport,
             None => Arc::new(Network::new(proof)?),

@@ -4,7 +4,7 @@
 //! queries within and across physical partitions, the change feed. Retries what may be retried, keeps session tokens,
 //! follows the service's clock, and says of every failure what kind it is and whether a write may have taken effect.
 //!
-//! ```no_run
+//! ```
 //! use cdb_client::{Bootstrap, CosmosClient, MasterKey};
 //! use cdb_model::{Container, Document, Query};
 //! use serde::{Deserialize, Serialize};
@@ -25,7 +25,10 @@
 //!     Order(Order),
 //! }
 //!
-//! # async fn example(endpoint: &str, key: &str, order: Order) -> Result<(), cdb_client::Error> {
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let emulator = cdb_emulator::Emulator::start().await?;
+//! # let (endpoint, key) = (emulator.endpoint(), emulator.key());
+//! # let order = Order { customer: "ann".into(), number: 1, status: "paid".into() };
 //! let client = CosmosClient::builder(endpoint)
 //!     .credential(MasterKey::new(key)?)
 //!     .build()?;
@@ -39,7 +42,7 @@
 //! }
 //! let paid = Query::<Order>::in_partition("ann").filter(Order::STATUS.eq("paid"));
 //! let orders = shop.query(paid).all().await?;
-//! # drop(orders); Ok(()) }
+//! # assert_eq!(orders.len(), 1); Ok(()) }
 //! ```
 //!
 //! The limits of what is retried are in [`RetryConfig`]; whether a write that got no answer is sent again follows from

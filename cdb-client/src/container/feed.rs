@@ -267,7 +267,8 @@ impl RangeCursor {
             let next = next
                 .ok_or_else(|| response.unusable(Error::protocol("change feed names no cursor")))?;
             let page: FeedPage<'_> = response.json()?;
-            if !page.documents.is_empty() {
+            // One whose cursor stands still has not looked any further.
+            if !page.documents.is_empty() || etag.as_ref() == Some(&next) {
                 return Ok(RangePage {
                     documents: known::<C>(&page.documents),
                     etag: Some(next),

@@ -17,12 +17,18 @@ use crate::error::{Error, ErrorKind, Result};
 /// Authorizes with the token of the resource that a request is about, or of one around it. Clones share the tokens.
 ///
 /// ```
-/// # fn example(token: &str) -> Result<(), cdb_client::Error> {
 /// use cdb_client::ResourceTokens;
 ///
 /// let tokens = ResourceTokens::default();
-/// tokens.insert("dbs/shop/colls/orders", token)?;
-/// # Ok(()) }
+/// tokens.insert("dbs/shop/colls/orders", "type=resource&ver=1&sig=NVeoo+A8ZH7IL+TEYWzfZQ==;4a0dNg==;")?;
+/// let given_to_the_client = tokens.clone();
+/// // Before it ends, its successor; the client takes it at once.
+/// tokens.insert("dbs/shop/colls/orders", "type=resource&ver=1&sig=c09PEVJrgp2uQRkr934kFQ==;4a0dNh==;")?;
+///
+/// let error = tokens.insert("dbs/shop", "type=master&ver=1.0&sig=NVeoo").unwrap_err();
+/// assert!(error.to_string().contains("does not begin with `type=resource&`"));
+/// # drop(given_to_the_client);
+/// # Ok::<(), cdb_client::Error>(())
 /// ```
 #[derive(Clone, Default)]
 pub struct ResourceTokens {

@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
-/// Limits of one call. All attempts, and the waits between them, stay inside [`deadline`](Self::deadline).
+/// Limits of one request. All attempts, and the waits between them, stay inside [`deadline`](Self::deadline).
+///
+/// What is made of many requests has this time for each of them: a query for each page of each physical partition, a
+/// bootstrap for each step. A bulk stops sending operations again after the deadline, and then waits for those that are on
+/// their way. For a limit on the whole, put a time-out around it, `tokio::time::timeout` for example: reads can be
+/// dropped at any time, and a write that is dropped is one without an answer.
 ///
 /// ```
 /// use std::time::Duration;

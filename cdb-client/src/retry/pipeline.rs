@@ -167,7 +167,10 @@ impl Pipeline {
                 Verdict::Refuse | Verdict::RefuseUnresolved => return Err(call.refused(answer)),
                 Verdict::RetrySigned => {
                     call.tries.unauthorized += 1;
-                    self.parts.credential.refused(&authorization);
+                    // A 403 is about the date or the account, and no other key or token would help.
+                    if matches!(outcome, Outcome::Answered { status, .. } if status.code == 401) {
+                        self.parts.credential.refused(&authorization);
+                    }
                     Duration::ZERO
                 }
                 Verdict::RetryAfter(asked) => call.backoff.delay(asked),

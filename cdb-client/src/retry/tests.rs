@@ -179,6 +179,17 @@ async fn a_clock_that_the_service_refuses_is_set_by_its_date() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_account_that_refuses_everybody_gets_the_same_key_again() {
+    // The clock stands still, so only another key would make another signature.
+    let (result, script) = play(read(), vec![Step::refusal(403, 0); 2]).await;
+    assert_eq!(result.unwrap_err().kind(), ErrorKind::Forbidden);
+    let signed = script.sent_header("authorization");
+    let dates = script.sent_header("x-ms-date");
+    assert_eq!(dates[0], dates[1]);
+    assert_eq!(signed[0], signed[1]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_key_that_stays_refused_is_an_error_without_the_key() {
     let (result, _) = play(read(), vec![Step::refusal(401, 0); 3]).await;
     let error = result.unwrap_err();

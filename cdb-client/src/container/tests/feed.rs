@@ -73,6 +73,18 @@ async fn an_empty_page_is_not_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_empty_page_that_leads_nowhere_is() {
+    let script = Script::new([
+        listing(&[("0", "", "FF", &[])]),
+        things("\"1\"", &[]),
+        things("\"1\"", &[]),
+    ]);
+    let mut feed = shelf(&script).change_feed(FeedStart::Beginning);
+    assert!(feed.next_changes().await.unwrap().is_empty());
+    assert_eq!(script.steps_left(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_start_time_goes_along_with_every_cursor() {
     let script = Script::new([
         listing(&[("0", "", "FF", &[])]),
