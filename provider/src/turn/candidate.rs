@@ -21,7 +21,7 @@ use super::table::Turn;
 use crate::documents::{OrchestratorItem, Salvage, dispatch_slot};
 use crate::error::provider_error;
 use crate::provider::Inner;
-use crate::wait::{Candidate, Queue};
+use crate::wait::{Candidate, Queue, Seen};
 
 const FETCH: &str = "fetch_orchestration_item";
 
@@ -162,27 +162,24 @@ async fn poll(inner: &Inner) -> Result<Vec<InstanceCandidate>, ProviderError> {
         OrchestratorItem::VISIBLE_AT,
         OrchestratorItem::DISPATCH_SLOT,
     );
-    let due = reach.due(visible_at, slot, inner.container.now());
+    let depth = &inner.depths.orchestrations;
+    let look = depth.look(inner.orchestration_prefetch);
+    let due = reach.due(visible_at, slot, (look.from, inner.container.now()));
     let query = Query::<OrchestratorItem>::across_partitions()
         .filter(due)
         .order_by(OrchestratorItem::BY_DUE.asc())
-        .top(
-            inner
-                .depths
-                .orchestrations
-                .rows(inner.orchestration_prefetch),
-        );
+        .top(look.rows);
     let asked_at = Instant::now();
     let rows = inner.container.query(query).row_by_row().all().await;
     let rows = rows.map_err(|error| provider_error(FETCH, &error))?;
     let mut candidates = Vec::with_capacity(rows.len());
-    let mut in_vain = 0;
+    let mut seen = Seen::of(&rows, OrchestratorItem::VISIBLE_AT, |item| item.visible_at);
     for row in rows {
         let (candidate, outlook) = found(inner, row, asked_at);
-        in_vain += usize::from(outlook != Outlook::Work);
+        seen.in_vain += usize::from(outlook != Outlook::Work);
         candidates.extend(candidate);
     }
-    inner.depths.orchestrations.note(in_vain);
+    depth.note(look, seen);
     // Runtimes find the same messages, and race for the same locks if they begin with the same. So each begins with
     // the instances that it remembers, and goes through the others in an order of its own, those of its slots first, and
     // last those that it has looked at in vain.

@@ -7,7 +7,7 @@ mod share;
 mod usual;
 mod watch;
 
-pub(crate) use depth::Depth;
+pub(crate) use depth::{Depth, Seen};
 pub(crate) use lobby::{Candidate, Lobby, is_near};
 pub(crate) use pace::Pace;
 pub(crate) use share::{Queue, Share};

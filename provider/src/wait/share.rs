@@ -12,8 +12,6 @@ use cdb_coordination::{LeaseProvider, SlotSet};
 use cdb_model::{Document, Filter, Indexed, Patchable, Path, Timestamp};
 use tokio::time::Instant;
 
-use crate::documents::FIRST_DUE;
-
 /// How long an item is due before others than the runtime of its slot take it.
 const LEFT_LYING: Duration = Duration::from_secs(5);
 
@@ -94,19 +92,19 @@ impl Reach {
         self.slots.contains(slot)
     }
 
-    /// The items to ask for at `now`.
+    /// The items to ask for that are due between two times.
     pub(crate) fn due<D: Document>(
         &self,
         visible_at: Path<D, Timestamp, Indexed, Patchable>,
         slot: Path<D, u8, Indexed, Patchable>,
-        now: Timestamp,
+        (from, now): (Timestamp, Timestamp),
     ) -> Filter<D> {
         if self.slots.is_all() {
-            return visible_at.between(FIRST_DUE, now);
+            return visible_at.between(from, now);
         }
-        let own = visible_at.between(FIRST_DUE, now) & slot.is_in(self.slots.iter());
+        let own = visible_at.between(from, now) & slot.is_in(self.slots.iter());
         if self.left_lying {
-            own | visible_at.between(FIRST_DUE, now - LEFT_LYING)
+            own | visible_at.between(from, now - LEFT_LYING)
         } else {
             own
         }

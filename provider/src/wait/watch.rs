@@ -11,7 +11,7 @@ use duroxide::providers::ProviderError;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::documents::{Durable, OrchestratorItem, OutboxIntent, WorkerItem};
+use crate::documents::{Durable, FIRST_DUE, OrchestratorItem, OutboxIntent, WorkerItem};
 use crate::error::provider_error;
 use crate::provider::Inner;
 
@@ -79,9 +79,9 @@ async fn nothing_is_due(inner: &Inner) -> Result<bool, ProviderError> {
             OrchestratorItem::VISIBLE_AT,
             OrchestratorItem::DISPATCH_SLOT,
         );
-        due = reach.due(visible_at, slot, now).within() | due;
+        due = reach.due(visible_at, slot, (FIRST_DUE, now)).within() | due;
         let (visible_at, slot) = (WorkerItem::VISIBLE_AT, WorkerItem::DISPATCH_SLOT);
-        due = reach.due(visible_at, slot, now).within() | due;
+        due = reach.due(visible_at, slot, (FIRST_DUE, now)).within() | due;
     }
     let query = Query::<Durable>::across_partitions().filter(due).top(1);
     let found = inner

@@ -17,7 +17,7 @@ use crate::error::{provider_error, unreadable};
 use crate::provider::Inner;
 use crate::session::Claim as SessionClaim;
 use crate::spill::{self, Unread};
-use crate::wait::{Candidate, Queue};
+use crate::wait::{Candidate, Queue, Seen};
 
 const FETCH: &str = "fetch_work_item";
 
@@ -213,7 +213,9 @@ async fn poll(
         return Ok(Vec::new());
     }
     let (visible_at, slot) = (WorkerItem::VISIBLE_AT, WorkerItem::DISPATCH_SLOT);
-    let mut free = reach.due(visible_at, slot, inner.container.now());
+    let depth = &inner.depths.activities;
+    let look = depth.look(inner.activity_prefetch);
+    let mut free = reach.due(visible_at, slot, (look.from, inner.container.now()));
     if let Some(tags) = tagged(tags) {
         free = free & tags;
     }
@@ -227,15 +229,16 @@ async fn poll(
     let query = Query::<WorkerItem>::across_partitions()
         .filter(free)
         .order_by(WorkerItem::BY_DUE.asc())
-        .top(inner.depths.activities.rows(inner.activity_prefetch));
+        .top(look.rows);
     let rows = inner.container.query(query).row_by_row().all().await;
     let rows = rows.map_err(|error| provider_error(FETCH, &error))?;
-    let count = rows.len();
+    let mut seen = Seen::of(&rows, WorkerItem::VISIBLE_AT, |item| item.visible_at);
     let found: Vec<WorkerCandidate> = rows
         .into_iter()
         .filter_map(|row| found(inner, row))
         .collect();
-    inner.depths.activities.note(count - found.len());
+    seen.in_vain = seen.rows - found.len();
+    depth.note(look, seen);
     Ok(found)
 }
 

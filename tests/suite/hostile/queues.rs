@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use cdb_client::{CosmosClient, MasterKey};
+use cdb_provider::model::{BulkBatch, Container, Document};
 use duroxide::providers::{Provider, ProviderAdmin, WorkItem};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::raw::Raw;
@@ -50,6 +53,58 @@ async fn any_number_of_instances_that_cannot_start_do_not_keep_another_waiting()
     assert_eq!(
         world.run("never-7", "Echo", "at last").await,
         Ok("at last".to_owned())
+    );
+    world.stop().await;
+}
+
+/// A message of the queue that is no instance's.
+#[derive(Document, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[document(crate = cdb_provider::model, type = "orch_queue", id = "nobody-{number}")]
+struct Nobody {
+    #[document(partition_key)]
+    #[serde(rename = "instanceId")]
+    number: u32,
+    visible_at: u32,
+}
+
+#[derive(Container)]
+#[container(crate = cdb_provider::model, partition_key = "/instanceId")]
+enum Junk {
+    Nobody(Nobody),
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_lies_behind_more_than_a_poll_ever_asks_for_is_found() {
+    let mut world = World::without_runtime().await;
+    let Some(emulator) = world.emulator() else {
+        println!("skipped: it takes as many requests");
+        return;
+    };
+    let junk = CosmosClient::builder(emulator.endpoint())
+        .credential(MasterKey::new(emulator.key()).expect("a key"))
+        .build()
+        .expect("a client")
+        .database("duroxide")
+        .container::<Junk>(world.provider.container().name());
+    // The deepest poll asks for 1,088.
+    for first in (0..3_000_u32).step_by(100) {
+        let mut bulk = BulkBatch::<Junk>::new();
+        for number in first..first + 100 {
+            let visible_at = 1_000 + number;
+            bulk.create(&Nobody { number, visible_at })
+                .expect("it fits");
+        }
+        for created in junk.execute_bulk(&bulk).await {
+            created.expect("it is stored");
+        }
+    }
+    world
+        .join(activities(), orchestrations(), impatient())
+        .await;
+    assert_eq!(
+        world.run("well", "Echo", "fine").await,
+        Ok("fine".to_owned())
     );
     world.stop().await;
 }
