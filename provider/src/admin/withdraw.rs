@@ -4,7 +4,7 @@
 //! Whether a message arrives is decided by its derived id. Here its trace is created in its place: then it can arrive no more,
 //! and its parts go. Where the id is taken, it has arrived, and they are the target's.
 
-use cdb_client::ContainerClient;
+use cdb_client::{ContainerClient, ErrorKind};
 use cdb_model::{Document, Stored};
 use duroxide::providers::ProviderError;
 
@@ -90,6 +90,10 @@ async fn arrives(
         return Ok(false);
     }
     let found = container.latest_committed().read(&trace.key()).await;
-    let found: Option<Stored<OrchestratorItem>> = found.map_err(failed)?;
+    let found: Option<Stored<OrchestratorItem>> = match found {
+        // It has arrived, whatever became of it there: its parts go with its target.
+        Err(error) if error.kind() == ErrorKind::Decode => return Ok(true),
+        found => found.map_err(failed)?,
+    };
     Ok(found.is_some_and(|stored| stored.document.visible_at != NEVER))
 }

@@ -1,14 +1,17 @@
 //! Cancelled activities: delivered means that they are gone.
 //!
 //! One that runs finds its item gone when it renews its lock or ends. One that is missing has ended, or was removed by an
-//! earlier delivery.
+//! earlier delivery; or it did not fit into the commit that schedules it, and the intent that brings it is still under way.
 
-use cdb_model::Batch;
+use std::collections::BTreeSet;
+
+use cdb_model::{Batch, BulkBatch, Query};
 use duroxide::providers::ProviderError;
 
 use super::Undelivered;
-use super::messages::Mailbag;
-use crate::documents::{Durable, OutboxIntent, WorkerItemKey};
+use super::documents::Documents;
+use super::messages::{Activity, Mailbag};
+use crate::documents::{Durable, NEVER, OutboxIntent, WorkerItemKey};
 use crate::error::{provider_error, unreadable};
 use crate::provider::Inner;
 use crate::spill::Leftover;
@@ -30,18 +33,84 @@ pub(super) async fn deliver<'a>(
         for id in &of.large {
             let key = WorkerItemKey::new(instance_id, of.execution_id, *id);
             let removed = remove_large(inner, &key).await;
-            removed.map_err(Undelivered::Unread)?;
+            if !removed.map_err(Undelivered::Unread)? {
+                bag.miss(number, (of.execution_id, *id));
+            }
         }
     }
     Ok(())
 }
 
-/// Removes an activity together with the chunks of its input.
-async fn remove_large(inner: &Inner, key: &WorkerItemKey) -> Result<(), ProviderError> {
+/// Looks after the cancelled activities of an intent that were not there: if one of them is still to come, the intent waits
+/// for that.
+pub(super) async fn see_off(
+    inner: &Inner,
+    intent: &OutboxIntent,
+    missing: &BTreeSet<Activity>,
+) -> Result<(), Undelivered> {
+    if are_coming(inner, intent, missing).await? {
+        return Err(Undelivered::Early);
+    }
+    // Nothing brings them any more; but they may have come since they were looked for.
+    let mut bulk = BulkBatch::<Durable>::new();
+    for of in &intent.cancelled {
+        let is_missing = |id: &&u64| missing.contains(&(of.execution_id, **id));
+        let key = |id: &u64| WorkerItemKey::new(&*intent.instance_id, of.execution_id, *id);
+        for id in of.small.iter().filter(is_missing) {
+            bulk.delete(&key(id)).map_err(Undelivered::Unfit)?;
+        }
+        for id in of.large.iter().filter(is_missing) {
+            let removed = remove_large(inner, &key(id)).await;
+            removed.map_err(Undelivered::Unread)?;
+        }
+    }
+    for result in inner.container.execute_bulk(&bulk).await {
+        match result {
+            Err(error) if !error.is_not_found() => return Err(Undelivered::Failed(error)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether another intent of the instance brings one of these activities. Those that were given up bring nothing.
+async fn are_coming(
+    inner: &Inner,
+    intent: &OutboxIntent,
+    activities: &BTreeSet<Activity>,
+) -> Result<bool, Undelivered> {
+    let container = inner.container.latest_committed();
+    let waiting = Query::<OutboxIntent>::in_partition(&*intent.instance_id)
+        .filter(OutboxIntent::CREATED_AT.lt(NEVER));
+    let waiting = container.query(waiting).row_by_row().all().await;
+    let waiting = inner.damage.readable(waiting.map_err(Undelivered::Failed)?);
+    for other in waiting {
+        let documents = Documents::of(&container, || inner.container.now(), &other.document).await;
+        let brought = match documents {
+            Ok(documents) => documents.activities,
+            Err(Undelivered::Unread(error)) if error.is_retryable() => {
+                return Err(Undelivered::Unread(error));
+            }
+            // It cannot be delivered either.
+            Err(_) => continue,
+        };
+        let is_meant = |activity: Activity| activities.contains(&activity);
+        if brought
+            .iter()
+            .any(|item| is_meant((item.execution_id, item.activity_id)))
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Removes an activity together with the chunks of its input. Whether it was there.
+async fn remove_large(inner: &Inner, key: &WorkerItemKey) -> Result<bool, ProviderError> {
     let found = inner.container.read(key).await;
     let found = found.map_err(|error| provider_error(CANCEL, &error))?;
     let Some(item) = found.map(|stored| stored.document) else {
-        return Ok(());
+        return Ok(false);
     };
     let mut batch = Batch::<Durable>::new(&*item.instance_id);
     let leftover = Leftover::of(inner, &item.instance_id, [&item.work_item]);
@@ -60,5 +129,5 @@ async fn remove_large(inner: &Inner, key: &WorkerItemKey) -> Result<(), Provider
     if let Some(leftover) = leftover {
         leftover.remove(inner);
     }
-    Ok(())
+    Ok(true)
 }

@@ -75,7 +75,14 @@ pub(super) async fn deliver(
     for (number, intent) in intents.iter().map(Intent::document).enumerate() {
         results.push(pack(inner, &mut bag, (number, intent)).await);
     }
-    for (number, failure) in bag.send(inner).await {
+    let sent = bag.send(inner).await;
+    for (number, missing) in sent.missing {
+        if results[number].is_ok() {
+            let intent = intents[number].document();
+            results[number] = cancelled::see_off(inner, intent, &missing).await;
+        }
+    }
+    for (number, failure) in sent.failures {
         results[number] = Err(failure);
     }
     results

@@ -3,6 +3,7 @@
 //! A message has an id that is derived from its intent, and leaves a trace under that id when it is consumed. So a second
 //! delivery conflicts and changes nothing, and messages need neither a batch nor a record of their own.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use cdb_client::{Error, OperationResult};
@@ -20,7 +21,21 @@ pub(super) struct Mailbag<'a> {
     bulk: BulkBatch<Durable>,
     letters: Vec<Letter<'a>>,
     /// Cancelled activities, and which of the intents says so.
-    cancelled: Vec<(usize, OperationIndex)>,
+    cancelled: Vec<(usize, Activity, OperationIndex)>,
+    /// What has become of it so far.
+    sent: Sent,
+}
+
+/// An activity of the instance that an intent is from: its execution, and the event that scheduled it.
+pub(super) type Activity = (u64, u64);
+
+/// What has become of a bag, by the numbers of its intents.
+#[derive(Default)]
+pub(super) struct Sent {
+    /// Messages that have not arrived, and why.
+    pub(super) failures: Vec<(usize, Undelivered)>,
+    /// Cancelled activities that were not there.
+    pub(super) missing: BTreeMap<usize, BTreeSet<Activity>>,
 }
 
 /// A message in the bag.
@@ -64,14 +79,20 @@ impl<'a> Mailbag<'a> {
     }
 
     /// Puts the removal of an activity into the bag that intent number `intent` has cancelled.
-    pub(super) fn cancel(
-        &mut self,
-        intent: usize,
-        activity: &WorkerItemKey,
-    ) -> Result<(), Undelivered> {
-        let operation = self.bulk.delete(activity).map_err(Undelivered::Unfit)?;
-        self.cancelled.push((intent, operation));
+    pub(super) fn cancel(&mut self, intent: usize, key: &WorkerItemKey) -> Result<(), Undelivered> {
+        let operation = self.bulk.delete(key).map_err(Undelivered::Unfit)?;
+        let activity = (key.execution_id, key.activity_id);
+        self.cancelled.push((intent, activity, operation));
         Ok(())
+    }
+
+    /// An activity that intent number `intent` has cancelled is not there.
+    pub(super) fn miss(&mut self, intent: usize, activity: Activity) {
+        self.sent
+            .missing
+            .entry(intent)
+            .or_default()
+            .insert(activity);
     }
 
     /// Takes a delivered intent out of its sender's partition, along with the rest.
@@ -82,10 +103,10 @@ impl<'a> Mailbag<'a> {
         }
     }
 
-    /// Sends everything. The failures are those of messages, with the number of their intent.
-    pub(super) async fn send(self, inner: &Inner) -> Vec<(usize, Undelivered)> {
+    /// Sends everything.
+    pub(super) async fn send(mut self, inner: &Inner) -> Sent {
         if self.bulk.is_empty() {
-            return Vec::new();
+            return self.sent;
         }
         let mut results: Vec<Option<Result<OperationResult, Error>>> = inner
             .container
@@ -98,12 +119,14 @@ impl<'a> Mailbag<'a> {
             let result = results.get_mut(operation.get()).and_then(Option::take);
             result.map(|result| result.map(|result| result.etag().cloned()))
         };
-        let mut failures = Vec::new();
-        for (intent, operation) in self.cancelled {
+        let failures = &mut self.sent.failures;
+        for (intent, activity, operation) in self.cancelled {
             match result_of(operation) {
                 Some(Ok(_)) => {}
-                // It has ended, or was removed before.
-                Some(Err(error)) if error.is_not_found() => {}
+                Some(Err(error)) if error.is_not_found() => {
+                    let missing = self.sent.missing.entry(intent).or_default();
+                    missing.insert(activity);
+                }
                 Some(Err(error)) => failures.push((intent, Undelivered::Failed(error))),
                 None => failures.push((intent, Undelivered::Unanswered)),
             }
@@ -118,7 +141,7 @@ impl<'a> Mailbag<'a> {
             }
         }
         // What was not removed is found by the reconciler, and its second delivery changes nothing.
-        failures
+        self.sent
     }
 }
 

@@ -30,6 +30,8 @@ pub(crate) enum Undelivered {
     Unfit(BatchError),
     Failed(Error),
     Unanswered,
+    /// It cancels an activity that an earlier intent is still to create.
+    Early,
 }
 
 impl std::fmt::Display for Undelivered {
@@ -41,6 +43,9 @@ impl std::fmt::Display for Undelivered {
             Self::Unfit(error) => error.fmt(f),
             Self::Failed(error) => error.fmt(f),
             Self::Unanswered => f.write_str("the service did not answer"),
+            Self::Early => {
+                f.write_str("an activity that it cancels is still to be delivered itself")
+            }
         }
     }
 }
@@ -57,7 +62,7 @@ impl From<Undelivered> for cdb_coordination::Undelivered {
     fn from(failure: Undelivered) -> Self {
         match &failure {
             Undelivered::Failed(error) => Self::from(error),
-            Undelivered::Unanswered => Self::unreachable(failure.to_string()),
+            Undelivered::Unanswered | Undelivered::Early => Self::unreachable(failure.to_string()),
             Undelivered::Unread(error) if error.is_retryable() => {
                 Self::unreachable(failure.to_string())
             }

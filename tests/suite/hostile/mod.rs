@@ -4,7 +4,7 @@ mod documents;
 mod histories;
 mod ids;
 mod queues;
-mod raw;
+pub(crate) mod raw;
 mod sizes;
 
 use duroxide::runtime::RuntimeOptions;

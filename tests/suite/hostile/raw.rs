@@ -1,5 +1,6 @@
 //! A container as anybody else writes to it: documents of any form, past all types.
 
+use cdb_emulator::Emulator;
 use cdb_provider::model::PartitionKey;
 use reqwest::{Client, RequestBuilder};
 use serde_json::Value;
@@ -7,7 +8,7 @@ use serde_json::Value;
 use crate::harness::World;
 
 /// The container of a world's emulator.
-pub(super) struct Raw {
+pub(crate) struct Raw {
     http: Client,
     url: String,
     authorization: String,
@@ -15,22 +16,26 @@ pub(super) struct Raw {
 
 impl Raw {
     /// `None` on an account, which would want other rights.
-    pub(super) fn of(world: &World) -> Option<Self> {
-        let emulator = world.emulator()?;
+    pub(crate) fn of(world: &World) -> Option<Self> {
+        let container = world.provider.container().name();
+        Some(Self::on(world.emulator()?, container))
+    }
+
+    /// A container of an emulator.
+    pub(crate) fn on(emulator: &Emulator, container: &str) -> Self {
         // A provider of cryptography is wanted even for plain HTTP; another test may have set it already.
         let _already = rustls::crypto::ring::default_provider().install_default();
-        let container = world.provider.container().name();
         let hour = std::time::Duration::from_secs(3600);
         let token = emulator.entra_token(cdb_tests::IDENTITY, hour);
-        Some(Self {
+        Self {
             http: reqwest::ClientBuilder::new().build().expect("a client"),
             url: format!("{}dbs/duroxide/colls/{container}/docs", emulator.endpoint()),
             authorization: format!("type=aad&ver=1.0&sig={token}"),
-        })
+        }
     }
 
     /// Stores a document, there or not.
-    pub(super) async fn put(&self, document: &Value) {
+    pub(crate) async fn put(&self, document: &Value) {
         // A partition key that is no string is its own header.
         let key = match document["instanceId"].as_str() {
             Some(instance) => PartitionKey::from(instance).to_header(),
@@ -44,7 +49,7 @@ impl Raw {
     }
 
     /// All documents of an instance.
-    pub(super) async fn documents(&self, instance: &str) -> Vec<Value> {
+    pub(crate) async fn documents(&self, instance: &str) -> Vec<Value> {
         let page = self.http.get(&self.url);
         let page = self.send(page.header("x-ms-max-item-count", "1000")).await;
         let page: Value = serde_json::from_str(&page).expect("JSON");
@@ -57,14 +62,14 @@ impl Raw {
     }
 
     /// The documents of an instance that are of one type.
-    pub(super) async fn of_type(&self, instance: &str, r#type: &str) -> Vec<Value> {
+    pub(crate) async fn of_type(&self, instance: &str, r#type: &str) -> Vec<Value> {
         let mut documents = self.documents(instance).await;
         documents.retain(|document| document["type"] == r#type);
         documents
     }
 
     /// Changes one document of this type.
-    pub(super) async fn damage(
+    pub(crate) async fn damage(
         &self,
         instance: &str,
         r#type: &str,

@@ -4,6 +4,7 @@ use cdb_provider::documents::OutboxIntent;
 use duroxide::providers::{OrchestrationItem, ScheduledActivityIdentifier, TagFilter};
 
 use super::*;
+use crate::hostile::raw::Raw;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -96,6 +97,34 @@ async fn a_large_message_of_a_deleted_instance_that_has_arrived_is_whole() {
 }
 
 #[tokio::test]
+async fn a_large_message_that_was_damaged_where_it_arrived_does_not_keep_its_sender() {
+    let backend = without_reconciler().await;
+    let Some(emulator) = backend.emulator() else {
+        println!("skipped: only the emulator fails on demand");
+        return;
+    };
+    let provider = backend.provider().await;
+    // Delivered, but the sender does not get to note it.
+    emulator.inject(Fault::always(REFUSED).on(OperationKind::Bulk).after(1));
+    send_large(&provider).await;
+    eventually(async || documents(&provider, "child").await > 0).await;
+    assert_eq!(count::<OutboxIntent>(&provider).await, 1);
+    emulator.clear_faults();
+    let raw = Raw::on(emulator, provider.container().name());
+    raw.damage("child", "orch_queue", |message| {
+        message["attemptCount"] = "many".into();
+    })
+    .await;
+    delete_sender(&provider).await;
+    assert!(litter(&provider).await.0 >= 3, "its parts are the child's");
+    let child = ["child".to_owned()];
+    let deleted = provider.delete_instances_atomic(&child, true).await;
+    deleted.expect("it is deleted");
+    assert_eq!(litter(&provider).await, (0, 0));
+    backend.stop().await;
+}
+
+#[tokio::test]
 async fn the_parts_of_a_commit_that_never_came_go_with_their_instance() {
     let backend = without_reconciler().await;
     let Some(emulator) = backend.emulator() else {
@@ -148,9 +177,18 @@ fn three_activities() -> Left {
     }
 }
 
-/// Commits a turn that cancels them.
-async fn cancel_three(provider: &CosmosDBProvider, token: &str) {
-    let cancelled = (2..=4).map(|activity_id| ScheduledActivityIdentifier {
+/// An event for "sender".
+fn enough() -> WorkItem {
+    WorkItem::ExternalRaised {
+        instance: "sender".to_owned(),
+        name: "Enough".to_owned(),
+        data: String::new(),
+    }
+}
+
+/// Commits a turn that cancels so many of them, from the first one on.
+async fn cancel(provider: &CosmosDBProvider, token: &str, activities: u64) {
+    let cancelled = (2..2 + activities).map(|activity_id| ScheduledActivityIdentifier {
         instance: "sender".to_owned(),
         execution_id: 1,
         activity_id,
@@ -176,18 +214,13 @@ async fn what_a_commit_has_cancelled_goes_though_its_process_was_killed_right_af
     let any = TagFilter::default();
     let fetched = other.fetch_work_item(LOCK, PATIENCE, None, &any).await;
     let (_, running, _) = fetched.expect("a fetch").expect("an activity");
-    let raised = WorkItem::ExternalRaised {
-        instance: "sender".to_owned(),
-        name: "Enough".to_owned(),
-        data: String::new(),
-    };
-    enqueue(&killed, raised).await;
+    enqueue(&killed, enough()).await;
     let (_, token) = fetch(&killed).await;
     // The commit is the last thing that succeeds.
     let lost = || Fault::always(Effect::DropRequest);
     emulator.inject(lost().on(OperationKind::Bulk));
     emulator.inject(lost().on(OperationKind::Batch).after(1));
-    cancel_three(&killed, &token).await;
+    cancel(&killed, &token, 3).await;
     drop(killed);
     let (parts, _) = litter(&other).await;
     assert_eq!(count::<WorkerItem>(&other).await, gate + 3);
@@ -198,5 +231,42 @@ async fn what_a_commit_has_cancelled_goes_though_its_process_was_killed_right_af
     eventually(async || count::<OutboxIntent>(&other).await == 0).await;
     let renewed = other.renew_work_item_lock(&running, LOCK).await;
     renewed.expect_err("its worker hears of it");
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn activities_that_are_delivered_after_their_cancellation_go_too() {
+    let backend = without_reconciler().await;
+    let Some(emulator) = backend.emulator() else {
+        println!("skipped: only the emulator fails on demand");
+        return;
+    };
+    let provider = backend.provider().await;
+    let gate = count::<WorkerItem>(&provider).await;
+    enqueue(&provider, start("sender", String::new())).await;
+    // More than one batch holds: they leave the commit as an intent, of which the delivery fails.
+    let mut left = three_activities();
+    let small = (5..155).map(|id| activity("sender", id, String::new()));
+    left.activities.extend(small);
+    let (_, token) = fetch(&provider).await;
+    let refused = Fault::always(REFUSED).on(OperationKind::Batch);
+    emulator.inject(refused.after(1));
+    assert!(commit(&provider, &token, 1, &left).await, "it is committed");
+    assert_eq!(count::<WorkerItem>(&provider).await, gate);
+    emulator.clear_faults();
+    enqueue(&provider, enough()).await;
+    let (_, token) = fetch(&provider).await;
+    cancel(&provider, &token, 153).await;
+    assert!(count::<OutboxIntent>(&provider).await >= 2, "both wait");
+    // Now somebody looks for what was not delivered.
+    let quick = Duration::from_millis(200);
+    let other = backend.provider_with(|config| config.reconciler_interval = quick);
+    let other = other.await;
+    eventually(async || count::<OutboxIntent>(&other).await == 0).await;
+    assert_eq!(
+        count::<WorkerItem>(&other).await,
+        gate,
+        "none is left to run"
+    );
     backend.stop().await;
 }
