@@ -64,6 +64,14 @@ pub use cli::Cli;
 pub use exit::Exit;
 
 /// Runs the command on this process's arguments, for the container `C`.
+///
+/// ```no_run
+/// use cdb_provider::documents::Durable;
+///
+/// fn main() -> std::process::ExitCode {
+///     cdb_cli::run::<Durable>() // all that `cdb` itself is
+/// }
+/// ```
 pub fn run<C: Container>() -> ExitCode {
     Cli::<C>::new().run()
 }
