@@ -68,7 +68,7 @@ addEventListener("keydown", (event) => {
   } else if (event.key === "Escape" && /^#\/(instances|deadletters)\/./.test(location.hash)) {
     location.hash = location.hash.split("/", 2).join("/");
   } else if ((event.key === "ArrowDown" || event.key === "ArrowUp") && !typing) {
-    const links = [...main.querySelectorAll("tbody a")];
+    const links = [...main.querySelectorAll("tbody a")].filter((link) => link.checkVisibility());
     const next = links.indexOf(document.activeElement) + (event.key === "ArrowDown" ? 1 : -1);
     if (links.length) { event.preventDefault(); links[Math.max(0, Math.min(next, links.length - 1))].focus(); }
   }
