@@ -34,6 +34,8 @@ use crate::{Emulator, EmulatorBuilder, FaultPlan, WELL_KNOWN_KEY};
 /// # Ok::<(), clap::Error>(())
 /// ```
 #[derive(Debug, clap::Args)]
+// The help is the first paragraph: the example is for those who read the documentation.
+#[command(long_about = None)]
 pub struct EmulatorCommand {
     /// Port to listen on; 0 for any free one
     #[arg(long, value_name = "PORT", default_value_t = 8081)]
