@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cdb_client::{BatchOutcome, Error};
-use cdb_model::{Batch, BatchError, OperationIndex, Timestamp};
+use cdb_model::{Batch, BatchError, OperationIndex, Stored, Timestamp};
 use duroxide::providers::{ProviderError, WorkItem};
 
 use super::LOST;
@@ -11,7 +11,7 @@ use super::ahead::Following;
 use super::fetch::read;
 use super::table::{SharedLock, WorkLock};
 use crate::documents::{
-    Chunked, Durable, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, Text,
+    Chunked, Durable, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, Text, WorkerItem,
     target_instance,
 };
 use crate::error::{lock_lost, provider_error, unreadable};
@@ -24,6 +24,9 @@ const ACK: &str = "ack_work_item";
 
 /// How often the batch is sent again while the lock is still ours.
 const MAX_SENDS: u32 = 4;
+
+/// How long to wait before a store is asked again that has not answered for as long as a request tries.
+const AWAY: Duration = Duration::from_millis(200);
 
 /// What goes where with the end of an activity.
 enum Completion {
@@ -221,6 +224,9 @@ async fn send<'a>(
         if sent.drops_what_failed(inner, &error) {
             continue;
         }
+        if may_wait(inner, lock, error.is_transient() && !error.is_ambiguous()).await {
+            continue;
+        }
         sends += 1;
         if !error.is_ambiguous() {
             sent.give_up(inner);
@@ -230,7 +236,7 @@ async fn send<'a>(
                 provider_error(ACK, &error)
             });
         }
-        match read(inner, ACK, &lock.item.document).await? {
+        match what_is_left(inner, lock).await? {
             Some(stored) if stored.document.lock_token.as_deref() == Some(&lock.token) => {
                 lock.item.etag = stored.etag;
             }
@@ -244,6 +250,29 @@ async fn send<'a>(
     }
     sent.give_up(inner);
     Err(ProviderError::retryable(ACK, "the service did not answer"))
+}
+
+/// The item as it is now, whenever the store answers while the lock lasts.
+async fn what_is_left(
+    inner: &Inner,
+    lock: &WorkLock,
+) -> Result<Option<Stored<WorkerItem>>, ProviderError> {
+    loop {
+        match read(inner, ACK, &lock.item.document).await {
+            Err(error) if may_wait(inner, lock, error.is_retryable()).await => {}
+            found => return found,
+        }
+    }
+}
+
+/// Waits a little before the store is asked again, if it was `away` and there is time. duroxide asks for an end once: after
+/// a failure it gives the activity back, which runs again, however long it took.
+async fn may_wait(inner: &Inner, lock: &WorkLock, away: bool) -> bool {
+    let waits = away && lock.holds(inner.container.now() + AWAY);
+    if waits {
+        tokio::time::sleep(AWAY).await;
+    }
+    waits
 }
 
 /// The end of an activity as it is sent: with the locks of what comes next.

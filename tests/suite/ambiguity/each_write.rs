@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use cdb_client::{CosmosClient, MasterKey, RetryConfig};
 use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
-use cdb_provider::CosmosDBProvider;
+use cdb_provider::documents::Durable;
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use cdb_tests::Backend;
 use duroxide::providers::{
     DeleteInstanceResult, Provider, ProviderAdmin, SessionFetchConfig, TagFilter, WorkItem,
@@ -167,6 +169,48 @@ async fn every_step_of_an_activity_may_lose_its_answer() {
     backend.stop().await;
 }
 
+/// The end of the activity.
+fn done() -> WorkItem {
+    WorkItem::ActivityCompleted {
+        instance: "i".to_owned(),
+        execution_id: 1,
+        id: 2,
+        result: "done".to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_an_activity_waits_for_the_store_while_its_lock_lasts() {
+    let Some((backend, provider)) = failing().await else {
+        return;
+    };
+    let emulator = backend.emulator().expect("checked before");
+    // With requests that give up sooner than the store is back.
+    let hasty = CosmosClient::builder(emulator.endpoint())
+        .credential(MasterKey::new(emulator.key()).expect("a key"))
+        .retry(RetryConfig::default().with_deadline(Duration::from_secs(2)))
+        .build()
+        .expect("a client")
+        .database("duroxide")
+        .container::<Durable>(provider.container().name());
+    let provider = CosmosDBProvider::on(hasty, &CosmosDBProviderConfig::default());
+    let stored = provider.enqueue_for_worker(activity(None)).await;
+    stored.expect("it is stored");
+    let (_, token, _) = fetch_activity(&provider, None).await;
+    emulator.inject(Fault::always(Effect::Status {
+        status: 503,
+        substatus: 0,
+        retry_after_ms: None,
+    }));
+    let ended = provider.ack_work_item(&token, Some(done()));
+    let (ended, ()) = tokio::join!(ended, async {
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        emulator.clear_faults();
+    });
+    ended.expect("it has ended");
+    backend.stop().await;
+}
+
 #[tokio::test]
 async fn an_activity_whose_end_is_not_heard_of_ends_once() {
     let Some((backend, provider)) = failing().await else {
@@ -175,12 +219,7 @@ async fn an_activity_whose_end_is_not_heard_of_ends_once() {
     let stored = provider.enqueue_for_worker(activity(None)).await;
     stored.expect("it is stored");
     let (_, token, _) = fetch_activity(&provider, None).await;
-    let completion = WorkItem::ActivityCompleted {
-        instance: "i".to_owned(),
-        execution_id: 1,
-        id: 2,
-        result: "done".to_owned(),
-    };
+    let completion = done();
     lose(&backend, OperationKind::Batch);
     let ended = provider.ack_work_item(&token, Some(completion.clone()));
     ended.await.expect("it has ended");
