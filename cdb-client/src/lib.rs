@@ -46,8 +46,9 @@
 //! ```
 //!
 //! The limits of what is retried are in [`RetryConfig`]; whether a write that got no answer is sent again follows from
-//! what it promises: an upsert, replace or delete without ETag is, a create, a conditional write or a batch is not, and
-//! then [`Error::is_ambiguous`] tells.
+//! what it promises. Where a second execution leaves what the first left, it is: an upsert, replace or delete without
+//! ETag, a patch that only sets, a batch of upserts and replaces. A create, a conditional write or any other batch is not,
+//! and then [`Error::is_ambiguous`] tells.
 //!
 //! # Features
 //!

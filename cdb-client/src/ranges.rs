@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::epk::Epk;
 use crate::error::{Error, Result};
 
-/// The service's number of a physical partition. Valid until that partition is split or merged.
+/// The service's number of a physical partition, its "partition key range id". Valid until that partition is split or
+/// merged.
 ///
 /// ```
 /// use cdb_model::Query;
@@ -33,6 +34,7 @@ use crate::error::{Error, Result};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
+#[doc(alias = "feed range")]
 pub struct RangeId(String);
 
 impl RangeId {

@@ -54,6 +54,7 @@ pub struct Page<Row> {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
+#[doc(alias = "continuation token")]
 pub struct Continuation(String);
 
 impl Continuation {

@@ -360,7 +360,8 @@ impl<C: Container, Q: Fetch<C>> Pages<'_, C, Q> {
     /// # Errors
     /// When the service refuses the query or a row does not fit its type;
     /// [`is_partition_split`](Error::is_partition_split) when a partition was split since the first page: what was
-    /// read so far cannot be continued, ask again.
+    /// read so far cannot be continued, ask again. The next call asks again for a page that could not be had, and goes on
+    /// behind one with a row that does not fit; [`row_by_row`](QueryRun::row_by_row) gives its other rows.
     pub async fn next_page(&mut self) -> Result<Option<Vec<Q::Row>>> {
         let mut reading = match self.reading.take() {
             Some(reading) => reading,

@@ -21,8 +21,8 @@ use std::time::Duration;
 pub struct RetryConfig {
     /// From the first attempt to giving up, 30 s by default (what the official clients spend on throttling).
     pub deadline: Duration,
-    /// For one attempt, 10 s by default. The service gives up after 5 s by itself; less than that makes outcomes
-    /// unknown that need not be.
+    /// For one attempt, 10 s by default, of which connecting takes 5 s at most. The service gives up after 5 s by itself;
+    /// less than that makes outcomes unknown that need not be.
     pub attempt_timeout: Duration,
     /// The first wait, 10 ms by default; doubles each time.
     pub first_delay: Duration,
