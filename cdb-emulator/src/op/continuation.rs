@@ -27,6 +27,9 @@ pub(super) struct Position {
     /// The learned path whose index gave the order: another one learned since must not change it between pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) learned: Option<String>,
+    /// The index that it is read by where there was a choice: another one must not change the order between pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) index: Option<String>,
     /// Which piece of the plan it is in.
     #[serde(default, skip_serializing_if = "is_first")]
     pub(super) piece: usize,

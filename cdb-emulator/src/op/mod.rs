@@ -2,6 +2,7 @@
 
 mod batch;
 mod catalog;
+mod choice;
 mod continuation;
 mod feed;
 mod item;

@@ -5,6 +5,7 @@ use rusqlite::Connection;
 use rusqlite::types::Value as Sql;
 use serde_json::Value;
 
+use super::choice;
 use super::continuation::{After, Begun, Position};
 use super::scope::RowScope;
 use super::touched::Touched;
@@ -71,6 +72,13 @@ impl Run<'_> {
         };
         let one_key = self.reach.is_one_key();
         let mut pieces = plan::pieces(select, parameters, (policy, begun_with), one_key);
+        if plan::streams(select) || plan::has_one_row(select) {
+            let store = (self.connection, self.container);
+            for (at, piece) in pieces.iter_mut().enumerate().skip(position.piece) {
+                let begun_by = position.index.as_ref().filter(|_| at == position.piece);
+                choice::settle(store, select, piece, begun_by)?;
+            }
+        }
         let [found] = &mut *pieces else {
             return Ok((pieces, None));
         };
@@ -110,6 +118,8 @@ impl Run<'_> {
         stream.page.wish = wish;
         for piece in pieces.iter().skip(stream.position.piece) {
             stream.position.learned = piece.order.learned().cloned();
+            let chosen = piece.order.index().filter(|_| !piece.rivals.is_empty());
+            stream.position.index = chosen.cloned();
             if !self.read(piece, &mut stream)? {
                 break;
             }
@@ -367,6 +377,7 @@ impl Stream<'_> {
             after: self.position.after.take(),
             begun: (at > 0).then_some(begun),
             learned: self.position.learned.clone(),
+            index: self.position.index.clone(),
             piece: self.position.piece,
         });
         true

@@ -4,6 +4,7 @@ mod arms;
 mod elements;
 mod order;
 mod pushdown;
+mod rival;
 
 use serde_json::Value;
 
@@ -16,6 +17,7 @@ pub(crate) use order::{Key, Order, Stretch};
 #[cfg(test)]
 pub(crate) use pushdown::pushdown;
 pub(crate) use pushdown::{Pushdown, pieces};
+pub(crate) use rival::Rival;
 
 /// The gateway answers without a merge only: everything that needs one is refused across partitions, whether there
 /// is one physical partition or many.
@@ -87,6 +89,11 @@ pub(crate) fn streams(select: &Select) -> bool {
         && select.group_by.is_empty()
         && select.derived.is_none()
         && !select.alias.is_empty()
+}
+
+/// Whether a query folds all that it finds to one row, so that the order in which it is found is nobody's concern.
+pub(crate) fn has_one_row(select: &Select) -> bool {
+    select.aggregates() && select.group_by.is_empty()
 }
 
 #[cfg(test)]

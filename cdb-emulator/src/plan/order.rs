@@ -16,6 +16,14 @@ use crate::store::indexes::{has_range_index, indexes};
 use crate::store::learned;
 use crate::store::{json_rank, json_value};
 
+/// An index that a filter narrows.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    pub(super) order: Order,
+    /// The paths by which it is narrowed.
+    pub(super) narrowed: Vec<String>,
+}
+
 /// One path of a sort.
 #[derive(Clone, Debug, PartialEq)]
 struct Term {
@@ -67,11 +75,8 @@ pub(crate) struct Stretch {
 }
 
 impl Order {
-    /// The order of a query's rows. A path that a filter fixes to one value is left out: it orders nothing.
-    ///
-    /// A query that asks for no order gets that of the index which the filter narrows best, so that its first row comes
-    /// without a sort.
-    pub(super) fn of(
+    /// The order that a query asks for. A path that a filter fixes to one value is left out: it orders nothing.
+    pub(super) fn sorting(
         select: &Select,
         fixed: &[Fixed],
         (policy, learned): (&Value, &[String]),
@@ -81,9 +86,6 @@ impl Order {
             Some((item.expr.path(&select.alias)?, item.descending))
         });
         let wanted = rest(sort.collect(), fixed);
-        if select.order_by.is_empty() {
-            return Self::free(fixed, policy, learned);
-        }
         // One that was learned for the sort is named only where no filter on another path may narrow better.
         let sorting = learned
             .iter()
@@ -110,7 +112,13 @@ impl Order {
         }
     }
 
-    fn free(fixed: &[Fixed], policy: &Value, learned: &[String]) -> Self {
+    /// The orders that a query which asks for none can have, so that its first row comes without a sort: those of the
+    /// indexes that its filter narrows, first the one that it narrows most by what the filter says. Left out is an index
+    /// that is narrowed by nothing but what narrows one before it too.
+    pub(super) fn narrowing(
+        fixed: &[Fixed],
+        (policy, learned): (&Value, &[String]),
+    ) -> Vec<Candidate> {
         let known = |path: &str| fixed.iter().find(|known| known.path == path);
         let narrowing = |index: &[(String, bool)]| {
             let equal = index
@@ -120,22 +128,37 @@ impl Order {
             let range = index
                 .get(equal)
                 .is_some_and(|(path, _)| known(path).is_some());
-            equal * 2 + usize::from(range)
+            (equal, usize::from(range))
         };
-        // Of those that narrow alike the one that leaves the least to order by.
-        let best = indexes(policy)
-            .chain(learned.iter().map(|path| single(path)))
-            .filter(|(index, _)| narrowing(index) > 0)
-            .max_by_key(|(index, _)| (narrowing(index), Reverse(index.len())));
-        best.map_or_else(Self::default, |(index, name)| Self {
-            learned: learned
-                .iter()
-                .find(|path| name == learned::name(path))
-                .cloned(),
-            terms: terms(rest(index, fixed), fixed),
-            backwards: false,
-            index: Some(name),
-        })
+        let all = indexes(policy).chain(learned.iter().map(|path| single(path)));
+        let mut all: Vec<_> = all
+            .map(|(index, name)| (narrowing(&index), index, name))
+            .filter(|((equal, range), ..)| equal + range > 0)
+            .collect();
+        // Of those that narrow alike the one that leaves the least to order by, the last one first.
+        all.reverse();
+        all.sort_by_key(|((equal, range), index, _)| (Reverse(equal * 2 + range), index.len()));
+        let mut candidates: Vec<Candidate> = Vec::new();
+        for ((equal, range), index, name) in all {
+            let paths = index.iter().take(equal + range);
+            let narrowed: Vec<String> = paths.map(|(path, _)| path.clone()).collect();
+            let covers =
+                |other: &Candidate| narrowed.iter().all(|path| other.narrowed.contains(path));
+            if candidates.iter().any(covers) {
+                continue;
+            }
+            let order = Self {
+                learned: learned
+                    .iter()
+                    .find(|path| name == learned::name(path))
+                    .cloned(),
+                terms: terms(rest(index, fixed), fixed),
+                backwards: false,
+                index: Some(name),
+            };
+            candidates.push(Candidate { order, narrowed });
+        }
+        candidates
     }
 
     /// The same order for the rows of one partition key, which has an index of its own: the store chooses.
@@ -152,6 +175,11 @@ impl Order {
     /// Whether an index gives the order.
     pub(crate) fn has_index(&self) -> bool {
         self.index.is_some()
+    }
+
+    /// The index that gives the order.
+    pub(crate) fn index(&self) -> Option<&String> {
+        self.index.as_ref()
     }
 
     /// The learned path whose index gives the order of a query that asks for none.

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::arms::arms;
 use super::elements::Elements;
 use super::order::{Order, leaves_out_missing};
+use super::rival::Rival;
 use crate::index_use::{conjuncts, is_served};
 use crate::sql::ast::{Binary, Expr, Select};
 use crate::sql::value::rank;
@@ -32,6 +33,9 @@ pub(crate) struct Pushdown {
     /// Conditions whose documents were given before.
     pub(crate) given: Vec<Expr>,
     pub(crate) order: Order,
+    /// The indexes that could give a query its order which asks for none, that of [`order`](Self::order) first; none
+    /// where there is no choice.
+    pub(crate) rivals: Vec<Rival>,
     /// What a table of array elements would answer of a query that no other index serves.
     pub(crate) elements: Option<Elements>,
     /// A path whose index would serve the query, which has none.
@@ -39,7 +43,7 @@ pub(crate) struct Pushdown {
 }
 
 /// A path that all rows have values of one type at.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Fixed {
     pub(super) path: String,
     /// Whether they all have the same value.
@@ -75,6 +79,7 @@ pub(crate) fn pushdown(
         judged: Vec::new(),
         given: Vec::new(),
         order: Order::default(),
+        rivals: Vec::new(),
         elements: None,
         wish: None,
     };
@@ -83,7 +88,7 @@ pub(crate) fn pushdown(
     if hidden || select.derived.is_some() || select.alias.is_empty() {
         return found;
     }
-    let mut fixed: Vec<Fixed> = Vec::new();
+    let mut conditions: Vec<Condition> = Vec::new();
     if let Some(filter) = &select.filter {
         conjuncts(filter, &mut |expr| {
             if !is_served(expr, select, policy) {
@@ -93,20 +98,29 @@ pub(crate) fn pushdown(
                 Some(condition) => {
                     found.condition.push_str(" AND ");
                     found.condition.push_str(&condition.text);
-                    found.parameters.extend(condition.parameters);
-                    fixed.push(condition.fixed);
+                    found.parameters.extend_from_slice(&condition.parameters);
+                    conditions.push(condition);
                 }
                 None => found.judged.push(expr.clone()),
             }
         });
     }
+    let mut fixed: Vec<Fixed> = conditions.iter().map(|known| known.fixed.clone()).collect();
     // Of two conditions on a path the one that fixes more is found first.
     fixed.sort_by_key(|known| !known.equal);
     if let Some(path) = leaves_out_missing(select, policy) {
         found.condition = format!("{} AND {} > 0", found.condition, json_rank(&path));
     }
-    found.order = Order::of(select, &fixed, (policy, learned));
+    if select.order_by.is_empty() {
+        let candidates = Order::narrowing(&fixed, (policy, learned));
+        found.rivals = Rival::among(&candidates, &conditions);
+        let best = candidates.into_iter().next();
+        found.order = best.map_or_else(Order::default, |best| best.order);
+    } else {
+        found.order = Order::sorting(select, &fixed, (policy, learned));
+    }
     if within_a_key {
+        found.rivals.clear();
         found.order = found.order.within_a_key(select);
     } else if !found.order.has_index() {
         found.elements = Elements::of(select, parameters, policy);
@@ -154,6 +168,7 @@ impl Columns {
 }
 
 /// A condition on one path in the words of the store.
+#[derive(Debug)]
 pub(super) struct Condition {
     pub(super) text: String,
     pub(super) parameters: Vec<Sql>,

@@ -227,6 +227,26 @@ impl Container {
         Ok(())
     }
 
+    /// How many entries an index has for what it answers of a filter, counted up to a limit.
+    pub(crate) fn entries(
+        &self,
+        connection: &Connection,
+        index: &str,
+        (condition, parameters): (&str, &[Sql]),
+        limit: usize,
+    ) -> Result<usize, ServiceError> {
+        let (number, prefix) = (self.number, self.index_prefix());
+        let sql = format!(
+            "SELECT count(*) FROM
+                (SELECT 1 FROM document_{number} INDEXED BY {prefix}_{index} WHERE {condition} LIMIT ?)"
+        );
+        let limit = Sql::Integer(i64::try_from(limit).unwrap_or(i64::MAX));
+        let parameters = parameters.iter().chain(std::iter::once(&limit));
+        let mut statement = connection.prepare_cached(&sql)?;
+        let count: i64 = statement.query_row(params_from_iter(parameters), |row| row.get(0))?;
+        Ok(usize::try_from(count).unwrap_or(usize::MAX))
+    }
+
     /// Changes after `lsn` that meet a condition, oldest first, with the number of each.
     pub(crate) fn changes(
         &self,

@@ -1,0 +1,216 @@
+//! Which of several indexes a query is read by.
+//!
+//! The service looks into all of them and joins what they find. Here one of them is walked and the rest of the filter is
+//! judged on what it finds, so it has to be the one that finds the least: of all instances the children of one, and not
+//! of all children those that are instances. SQLite would guess, so the entries are counted: a few of each index first,
+//! then more, until one of them has no more.
+
+use rusqlite::Connection;
+
+use crate::error::ServiceError;
+use crate::plan::{self, Pushdown, Rival};
+use crate::sql::ast::Select;
+use crate::store::Container;
+
+/// How many entries are counted first, and how many times as many then.
+const STEP: usize = 16;
+/// Where counting ends for a query whose caller may want no more than a page.
+const PAGE: usize = 4096;
+
+/// Has a piece read by the index that narrows it most, or by the one that its pages before were read by.
+pub(super) fn settle(
+    (connection, container): (&Connection, &Container),
+    select: &Select,
+    piece: &mut Pushdown,
+    begun_by: Option<&String>,
+) -> Result<(), ServiceError> {
+    if piece.rivals.is_empty() {
+        return Ok(());
+    }
+    let chosen = match begun_by {
+        Some(index) => {
+            let mut rivals = piece.rivals.iter();
+            rivals.position(|rival| rival.index() == index)
+        }
+        None => narrowest((connection, container), select, &piece.rivals)?,
+    };
+    if let Some(chosen) = chosen {
+        piece.order = piece.rivals[chosen].order.clone();
+    }
+    Ok(())
+}
+
+/// The index with the fewest entries. Nothing where all have many: the plan knows best then.
+fn narrowest(
+    (connection, container): (&Connection, &Container),
+    select: &Select,
+    rivals: &[Rival],
+) -> Result<Option<usize>, ServiceError> {
+    let mut limit = STEP;
+    loop {
+        let mut counts = Vec::with_capacity(rivals.len());
+        for (at, rival) in rivals.iter().enumerate() {
+            let filter = (&*rival.condition, &*rival.parameters);
+            let index = rival.index();
+            counts.push((container.entries(connection, index, filter, limit)?, at));
+        }
+        if let Some((least, at)) = counts.into_iter().min()
+            && least < limit
+        {
+            return Ok(Some(at));
+        }
+        if limit >= PAGE && !plan::has_one_row(select) {
+            return Ok(None);
+        }
+        limit = limit.saturating_mul(STEP);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::op::continuation::Position;
+    use crate::op::run::Run;
+    use crate::op::scope::RowScope;
+    use crate::sql::{self, Context};
+    use crate::store::{Database, Store, StoredDocument};
+
+    /// Instances, of which the first ones are children of one and the first half has ended.
+    const MANY: usize = 600;
+
+    fn write(connection: &Connection, container: &Container, n: usize, parent: &str) {
+        let id = format!("{n:05}");
+        let status = if n < MANY / 2 { "ended" } else { "running" };
+        let document = StoredDocument {
+            pk: id.clone(),
+            body:
+                json!({ "id": id, "type": "instance", "parent": parent, "status": status, "n": n })
+                    .to_string(),
+            id,
+            epk: String::new(),
+            etag: String::new(),
+            lsn: 1,
+            ts: 0,
+            expires: None,
+        };
+        container.write(connection, &document).unwrap();
+    }
+
+    fn filled(connection: &Connection) -> Container {
+        Database::create(connection, "d", 0).unwrap();
+        let definition = json!({
+            "id": "c", "partitionKey": { "paths": ["/id"] }, "indexingPolicy": {
+                "includedPaths": [
+                    { "path": "/n/?" }, { "path": "/parent/?" }, { "path": "/status/?" }, { "path": "/type/?" },
+                ],
+                "excludedPaths": [{ "path": "/*" }],
+                "compositeIndexes": [[{ "path": "/type" }, { "path": "/n" }]],
+            },
+        });
+        let container = Container::create(connection, "d", &definition, 1, 0).unwrap();
+        for n in 0..MANY {
+            write(
+                connection,
+                &container,
+                n,
+                if n < 20 { "first" } else { "none" },
+            );
+        }
+        container
+    }
+
+    /// The index by which a query is read, as paths.
+    fn read_by(connection: &Connection, container: &Container, text: &str) -> Option<String> {
+        let select = sql::parse(text).unwrap();
+        let policy = (container.policy(), &[][..]);
+        let [mut piece] = <[_; 1]>::try_from(plan::pieces(&select, &HashMap::new(), policy, false))
+            .expect("one piece");
+        settle((connection, container), &select, &mut piece, None).unwrap();
+        let name = piece.order.index()?;
+        let mut known = crate::store::indexes::indexes(container.policy());
+        let (paths, _) = known.find(|(_, index)| index == name)?;
+        Some(paths.into_iter().map(|(path, _)| path).collect())
+    }
+
+    #[test]
+    fn a_query_is_read_by_the_index_with_the_fewest_entries() {
+        let store = Store::open(None).unwrap();
+        let connection = store.lock();
+        let container = filled(&connection);
+        for (filter, index) in [
+            ("c.type = 'instance' AND c.parent = 'first'", "/parent"),
+            (
+                "c.type = 'instance' AND c.parent IN ('x', 'first')",
+                "/parent",
+            ),
+            ("c.type = 'instance' AND c.status = 'lost'", "/status"),
+            ("c.type = 'other' AND c.status = 'ended'", "/type"),
+            ("c.status = 'ended' AND c.parent = 'none'", "/status"),
+            (
+                "c.type = 'instance' AND c.n < 5 AND c.parent = 'first'",
+                "/type/n",
+            ),
+            ("c.type = 'instance'", "/type"),
+        ] {
+            let text = format!("SELECT VALUE COUNT(1) FROM c WHERE {filter}");
+            let found = read_by(&connection, &container, &text);
+            assert_eq!(found.as_deref(), Some(index), "{filter}");
+        }
+        let sorted =
+            "SELECT * FROM c WHERE c.type = 'instance' AND c.parent = 'first' ORDER BY c.n";
+        let select = sql::parse(sorted).unwrap();
+        let policy = (container.policy(), &[][..]);
+        assert!(
+            plan::pieces(&select, &HashMap::new(), policy, false)[0]
+                .rivals
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn later_pages_are_read_by_the_index_of_the_first() {
+        let store = Store::open(None).unwrap();
+        let connection = store.lock();
+        let container = filled(&connection);
+        let text = "SELECT VALUE c.id FROM c WHERE c.status = 'running' AND c.parent = 'none'";
+        let select = sql::parse(text).unwrap();
+        assert_eq!(
+            read_by(&connection, &container, text).as_deref(),
+            Some("/status")
+        );
+        let context = Context::new(HashMap::new(), crate::service::now());
+        let mut position = Position::default();
+        let mut ids: Vec<Value> = Vec::new();
+        loop {
+            let run = Run {
+                connection: &connection,
+                container: &container,
+                context: &context,
+                reach: RowScope {
+                    condition: "1".to_owned(),
+                    parameters: Vec::new(),
+                },
+                joined: false,
+                limit: 70,
+            };
+            let page = run.page(&select, position).unwrap();
+            ids.extend(page.rows);
+            let Some(next) = page.next else { break };
+            position = serde_json::from_value(serde_json::to_value(next).unwrap()).unwrap();
+            // None of these is asked for, but they make the other index the better one.
+            for n in (0..MANY / 2).chain(MANY..2 * MANY) {
+                write(&connection, &container, n, "gone");
+            }
+        }
+        assert_eq!(
+            read_by(&connection, &container, text).as_deref(),
+            Some("/parent")
+        );
+        let expected: Vec<Value> = (MANY / 2..MANY).map(|n| format!("{n:05}").into()).collect();
+        assert_eq!(ids, expected);
+    }
+}
