@@ -295,7 +295,7 @@ fn conditions(expr: &Expr, names: &Names, found: &mut Vec<Condition>) {
 }
 
 /// Whether a query says how many documents there are, and nothing of what is in them.
-fn counts_only(select: &Select) -> bool {
+pub(crate) fn counts_only(select: &Select) -> bool {
     let Projection::Value(value) = &select.projection else {
         return false;
     };

@@ -8,21 +8,21 @@
 use rusqlite::Connection;
 
 use crate::error::ServiceError;
-use crate::plan::{self, Pushdown, Rival};
-use crate::sql::ast::Select;
+use crate::plan::{Pushdown, Rival};
 use crate::store::Container;
 
 /// How many entries are counted first, and how many times as many then.
 const STEP: usize = 16;
-/// Where counting ends for a query whose caller may want no more than a page.
-const PAGE: usize = 4096;
+/// How many are counted at most per row that is wanted: the choice must not cost more than it can save.
+const WORTH: usize = 8;
 
-/// Has a piece read by the index that narrows it most, or by the one that its pages before were read by.
+/// Has a piece, of which so many rows are wanted, read by the index that narrows it most, or by the one that its pages
+/// before were read by.
 pub(super) fn settle(
     (connection, container): (&Connection, &Container),
-    select: &Select,
     piece: &mut Pushdown,
-    begun_by: Option<&String>,
+    wanted: usize,
+    begun_by: Option<&str>,
 ) -> Result<(), ServiceError> {
     if piece.rivals.is_empty() {
         return Ok(());
@@ -32,7 +32,7 @@ pub(super) fn settle(
             let mut rivals = piece.rivals.iter();
             rivals.position(|rival| rival.index() == index)
         }
-        None => narrowest((connection, container), select, &piece.rivals)?,
+        None => narrowest((connection, container), &piece.rivals, wanted)?,
     };
     if let Some(chosen) = chosen {
         piece.order = piece.rivals[chosen].order.clone();
@@ -43,26 +43,27 @@ pub(super) fn settle(
 /// The index with the fewest entries. Nothing where all have many: the plan knows best then.
 fn narrowest(
     (connection, container): (&Connection, &Container),
-    select: &Select,
     rivals: &[Rival],
+    wanted: usize,
 ) -> Result<Option<usize>, ServiceError> {
+    let most = wanted.saturating_mul(WORTH).max(STEP);
     let mut limit = STEP;
     loop {
         let mut counts = Vec::with_capacity(rivals.len());
         for (at, rival) in rivals.iter().enumerate() {
             let filter = (&*rival.condition, &*rival.parameters);
-            let index = rival.index();
-            counts.push((container.entries(connection, index, filter, limit)?, at));
+            let count = container.count(connection, Some(rival.index()), filter, Some(limit))?;
+            counts.push((count, at));
         }
         if let Some((least, at)) = counts.into_iter().min()
             && least < limit
         {
             return Ok(Some(at));
         }
-        if limit >= PAGE && !plan::has_one_row(select) {
+        if limit >= most {
             return Ok(None);
         }
-        limit = limit.saturating_mul(STEP);
+        limit = limit.saturating_mul(STEP).min(most);
     }
 }
 
@@ -74,8 +75,9 @@ mod tests {
 
     use super::*;
     use crate::op::continuation::Position;
-    use crate::op::run::Run;
+    use crate::op::run::{Run, rows_of};
     use crate::op::scope::RowScope;
+    use crate::plan;
     use crate::sql::{self, Context};
     use crate::store::{Database, Store, StoredDocument};
 
@@ -85,12 +87,16 @@ mod tests {
     fn write(connection: &Connection, container: &Container, n: usize, parent: &str) {
         let id = format!("{n:05}");
         let status = if n < MANY / 2 { "ended" } else { "running" };
+        let body =
+            json!({ "id": id, "type": "instance", "parent": parent, "status": status, "n": n });
+        store_body(connection, container, &id, &body);
+    }
+
+    fn store_body(connection: &Connection, container: &Container, id: &str, body: &Value) {
         let document = StoredDocument {
-            pk: id.clone(),
-            body:
-                json!({ "id": id, "type": "instance", "parent": parent, "status": status, "n": n })
-                    .to_string(),
-            id,
+            pk: id.to_owned(),
+            id: id.to_owned(),
+            body: body.to_string(),
             epk: String::new(),
             etag: String::new(),
             lsn: 1,
@@ -129,7 +135,7 @@ mod tests {
         let policy = (container.policy(), &[][..]);
         let [mut piece] = <[_; 1]>::try_from(plan::pieces(&select, &HashMap::new(), policy, false))
             .expect("one piece");
-        settle((connection, container), &select, &mut piece, None).unwrap();
+        settle((connection, container), &mut piece, MANY, None).unwrap();
         let name = piece.order.index()?;
         let mut known = crate::store::indexes::indexes(container.policy());
         let (paths, _) = known.find(|(_, index)| index == name)?;
@@ -169,6 +175,99 @@ mod tests {
                 .rivals
                 .is_empty()
         );
+    }
+
+    #[test]
+    fn counting_and_exact_counts_read_no_documents() {
+        let store = Store::open(None).unwrap();
+        let connection = store.lock();
+        let container = filled(&connection);
+        for filter in [
+            "c.type = 'instance' AND c.parent = 'first'",
+            "c.type = 'instance' AND c.parent IN ('x', 'first')",
+            "c.type = 'instance' AND c.n < 5 AND c.parent > 'f'",
+            "c.n BETWEEN 3 AND 5 AND c.status = 'ended'",
+            "c.parent = null AND c.status = 'ended'",
+        ] {
+            let select = sql::parse(&format!("SELECT * FROM c WHERE {filter}")).unwrap();
+            let policy = (container.policy(), &[][..]);
+            let pieces = plan::pieces(&select, &HashMap::new(), policy, false);
+            assert!(pieces[0].rivals.len() > 1, "{filter}");
+            for rival in &pieces[0].rivals {
+                let sql = format!(
+                    "EXPLAIN QUERY PLAN SELECT count(*) FROM (SELECT 1 FROM document_{} INDEXED BY {}_{} WHERE {} LIMIT 16)",
+                    container.number,
+                    container.index_prefix(),
+                    rival.index(),
+                    rival.condition
+                );
+                let mut statement = connection.prepare(&sql).unwrap();
+                let parameters = rusqlite::params_from_iter(&rival.parameters);
+                let rows = statement.query_map(parameters, |row| row.get::<_, String>(3));
+                let rows: Vec<String> = rows.unwrap().map(Result::unwrap).collect();
+                assert!(
+                    rows.join("\n").contains("COVERING INDEX"),
+                    "{sql}: {rows:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_count_that_the_store_makes_is_the_number_of_rows() {
+        let store = Store::open(None).unwrap();
+        let connection = store.lock();
+        let container = filled(&connection);
+        let values = [
+            json!(null),
+            json!(true),
+            json!(false),
+            json!(1),
+            json!(1.5),
+            json!(""),
+            json!("a"),
+            json!("b\u{0}c"),
+            json!("b"),
+            json!([]),
+            json!(["a"]),
+            json!({ "a": 1 }),
+        ];
+        for (n, value) in values.iter().enumerate() {
+            let id = format!("mixed-{n}");
+            let body = json!({ "id": id, "type": "mixed", "parent": value, "status": n % 2 == 0 });
+            store_body(&connection, &container, &id, &body);
+        }
+        store_body(
+            &connection,
+            &container,
+            "bare",
+            &json!({ "id": "bare", "type": "mixed" }),
+        );
+        let mut filters = vec![
+            "c.parent IN ('a', 'b')".to_owned(),
+            "c.parent BETWEEN 'a' AND 'b'".to_owned(),
+        ];
+        for value in &values {
+            for operator in ["=", "!=", "<", ">="] {
+                filters.push(format!("c.parent {operator} {value}"));
+                filters.push(format!("{value} {operator} c.parent"));
+            }
+        }
+        for filter in filters {
+            for more in [
+                "",
+                " AND c.status = true",
+                " AND c.status != false AND c.type != 'instance'",
+            ] {
+                let filter = format!("c.type = 'mixed' AND {filter}{more}");
+                let rows = |text: &str| {
+                    rows_of(&connection, &container, text, (HashMap::new(), 100)).unwrap()
+                };
+                let found = rows(&format!("SELECT VALUE c.id FROM c WHERE {filter}"));
+                let counted = rows(&format!("SELECT VALUE COUNT(1) FROM c WHERE {filter}"));
+                assert_eq!(counted, [json!(found.len())], "{filter}");
+            }
+        }
     }
 
     #[test]

@@ -10,11 +10,12 @@ use super::continuation::{After, Begun, Position};
 use super::scope::RowScope;
 use super::touched::Touched;
 use crate::error::ServiceError;
+use crate::index_use::counts_only;
 use crate::plan::{self, Elements, Order, Pushdown, Stretch};
 use crate::service::now_secs;
-use crate::sql::ast::Select;
+use crate::sql::ast::{Expr, Select};
 use crate::sql::eval::Scope;
-use crate::sql::{Context, Part, rows};
+use crate::sql::{Aggregate, Context, Part, rows};
 use crate::store::{Container, Row, Scan};
 
 /// Largest page in bytes.
@@ -72,11 +73,20 @@ impl Run<'_> {
         };
         let one_key = self.reach.is_one_key();
         let mut pieces = plan::pieces(select, parameters, (policy, begun_with), one_key);
-        if plan::streams(select) || plan::has_one_row(select) {
+        let wanted = if plan::has_one_row(select) {
+            Some(usize::MAX)
+        } else if plan::streams(select) {
+            Some(rows::most(select, parameters)?.min(self.limit))
+        } else {
+            // A page is cut from the whole, whose order must not change between pages.
+            None
+        };
+        if let Some(wanted) = wanted {
             let store = (self.connection, self.container);
             for (at, piece) in pieces.iter_mut().enumerate().skip(position.piece) {
-                let begun_by = position.index.as_ref().filter(|_| at == position.piece);
-                choice::settle(store, select, piece, begun_by)?;
+                let begun = position.skip > 0 && at == position.piece;
+                let begun_by = begun.then(|| position.index.as_deref().unwrap_or_default());
+                choice::settle(store, piece, wanted, begun_by)?;
             }
         }
         let [found] = &mut *pieces else {
@@ -157,12 +167,34 @@ impl Run<'_> {
         stretch: &Stretch,
         visit: impl FnMut(Row) -> Result<bool, ServiceError>,
     ) -> Result<(), ServiceError> {
+        let (condition, parameters) = self.condition(pushdown, stretch);
+        let scan = Scan {
+            keys: &stretch.keys,
+            index: stretch.index.as_deref(),
+            condition: &condition,
+            order: &stretch.order,
+            parameters: &parameters,
+        };
+        self.container.scan(self.connection, &scan, visit)
+    }
+
+    /// What the rows of a stretch have to meet.
+    fn condition(&self, pushdown: &Pushdown, stretch: &Stretch) -> (String, Vec<Sql>) {
         let mut condition = format!(
-            "{} AND {} AND {} AND (expires IS NULL OR expires > ?)",
+            "{} AND {} AND {}",
             pushdown.condition, self.reach.condition, stretch.condition
         );
-        let elements = pushdown.elements.as_ref();
-        if let Some(elements) = elements {
+        let parts = [
+            &pushdown.parameters,
+            &self.reach.parameters,
+            &stretch.parameters,
+        ];
+        let mut parameters: Vec<Sql> = parts.into_iter().flatten().cloned().collect();
+        if self.container.default_ttl().is_some() {
+            condition.push_str(" AND (expires IS NULL OR expires > ?)");
+            parameters.push(Sql::Integer(now_secs()));
+        }
+        if let Some(elements) = &pushdown.elements {
             let table = self.container.elements(&elements.path);
             let narrowed = [
                 " AND (pk, id) IN (SELECT pk, id FROM ",
@@ -172,27 +204,9 @@ impl Run<'_> {
                 ")",
             ];
             condition.push_str(&narrowed.concat());
+            parameters.extend_from_slice(&elements.parameters);
         }
-        let parts = [
-            &pushdown.parameters,
-            &self.reach.parameters,
-            &stretch.parameters,
-        ];
-        let mut parameters: Vec<Sql> = parts.into_iter().flatten().cloned().collect();
-        parameters.push(Sql::Integer(now_secs()));
-        parameters.extend(
-            elements
-                .into_iter()
-                .flat_map(|elements| elements.parameters.clone()),
-        );
-        let scan = Scan {
-            keys: &stretch.keys,
-            index: stretch.index.as_deref(),
-            condition: &condition,
-            order: &stretch.order,
-            parameters: &parameters,
-        };
-        self.container.scan(self.connection, &scan, visit)
+        (condition, parameters)
     }
 
     /// The bindings of a row that meet the condition.
@@ -247,6 +261,56 @@ impl Run<'_> {
         Ok(page)
     }
 
+    /// The value of the one aggregate that a query asks for, without holding the rows that it folds; a count without a look
+    /// at them where the store knows which ones meet the filter.
+    fn folded(
+        &self,
+        select: &Select,
+        (aggregate, of): (Aggregate, &Expr),
+        pieces: &[Pushdown],
+        touched: &mut Touched,
+    ) -> Result<Option<Value>, ServiceError> {
+        if let [piece] = pieces
+            && piece.exact
+            && counts_only(select)
+        {
+            let stretch = piece.order.whole();
+            let (condition, parameters) = self.condition(piece, &stretch);
+            let index = stretch.index.as_deref();
+            let (connection, filter) = (self.connection, (&*condition, &*parameters));
+            let count = self.container.count(connection, index, filter, None)?;
+            touched.entries(count);
+            return Ok(Some(count.into()));
+        }
+        let mut values = Vec::new();
+        self.each(select, pieces, touched, |found| {
+            for scope in found {
+                self.context.begin_row();
+                values.extend(scope.owned(of)?);
+            }
+            Ok(())
+        })?;
+        Ok(aggregate.fold(values))
+    }
+
+    /// Visits the bindings of all documents that meet the condition, document by document.
+    fn each<'s>(
+        &'s self,
+        select: &'s Select,
+        pieces: &[Pushdown],
+        touched: &mut Touched,
+        mut visit: impl FnMut(Vec<Scope<'s>>) -> Result<(), ServiceError>,
+    ) -> Result<(), ServiceError> {
+        let view = View::of(select);
+        for piece in pieces {
+            self.scan(piece, &piece.order.whole(), |row| {
+                visit(self.matching(&view, (&row.body, piece), touched)?)?;
+                Ok(true)
+            })?;
+        }
+        Ok(())
+    }
+
     /// All rows of a query.
     fn whole(&self, select: &Select, page: &mut Page) -> Result<Vec<Value>, ServiceError> {
         let mut scopes = Vec::new();
@@ -260,13 +324,14 @@ impl Run<'_> {
         } else {
             let (pieces, wish) = self.pieces(select, &Position::default())?;
             page.wish = wish;
-            let view = View::of(select);
-            for piece in pieces {
-                self.scan(&piece, &piece.order.whole(), |row| {
-                    scopes.extend(self.matching(&view, (&row.body, &piece), &mut page.touched)?);
-                    Ok(true)
-                })?;
+            if let Some(asked) = rows::only_aggregate(select) {
+                let value = self.folded(select, asked, &pieces, &mut page.touched)?;
+                return Ok(value.into_iter().collect());
             }
+            self.each(select, &pieces, &mut page.touched, |found| {
+                scopes.extend(found);
+                Ok(())
+            })?;
         }
         rows::finish(select, scopes, self.context)
     }

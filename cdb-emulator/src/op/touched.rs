@@ -18,6 +18,11 @@ pub(super) struct Touched {
 }
 
 impl Touched {
+    /// Counts index entries, whose documents nobody has looked at.
+    pub(super) fn entries(&mut self, count: usize) {
+        self.documents += count;
+    }
+
     /// Counts a document.
     pub(super) fn document(&mut self, body: &str) {
         self.documents += 1;

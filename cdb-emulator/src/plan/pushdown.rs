@@ -28,6 +28,8 @@ const MARGIN: f64 = 1e-14;
 pub(crate) struct Pushdown {
     pub(crate) condition: String,
     pub(crate) parameters: Vec<Sql>,
+    /// Whether the condition is the whole filter, so that every row that meets it is a result.
+    pub(crate) exact: bool,
     /// Conditions that an index answers on the service but the store does not: what fails them was never loaded.
     pub(crate) judged: Vec<Expr>,
     /// Conditions whose documents were given before.
@@ -76,6 +78,7 @@ pub(crate) fn pushdown(
     let mut found = Pushdown {
         condition: "1".to_owned(),
         parameters: Vec::new(),
+        exact: false,
         judged: Vec::new(),
         given: Vec::new(),
         order: Order::default(),
@@ -88,24 +91,10 @@ pub(crate) fn pushdown(
     if hidden || select.derived.is_some() || select.alias.is_empty() {
         return found;
     }
-    let mut conditions: Vec<Condition> = Vec::new();
-    if let Some(filter) = &select.filter {
-        conjuncts(filter, &mut |expr| {
-            if !is_served(expr, select, policy) {
-                return;
-            }
-            match comparison(Columns::OfDocument, expr, &select.alias, parameters) {
-                Some(condition) => {
-                    found.condition.push_str(" AND ");
-                    found.condition.push_str(&condition.text);
-                    found.parameters.extend_from_slice(&condition.parameters);
-                    conditions.push(condition);
-                }
-                None => found.judged.push(expr.clone()),
-            }
-        });
-    }
-    let mut fixed: Vec<Fixed> = conditions.iter().map(|known| known.fixed.clone()).collect();
+    found.exact = select.joins.is_empty();
+    let conditions = found.conditions(select, parameters, policy);
+    let fixed = conditions.iter().filter_map(|known| known.fixed.clone());
+    let mut fixed: Vec<Fixed> = fixed.collect();
     // Of two conditions on a path the one that fixes more is found first.
     fixed.sort_by_key(|known| !known.equal);
     if let Some(path) = leaves_out_missing(select, policy) {
@@ -132,6 +121,36 @@ pub(crate) fn pushdown(
     found
 }
 
+impl Pushdown {
+    /// Takes over what the store can answer of the filter, and returns it condition by condition.
+    fn conditions(
+        &mut self,
+        select: &Select,
+        parameters: &HashMap<String, Value>,
+        policy: &Value,
+    ) -> Vec<Condition> {
+        let mut conditions: Vec<Condition> = Vec::new();
+        let Some(filter) = &select.filter else {
+            return conditions;
+        };
+        conjuncts(filter, &mut |expr| {
+            let served = is_served(expr, select, policy);
+            let known = comparison(Columns::OfDocument, expr, &select.alias, parameters);
+            let Some(condition) = known.filter(|_| served) else {
+                self.exact = false;
+                self.judged.extend(served.then(|| expr.clone()));
+                return;
+            };
+            self.condition.push_str(" AND ");
+            self.condition.push_str(&condition.text);
+            self.exact &= condition.exact;
+            self.parameters.extend_from_slice(&condition.parameters);
+            conditions.push(condition);
+        });
+        conditions
+    }
+}
+
 /// The path that narrows a query most, or the one that it is sorted by.
 fn wish(select: &Select, fixed: &[Fixed]) -> Option<String> {
     if let Some(known) = fixed.first() {
@@ -144,7 +163,7 @@ fn wish(select: &Select, fixed: &[Fixed]) -> Option<String> {
 }
 
 /// Where the store has the type and the value of a path.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Columns {
     /// In the document itself.
     OfDocument,
@@ -172,7 +191,11 @@ impl Columns {
 pub(super) struct Condition {
     pub(super) text: String,
     pub(super) parameters: Vec<Sql>,
-    fixed: Fixed,
+    path: String,
+    /// What it fixes about the values that it lets through.
+    fixed: Option<Fixed>,
+    /// Whether it lets through just what the query language would. Of numbers SQLite may have others than we.
+    exact: bool,
 }
 
 impl Condition {
@@ -182,9 +205,15 @@ impl Condition {
         let mut condition = Self {
             text: format!("{place} = {}", rank(Some(value))),
             parameters: Vec::new(),
-            fixed: Fixed {
+            fixed: Some(Fixed {
                 equal: symbol == "=" && !is_vague(value),
-                path,
+                path: path.clone(),
+            }),
+            path,
+            exact: match value {
+                Value::Number(_) => false,
+                Value::Null => !matches!(symbol, "<" | ">"),
+                _ => true,
             },
         };
         match value {
@@ -208,9 +237,32 @@ impl Condition {
         Some(condition)
     }
 
+    /// A comparison with a value that all other values meet, those of other types too.
+    fn unequal(path: String, value: &Value) -> Option<Self> {
+        let (place, column) = Columns::OfDocument.of(&path);
+        let parameters = match value {
+            Value::Null => Vec::new(),
+            Value::String(_) | Value::Bool(_) => vec![sql(value)?],
+            Value::Number(_) | Value::Array(_) | Value::Object(_) => return None,
+        };
+        let of_type = rank(Some(value));
+        let text = if parameters.is_empty() {
+            format!("{place} NOT IN (0, {of_type})")
+        } else {
+            format!("{place} > 0 AND ({place} <> {of_type} OR {column} <> ?)")
+        };
+        Some(Self {
+            text,
+            parameters,
+            path,
+            fixed: None,
+            exact: true,
+        })
+    }
+
     /// The path that it is about.
     pub(super) fn path(&self) -> &str {
-        &self.fixed.path
+        &self.path
     }
 
     fn bound(&mut self, text: &str, value: Sql) {
@@ -222,6 +274,7 @@ impl Condition {
     fn and(mut self, other: Self) -> Self {
         self.text = format!("{} AND {}", self.text, other.text);
         self.parameters.extend(other.parameters);
+        self.exact &= other.exact;
         self
     }
 }
@@ -255,6 +308,13 @@ pub(super) fn comparison(
     let path = |expr: &Expr| columns.path(expr, alias);
     let new = |path, symbol, value| Condition::new(columns, path, symbol, value);
     match expr {
+        Expr::Binary(left, Binary::NotEqual, right) if columns == Columns::OfDocument => {
+            let (path, value) = match path(left) {
+                Some(path) => (path, right),
+                None => (path(right)?, left),
+            };
+            Condition::unequal(path, constant(value, parameters)?)
+        }
         Expr::Binary(left, operator, right) => {
             let (symbol, turned) = match operator {
                 Binary::Equal => ("=", "="),
@@ -292,6 +352,7 @@ fn one_of(
     if values.iter().any(|value| rank(Some(value)) != place) {
         return None;
     }
+    let exact = values.iter().all(|value| !value.is_number());
     let bounds: Option<Vec<Sql>> = values.into_iter().map(sql).collect();
     let bounds = bounds?;
     let marks = vec!["?"; bounds.len()].join(", ");
@@ -299,7 +360,12 @@ fn one_of(
     Some(Condition {
         text: format!("{rank} = {place} AND {value} IN ({marks})"),
         parameters: bounds,
-        fixed: Fixed { path, equal: false },
+        fixed: Some(Fixed {
+            path: path.clone(),
+            equal: false,
+        }),
+        path,
+        exact,
     })
 }
 

@@ -53,7 +53,7 @@ impl Context {
     }
 
     /// Grants the work for another row, unless a sub-query asks.
-    pub(super) fn begin_row(&self) {
+    pub(crate) fn begin_row(&self) {
         if self.nested.get() == 0 {
             self.left.set(ROW);
         }

@@ -5,9 +5,10 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::ast::{Expr, Select, Source};
+use super::ast::{Expr, Projection, Select, Source};
 use super::context::Context;
 use super::eval::Scope;
+use super::function::Aggregate;
 use super::value::{identity, order};
 use crate::error::ServiceError;
 
@@ -121,6 +122,19 @@ pub(crate) fn finish<'a>(
     let offset = number(select.offset.as_ref(), context.parameters())?.unwrap_or(0);
     let most = most(select, context.parameters())?;
     Ok(rows.into_iter().skip(offset).take(most).collect())
+}
+
+/// The aggregate that is all a query asks for, and what it folds.
+pub(crate) fn only_aggregate(select: &Select) -> Option<(Aggregate, &Expr)> {
+    let edges = [&select.top, &select.offset, &select.limit];
+    match &select.projection {
+        Projection::Value(Expr::Aggregate(aggregate, of))
+            if select.group_by.is_empty() && edges.into_iter().all(Option::is_none) =>
+        {
+            Some((*aggregate, of))
+        }
+        _ => None,
+    }
 }
 
 /// How many rows a query wants by TOP and LIMIT.

@@ -69,7 +69,7 @@ impl Container {
     }
 
     /// What the names of its indexes begin with.
-    pub(super) fn index_prefix(&self) -> String {
+    pub(crate) fn index_prefix(&self) -> String {
         indexes::prefix(self.number, self.generation)
     }
 

@@ -201,10 +201,7 @@ impl Container {
     ) -> Result<(), ServiceError> {
         let keys: String = scan.keys.iter().flat_map(|key| [", ", key]).collect();
         let table = format!("document_{}", self.number);
-        let prefix = self.index_prefix();
-        let index = scan
-            .index
-            .map_or_else(String::new, |index| format!(" INDEXED BY {prefix}_{index}"));
+        let index = self.indexed_by(scan.index);
         let sql = format!(
             "SELECT pk, id, body{keys} FROM {table}{index} WHERE {} ORDER BY {}",
             scan.condition, scan.order
@@ -227,24 +224,30 @@ impl Container {
         Ok(())
     }
 
-    /// How many entries an index has for what it answers of a filter, counted up to a limit.
-    pub(crate) fn entries(
+    /// How many rows meet a condition, found by an index and counted up to a limit if there is one.
+    pub(crate) fn count(
         &self,
         connection: &Connection,
-        index: &str,
+        index: Option<&str>,
         (condition, parameters): (&str, &[Sql]),
-        limit: usize,
+        limit: Option<usize>,
     ) -> Result<usize, ServiceError> {
-        let (number, prefix) = (self.number, self.index_prefix());
+        let (number, index) = (self.number, self.indexed_by(index));
         let sql = format!(
-            "SELECT count(*) FROM
-                (SELECT 1 FROM document_{number} INDEXED BY {prefix}_{index} WHERE {condition} LIMIT ?)"
+            "SELECT count(*) FROM (SELECT 1 FROM document_{number}{index} WHERE {condition} LIMIT ?)"
         );
-        let limit = Sql::Integer(i64::try_from(limit).unwrap_or(i64::MAX));
+        let limit = limit.and_then(|limit| i64::try_from(limit).ok());
+        let limit = Sql::Integer(limit.unwrap_or(-1));
         let parameters = parameters.iter().chain(std::iter::once(&limit));
         let mut statement = connection.prepare_cached(&sql)?;
         let count: i64 = statement.query_row(params_from_iter(parameters), |row| row.get(0))?;
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
+    }
+
+    /// The words that name an index to the store.
+    fn indexed_by(&self, index: Option<&str>) -> String {
+        let prefix = self.index_prefix();
+        index.map_or_else(String::new, |index| format!(" INDEXED BY {prefix}_{index}"))
     }
 
     /// Changes after `lsn` that meet a condition, oldest first, with the number of each.

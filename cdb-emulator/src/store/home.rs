@@ -112,7 +112,7 @@ pub(super) fn open_reader(file: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file, flags)?;
     tune(&connection)?;
-    connection.set_prepared_statement_cache_capacity(super::STATEMENTS);
+    super::keep_statements(&connection)?;
     Ok(connection)
 }
 

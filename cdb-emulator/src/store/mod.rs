@@ -22,6 +22,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 
 use self::home::Home;
 use self::readers::{ReadConnection, Readers};
@@ -65,7 +66,7 @@ impl Store {
             None => open_in_memory()?,
             Some(home) => home.open()?,
         };
-        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        keep_statements(&connection)?;
         catalog::create(&connection).map_err(|error| EmulatorError::storage(error.message))?;
         let connection = Arc::new(Mutex::new(connection));
         Ok(Self {
@@ -139,6 +140,14 @@ fn open_in_memory() -> rusqlite::Result<Connection> {
     let connection = Connection::open_in_memory()?;
     connection.pragma_update(None, "page_size", 8192)?;
     Ok(connection)
+}
+
+/// Has a connection keep the statements that it has prepared, as they are. Without the second setting SQLite prepares one
+/// anew whenever it is executed with other values, which may have another plan; here the plan is not SQLite's to choose.
+fn keep_statements(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(())
 }
 
 impl Drop for Store {
