@@ -4,8 +4,9 @@
 
 use std::time::{Duration, Instant};
 
+use cdb_provider::client::{ContainerClient, Usage};
 use cdb_provider::documents::{Durable, HistorySegment, Instance, Status, Text};
-use cdb_provider::model::{BulkBatch, Timestamp};
+use cdb_provider::model::{BulkBatch, Query, Timestamp};
 use cdb_tests::Backend;
 use duroxide::providers::ProviderAdmin;
 
@@ -13,6 +14,30 @@ type Failure = Box<dyn std::error::Error>;
 
 /// Instances per bulk request, with three documents each.
 const AT_ONCE: usize = 200;
+
+/// A step of the run: how long it takes, and what it costs on the service.
+struct Step<'a> {
+    container: &'a ContainerClient<Durable>,
+    before: Usage,
+    begun: Instant,
+}
+
+impl<'a> Step<'a> {
+    fn begin(container: &'a ContainerClient<Durable>) -> Self {
+        Self {
+            container,
+            before: container.usage(),
+            begun: Instant::now(),
+        }
+    }
+
+    fn end(self, what: &str) {
+        let elapsed = self.begun.elapsed();
+        let spent = self.container.usage().since(&self.before).total();
+        let (requests, charge) = (spent.requests, spent.charge);
+        println!("{what} in {elapsed:.1?} with {requests} requests and {charge:.0} RU");
+    }
+}
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
@@ -23,7 +48,7 @@ async fn main() -> Result<(), Failure> {
     let backend = Backend::start().await;
     let provider = backend.provider().await;
     let container = provider.container();
-    let begun = Instant::now();
+    let step = Step::begin(container);
     let mut stored = 0;
     while stored < wanted {
         let until = wanted.min(stored + AT_ONCE);
@@ -36,16 +61,24 @@ async fn main() -> Result<(), Failure> {
         }
         stored = until;
     }
-    println!("{stored} ended instances stored in {:.1?}", begun.elapsed());
+    step.end(&format!("{stored} ended instances stored"));
 
-    let begun = Instant::now();
+    let step = Step::begin(container);
     let queues = provider.get_queue_depths().await?;
-    println!("{queues:?} counted in {:.0?}", begun.elapsed());
-    let begun = Instant::now();
+    step.end(&format!("{queues:?}"));
+    let step = Step::begin(container);
     let all = provider.get_system_metrics().await?;
-    println!("{all:?} counted in {:.0?}", begun.elapsed());
+    step.end(&format!("{all:?}"));
+    for status in [Status::Completed, Status::Running] {
+        let step = Step::begin(container);
+        let newest = Query::<Instance>::across_partitions()
+            .filter(Instance::STATUS.eq(status.clone()))
+            .order_by(Instance::BY_CREATED.desc());
+        let page = container.query(newest).page(50, None).await?;
+        step.end(&format!("a list of {} {status}", page.rows.len()));
+    }
 
-    let before = container.usage();
+    let step = Step::begin(container);
     let begun = Instant::now();
     let mut purge = provider.purge_ended(Duration::ZERO);
     let all = purge.remaining().await?;
@@ -57,10 +90,7 @@ async fn main() -> Result<(), Failure> {
             println!("{gone} of {all} gone after {:.1?}", begun.elapsed());
         }
     }
-    let after = container.usage();
-    let elapsed = begun.elapsed();
-    println!("{:?} in {elapsed:.1?}", purge.purged());
-    println!("usage before: {before:?}\nusage after:  {after:?}");
+    step.end(&format!("{:?}", purge.purged()));
     let left = purge.remaining().await?;
     if left > 0 {
         return Err(format!("{left} are left").into());

@@ -135,7 +135,7 @@ mod tests {
         let policy = (container.policy(), &[][..]);
         let [mut piece] = <[_; 1]>::try_from(plan::pieces(&select, &HashMap::new(), policy, false))
             .expect("one piece");
-        settle((connection, container), &mut piece, MANY, None).unwrap();
+        settle((connection, container), &mut piece, 50, None).unwrap();
         let name = piece.order.index()?;
         let mut known = crate::store::indexes::indexes(container.policy());
         let (paths, _) = known.find(|(_, index)| index == name)?;
@@ -166,15 +166,15 @@ mod tests {
             let found = read_by(&connection, &container, &text);
             assert_eq!(found.as_deref(), Some(index), "{filter}");
         }
-        let sorted =
-            "SELECT * FROM c WHERE c.type = 'instance' AND c.parent = 'first' ORDER BY c.n";
-        let select = sql::parse(sorted).unwrap();
-        let policy = (container.policy(), &[][..]);
-        assert!(
-            plan::pieces(&select, &HashMap::new(), policy, false)[0]
-                .rivals
-                .is_empty()
-        );
+        for (filter, index) in [
+            ("c.type = 'instance' AND c.parent = 'first'", "/parent"),
+            ("c.parent = 'first'", "/parent"),
+            ("c.type = 'instance'", "/n"),
+        ] {
+            let text = format!("SELECT * FROM c WHERE {filter} ORDER BY c.n DESC");
+            let found = read_by(&connection, &container, &text);
+            assert_eq!(found.as_deref(), Some(index), "{filter}");
+        }
     }
 
     #[test]

@@ -187,6 +187,14 @@ impl Order {
         self.learned.as_ref()
     }
 
+    /// The same order by a sort of what the index of another order finds.
+    pub(super) fn by_a_sort(self, other: &Self) -> Self {
+        Self {
+            index: other.index.clone(),
+            ..self
+        }
+    }
+
     /// The same order by a sort, when the index that gave it is gone.
     pub(crate) fn without_index(self) -> Self {
         Self {

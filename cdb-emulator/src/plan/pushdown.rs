@@ -35,8 +35,8 @@ pub(crate) struct Pushdown {
     /// Conditions whose documents were given before.
     pub(crate) given: Vec<Expr>,
     pub(crate) order: Order,
-    /// The indexes that could give a query its order which asks for none, that of [`order`](Self::order) first; none
-    /// where there is no choice.
+    /// The indexes that the query could be read by, those first that [`order`](Self::order) would choose; none where
+    /// there is no choice.
     pub(crate) rivals: Vec<Rival>,
     /// What a table of array elements would answer of a query that no other index serves.
     pub(crate) elements: Option<Elements>,
@@ -100,14 +100,18 @@ pub(crate) fn pushdown(
     if let Some(path) = leaves_out_missing(select, policy) {
         found.condition = format!("{} AND {} > 0", found.condition, json_rank(&path));
     }
-    if select.order_by.is_empty() {
-        let candidates = Order::narrowing(&fixed, (policy, learned));
-        found.rivals = Rival::among(&candidates, &conditions);
-        let best = candidates.into_iter().next();
-        found.order = best.map_or_else(Order::default, |best| best.order);
+    let mut candidates = Order::narrowing(&fixed, (policy, learned));
+    found.order = if select.order_by.is_empty() {
+        let best = candidates.first();
+        best.map_or_else(Order::default, |best| best.order.clone())
     } else {
-        found.order = Order::sorting(select, &fixed, (policy, learned));
-    }
+        let order = Order::sorting(select, &fixed, (policy, learned));
+        for candidate in &mut candidates {
+            candidate.order = order.clone().by_a_sort(&candidate.order);
+        }
+        order
+    };
+    found.rivals = Rival::of(&found.order, &candidates, &conditions);
     if within_a_key {
         found.rivals.clear();
         found.order = found.order.within_a_key(select);

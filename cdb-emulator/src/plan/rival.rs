@@ -1,4 +1,4 @@
-//! Indexes each of which could serve a query that asks for no order. Which one narrows it most only the data can tell.
+//! Indexes by each of which a query could be read. Which one narrows it most only the data can tell.
 
 use rusqlite::types::Value as Sql;
 
@@ -16,14 +16,20 @@ pub(crate) struct Rival {
 }
 
 impl Rival {
-    /// The rivals among some candidates, in their order; none where there is no choice.
-    pub(super) fn among(candidates: &[Candidate], conditions: &[Condition]) -> Vec<Self> {
-        if candidates.len() < 2 {
+    /// The rivals of an order among some candidates; none where there is no choice. An order without an index is SQLite's.
+    pub(super) fn of(
+        order: &Order,
+        candidates: &[Candidate],
+        conditions: &[Condition],
+    ) -> Vec<Self> {
+        let mut others = candidates.iter();
+        let choice = others.any(|candidate| candidate.order.index() != order.index());
+        if !choice || !order.has_index() {
             return Vec::new();
         }
         let rivals = candidates
             .iter()
-            .map(|candidate| Self::of(candidate, conditions));
+            .map(|candidate| Self::new(candidate, conditions));
         rivals.collect()
     }
 
@@ -32,7 +38,7 @@ impl Rival {
         self.order.index().map_or("", String::as_str)
     }
 
-    fn of(candidate: &Candidate, conditions: &[Condition]) -> Self {
+    fn new(candidate: &Candidate, conditions: &[Condition]) -> Self {
         let narrows = |condition: &&Condition| {
             let mut paths = candidate.narrowed.iter();
             paths.any(|path| path == condition.path())
