@@ -60,6 +60,11 @@ use std::process::ExitCode;
 
 use cdb_model::Container;
 
+/// The README's examples, compiled as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub use cli::Cli;
 pub use exit::Exit;
 

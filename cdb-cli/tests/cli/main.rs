@@ -13,6 +13,7 @@ mod fixture;
 mod harness;
 mod help;
 mod instances;
+mod json;
 mod model;
 mod orchestration;
 mod policy;
