@@ -36,6 +36,9 @@ pub(crate) fn of(error: &Error) -> Option<&'static str> {
         ErrorKind::Unavailable if with_causes(error).contains("InvalidContentType") => {
             "no HTTPS is spoken there; an emulator speaks it with --tls, and wants http:// without"
         }
+        ErrorKind::Unavailable if error.status().is_some() => {
+            "the service is there and did not take it in time: try again, with a longer --timeout"
+        }
         ErrorKind::Unavailable => {
             "check the account's name, its firewall and private endpoints, and this machine's DNS and proxy"
         }

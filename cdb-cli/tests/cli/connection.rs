@@ -65,6 +65,21 @@ async fn a_reader_that_has_seen_enough_is_no_error() {
 }
 
 #[tokio::test]
+async fn a_service_that_is_there_and_busy_is_not_looked_for() {
+    let unavailable = r#"{ "faults": [{ "kinds": ["metadata"], "effects": [{ "status": { "status": 503 } }] }] }"#;
+    let plan = serde_json::from_str(unavailable).expect("a plan");
+    let emulator = Emulator::builder().faults(plan).start().await;
+    let emulator = emulator.expect("the emulator starts");
+    let account = Account { emulator };
+    let run = account.cdb(&["queues", "--timeout", "1"]).await;
+    assert_eq!(run.exit, Exit::Service, "{run:?}");
+    assert!(
+        run.err.contains("with a longer --timeout") && !run.err.contains("firewall"),
+        "{run:?}"
+    );
+}
+
+#[tokio::test]
 async fn a_wrong_key_is_a_service_error_and_is_not_shown() {
     let account = Account::start().await;
     let endpoint = account.emulator.endpoint();
