@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use cdb_client::{Bootstrap, ConnectionString};
+use cdb_client::{Bootstrap, ConnectionString, CosmosClient};
 use cdb_coordination::{MembershipConfig, RetryPolicy};
 use duroxide::providers::ProviderError;
 
@@ -261,8 +261,13 @@ impl Default for CosmosDBProviderConfig {
 
 impl fmt::Debug for CosmosDBProviderConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What is no endpoint may be a key or a connection string in the wrong field.
+        let endpoint = match CosmosClient::builder(&self.endpoint).check_endpoint() {
+            Ok(()) => &*self.endpoint,
+            Err(_) => "<no endpoint>",
+        };
         f.debug_struct("CosmosDBProviderConfig")
-            .field("endpoint", &self.endpoint)
+            .field("endpoint", &endpoint)
             .field("key", &"<redacted>")
             .field("database", &self.database)
             .field("container", &self.container)
@@ -296,17 +301,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_key_is_shown() {
-        let config = CosmosDBProviderConfig {
-            key: "c2VjcmV0".to_owned(),
-            secondary_key: Some("b3RoZXI=".to_owned()),
-            ..Default::default()
-        };
-        let shown = format!("{config:?}");
-        assert!(
-            !shown.contains("c2VjcmV0") && !shown.contains("b3RoZXI="),
-            "{shown}"
-        );
+    fn no_key_is_shown_in_whichever_field_it_is() {
+        for endpoint in [
+            "https://a.documents.azure.com/",
+            "AccountEndpoint=https://a.documents.azure.com/;AccountKey=c2VjcmV0",
+            "c2VjcmV0",
+        ] {
+            let config = CosmosDBProviderConfig {
+                endpoint: endpoint.to_owned(),
+                key: "c2VjcmV0".to_owned(),
+                secondary_key: Some("b3RoZXI=".to_owned()),
+                ..Default::default()
+            };
+            let shown = format!("{config:?}");
+            assert!(
+                !shown.contains("c2VjcmV0") && !shown.contains("b3RoZXI="),
+                "{shown}"
+            );
+            assert_eq!(shown.contains(endpoint), endpoint.starts_with("https"));
+        }
     }
 
     const KEY: &str =

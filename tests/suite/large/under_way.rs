@@ -1,5 +1,6 @@
 //! What is large and under way when its process is killed or its sender deleted.
 
+use cdb_emulator::Emulator;
 use cdb_provider::documents::OutboxIntent;
 use duroxide::providers::{OrchestrationItem, ScheduledActivityIdentifier, TagFilter};
 
@@ -15,9 +16,20 @@ const REFUSED: Effect = Effect::Status {
     retry_after_ms: None,
 };
 
-/// Nobody looks for undelivered messages meanwhile.
-async fn without_reconciler() -> Backend {
-    Backend::start_with(|config| config.reconciler_interval = END).await
+/// A store that fails on demand, where nobody looks for undelivered messages meanwhile. An account does not fail.
+async fn failing() -> Option<(Backend, CosmosDBProvider)> {
+    let backend = Backend::start_with(|config| config.reconciler_interval = END).await;
+    if backend.emulator().is_none() {
+        println!("skipped: only the emulator fails on demand");
+        backend.stop().await;
+        return None;
+    }
+    let provider = backend.provider().await;
+    Some((backend, provider))
+}
+
+fn emulator(backend: &Backend) -> &Emulator {
+    backend.emulator().expect("checked before")
 }
 
 async fn fetch(provider: &CosmosDBProvider) -> (OrchestrationItem, String) {
@@ -48,12 +60,10 @@ async fn delete_sender(provider: &CosmosDBProvider) {
 
 #[tokio::test]
 async fn a_large_message_of_a_deleted_instance_that_has_not_arrived_leaves_no_parts() {
-    let backend = without_reconciler().await;
-    let Some(emulator) = backend.emulator() else {
-        println!("skipped: only the emulator fails on demand");
+    let Some((backend, provider)) = failing().await else {
         return;
     };
-    let provider = backend.provider().await;
+    let emulator = emulator(&backend);
     // Its deliveries fail.
     emulator.inject(Fault::always(REFUSED).on(OperationKind::Bulk));
     send_large(&provider).await;
@@ -70,12 +80,10 @@ async fn a_large_message_of_a_deleted_instance_that_has_not_arrived_leaves_no_pa
 
 #[tokio::test]
 async fn a_large_message_of_a_deleted_instance_that_has_arrived_is_whole() {
-    let backend = without_reconciler().await;
-    let Some(emulator) = backend.emulator() else {
-        println!("skipped: only the emulator fails on demand");
+    let Some((backend, provider)) = failing().await else {
         return;
     };
-    let provider = backend.provider().await;
+    let emulator = emulator(&backend);
     // Delivered, but the sender does not get to note it.
     emulator.inject(Fault::always(REFUSED).on(OperationKind::Bulk).after(1));
     send_large(&provider).await;
@@ -98,12 +106,10 @@ async fn a_large_message_of_a_deleted_instance_that_has_arrived_is_whole() {
 
 #[tokio::test]
 async fn a_large_message_that_was_damaged_where_it_arrived_does_not_keep_its_sender() {
-    let backend = without_reconciler().await;
-    let Some(emulator) = backend.emulator() else {
-        println!("skipped: only the emulator fails on demand");
+    let Some((backend, provider)) = failing().await else {
         return;
     };
-    let provider = backend.provider().await;
+    let emulator = emulator(&backend);
     // Delivered, but the sender does not get to note it.
     emulator.inject(Fault::always(REFUSED).on(OperationKind::Bulk).after(1));
     send_large(&provider).await;
@@ -126,12 +132,10 @@ async fn a_large_message_that_was_damaged_where_it_arrived_does_not_keep_its_sen
 
 #[tokio::test]
 async fn the_parts_of_a_commit_that_never_came_go_with_their_instance() {
-    let backend = without_reconciler().await;
-    let Some(emulator) = backend.emulator() else {
-        println!("skipped: only the emulator fails on demand");
+    let Some((backend, provider)) = failing().await else {
         return;
     };
-    let provider = backend.provider().await;
+    let emulator = emulator(&backend);
     enqueue(&provider, start("sender", String::new())).await;
     let (_, token) = fetch(&provider).await;
     emulator.inject(Fault::always(Effect::DropRequest).on(OperationKind::Batch));
@@ -236,12 +240,10 @@ async fn what_a_commit_has_cancelled_goes_though_its_process_was_killed_right_af
 
 #[tokio::test]
 async fn activities_that_are_delivered_after_their_cancellation_go_too() {
-    let backend = without_reconciler().await;
-    let Some(emulator) = backend.emulator() else {
-        println!("skipped: only the emulator fails on demand");
+    let Some((backend, provider)) = failing().await else {
         return;
     };
-    let provider = backend.provider().await;
+    let emulator = emulator(&backend);
     let gate = count::<WorkerItem>(&provider).await;
     enqueue(&provider, start("sender", String::new())).await;
     // More than one batch holds: they leave the commit as an intent, of which the delivery fails.
