@@ -3,7 +3,7 @@
 //! Both `cdb-emulator` and `cdb emulator` are this.
 
 use std::error::Error;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -68,7 +68,8 @@ impl EmulatorCommand {
     /// the shell of whoever connects, and one at the end.
     ///
     /// # Errors
-    /// When the emulator cannot be started as the options say, or nothing can be written to `out`.
+    /// When the emulator cannot be started as the options say, or nothing can be written to `out`; that nobody reads it any more is
+    /// no error.
     pub async fn run(
         &self,
         out: &mut (dyn Write + Send),
@@ -81,15 +82,14 @@ impl EmulatorCommand {
             let name = file.display();
             std::fs::write(file, pem).map_err(|error| format!("cannot write {name}: {error}"))?;
         }
-        writeln!(out, "{}", self.ready(&emulator, started))?;
-        writeln!(out, "{}", self.how_to_connect(&emulator))?;
-        out.flush()?;
+        say(out, &self.ready(&emulator, started))?;
+        say(out, &self.how_to_connect(&emulator))?;
         end.wait().await;
         let requests = emulator.requests();
         emulator.stop().await;
         let (count, charge) = (requests.total(), requests.charge);
-        writeln!(out, "stopped after {count} requests and {charge:.0} RU")?;
-        Ok(())
+        let end = format!("stopped after {count} requests and {charge:.0} RU");
+        Ok(say(out, &end)?)
     }
 
     /// The line that says that it is ready, and for whom.
@@ -159,6 +159,14 @@ impl EmulatorCommand {
     }
 }
 
+/// Says it to whoever still listens. A script that has read the first line and goes its way does not end the emulator.
+fn say(out: &mut (dyn Write + Send), line: &str) -> io::Result<()> {
+    match writeln!(out, "{line}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        said => said,
+    }
+}
+
 #[cfg(unix)]
 struct Signals {
     interrupt: tokio::signal::unix::Signal,
@@ -167,7 +175,7 @@ struct Signals {
 
 #[cfg(unix)]
 impl Signals {
-    fn listen() -> std::io::Result<Self> {
+    fn listen() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -190,7 +198,7 @@ struct Signals;
 #[cfg(not(unix))]
 impl Signals {
     #[expect(clippy::unnecessary_wraps, reason = "on Unix it can fail")]
-    fn listen() -> std::io::Result<Self> {
+    fn listen() -> io::Result<Self> {
         Ok(Self)
     }
 

@@ -18,6 +18,12 @@ fn ended(arguments: &[&str]) -> Output {
     command(arguments).output().expect("it runs")
 }
 
+fn send(signal: &str, child: &Child) {
+    let id = child.id().to_string();
+    let sent = Command::new("kill").args([signal, &id]).status();
+    assert!(sent.expect("kill runs").success());
+}
+
 /// A run that goes on, its first line, and what it says later. It is killed when this is dropped.
 struct Running {
     child: Child,
@@ -48,9 +54,7 @@ impl Running {
 
     /// Sends a signal, and returns the exit code and what else was said.
     fn end_by(mut self, signal: &str) -> (Option<i32>, String) {
-        let id = self.child.id().to_string();
-        let sent = Command::new("kill").args([signal, &id]).status();
-        assert!(sent.expect("kill runs").success());
+        send(signal, &self.child);
         let mut rest = String::new();
         self.output.read_to_string(&mut rest).expect("text");
         (self.child.wait().expect("it ended").code(), rest)
@@ -122,6 +126,21 @@ fn a_port_in_use_ends_it_with_the_cure() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains(&format!("port {port} is in use")), "{said}");
+}
+
+#[cfg(unix)]
+#[test]
+fn that_nobody_reads_what_it_says_does_not_end_it() {
+    let mut child = command(&["--port", "0"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut first_line = String::new();
+    let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
+    output.read_line(&mut first_line).expect("a line");
+    drop(output);
+    send("-TERM", &child);
+    assert_eq!(child.wait().expect("it ended").code(), Some(0));
 }
 
 #[cfg(unix)]
