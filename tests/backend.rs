@@ -73,6 +73,23 @@ impl Backend {
         self.open(self.config.container.clone()).await
     }
 
+    /// A fresh container that fails on demand, and a provider on it; nothing on an account, which does not.
+    ///
+    /// # Panics
+    /// When the container cannot be opened.
+    pub async fn failing(
+        change: impl FnOnce(&mut CosmosDBProviderConfig),
+    ) -> Option<(Self, CosmosDBProvider)> {
+        let backend = Self::start_with(change).await;
+        if backend.emulator.is_none() {
+            println!("skipped: only the emulator fails on demand");
+            backend.stop().await;
+            return None;
+        }
+        let provider = backend.provider().await;
+        Some((backend, provider))
+    }
+
     /// Like [`provider`](Self::provider), with settings that only this one has.
     ///
     /// # Panics

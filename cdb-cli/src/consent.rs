@@ -47,8 +47,8 @@ impl Plan {
 
     /// One of those that are named and have more to do.
     pub(crate) fn running(&self) -> Option<&str> {
-        let running = Status::Running.to_string();
-        let row = self.instances.iter().find(|row| row.status == running)?;
+        let mut rows = self.instances.iter();
+        let row = rows.find(|row| row.status == Status::Running)?;
         Some(&row.id)
     }
 
@@ -93,7 +93,7 @@ impl fmt::Display for Plan {
         writeln!(f, "would {} {} instance(s)", self.action, self.count)?;
         let cells = |row: &Row| {
             vec![
-                row.status.clone(),
+                row.status.to_string(),
                 short(&row.orchestration, 40),
                 short(&row.id, 120),
             ]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use cdb_client::ContainerClient;
 use cdb_model::Query;
 use cdb_provider::documents::{
-    Durable, Instance, InstanceKey, NEVER as NEVER_DUE, OrchestratorItem, Status,
+    Durable, Instance, InstanceKey, NEVER as NEVER_DUE, OrchestratorItem,
 };
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::Client;
@@ -91,12 +91,12 @@ impl Orchestrations {
     /// A finding that says how it ended.
     pub(crate) async fn running(&self, id: &str) -> Result<Instance, Failure> {
         let instance = self.instance(id).await?;
-        match instance.status {
-            Status::Completed | Status::Failed => Err(Failure::finding(format!(
-                "instance `{id}` has ended: {}",
-                instance.status
-            ))),
-            _ => Ok(instance),
+        if instance.has_more() {
+            return Ok(instance);
         }
+        Err(Failure::finding(format!(
+            "instance `{id}` has ended: {}",
+            instance.status
+        )))
     }
 }

@@ -5,6 +5,8 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
+use cdb_client::http::Uri;
+
 use crate::exit::{Exit, Failure};
 
 /// How often a script that starts an emulator and goes on is given another chance.
@@ -41,22 +43,15 @@ fn refuses(address: &SocketAddr) -> bool {
 
 /// None where the endpoint has no form that we know.
 fn addresses(endpoint: &str) -> Vec<SocketAddr> {
-    let Some((scheme, rest)) = endpoint.split_once("://") else {
+    let Ok(uri) = endpoint.parse::<Uri>() else {
         return Vec::new();
     };
-    let host = rest.split('/').next().unwrap_or_default();
-    let named = match scheme {
-        _ if host
-            .rsplit(':')
-            .next()
-            .is_some_and(|port| port.parse::<u16>().is_ok()) =>
-        {
-            host.to_owned()
-        }
-        "https" => format!("{host}:443"),
-        _ => format!("{host}:80"),
+    let (Some(scheme), Some(host)) = (uri.scheme_str(), uri.host()) else {
+        return Vec::new();
     };
-    named
+    let usual = if scheme == "https" { 443 } else { 80 };
+    let host = host.trim_matches(['[', ']']);
+    (host, uri.port_u16().unwrap_or(usual))
         .to_socket_addrs()
         .map(Iterator::collect)
         .unwrap_or_default()

@@ -357,7 +357,7 @@ impl Detail {
         for (label, text) in [
             ("custom status:", &self.custom_status),
             (
-                if row.status == Status::Failed.to_string() {
+                if row.status == Status::Failed {
                     "error:        "
                 } else {
                     "output:       "

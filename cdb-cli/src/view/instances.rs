@@ -35,7 +35,7 @@ pub(crate) struct Row {
     pub orchestration: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    pub status: String,
+    pub status: Status,
     pub execution: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
@@ -59,7 +59,7 @@ impl Row {
             id: instance.instance_id,
             orchestration: instance.orchestration_name,
             version: instance.orchestration_version,
-            status: instance.status.to_string(),
+            status: instance.status,
             execution: instance.current_execution_id,
             parent: instance.parent_instance_id,
             created_at: instance.created_at,
@@ -150,7 +150,7 @@ impl fmt::Display for Page {
 impl Row {
     fn cells(&self) -> Vec<String> {
         let status = match self.execution {
-            1 => self.status.clone(),
+            1 => self.status.to_string(),
             execution => format!("{} #{execution}", self.status),
         };
         vec![

@@ -38,6 +38,12 @@ pub(super) struct Sent {
     pub(super) missing: BTreeMap<usize, BTreeSet<Activity>>,
 }
 
+impl Sent {
+    fn miss(&mut self, intent: usize, activity: Activity) {
+        self.missing.entry(intent).or_default().insert(activity);
+    }
+}
+
 /// A message in the bag.
 struct Letter<'a> {
     /// Which of the intents it belongs to.
@@ -88,11 +94,7 @@ impl<'a> Mailbag<'a> {
 
     /// An activity that intent number `intent` has cancelled is not there.
     pub(super) fn miss(&mut self, intent: usize, activity: Activity) {
-        self.sent
-            .missing
-            .entry(intent)
-            .or_default()
-            .insert(activity);
+        self.sent.miss(intent, activity);
     }
 
     /// Takes a delivered intent out of its sender's partition, along with the rest.
@@ -104,9 +106,10 @@ impl<'a> Mailbag<'a> {
     }
 
     /// Sends everything.
-    pub(super) async fn send(mut self, inner: &Inner) -> Sent {
+    pub(super) async fn send(self, inner: &Inner) -> Sent {
+        let mut sent = self.sent;
         if self.bulk.is_empty() {
-            return self.sent;
+            return sent;
         }
         let mut results: Vec<Option<Result<OperationResult, Error>>> = inner
             .container
@@ -119,16 +122,14 @@ impl<'a> Mailbag<'a> {
             let result = results.get_mut(operation.get()).and_then(Option::take);
             result.map(|result| result.map(|result| result.etag().cloned()))
         };
-        let failures = &mut self.sent.failures;
         for (intent, activity, operation) in self.cancelled {
             match result_of(operation) {
                 Some(Ok(_)) => {}
                 Some(Err(error)) if error.is_not_found() => {
-                    let missing = self.sent.missing.entry(intent).or_default();
-                    missing.insert(activity);
+                    sent.miss(intent, activity);
                 }
-                Some(Err(error)) => failures.push((intent, Undelivered::Failed(error))),
-                None => failures.push((intent, Undelivered::Unanswered)),
+                Some(Err(error)) => sent.failures.push((intent, Undelivered::Failed(error))),
+                None => sent.failures.push((intent, Undelivered::Unanswered)),
             }
         }
         for letter in self.letters {
@@ -137,11 +138,11 @@ impl<'a> Mailbag<'a> {
             let lock = lock.and_then(&mut result_of);
             let intent = letter.intent;
             if let Some(failure) = letter.arrived(inner, message, lock) {
-                failures.push((intent, failure));
+                sent.failures.push((intent, failure));
             }
         }
         // What was not removed is found by the reconciler, and its second delivery changes nothing.
-        self.sent
+        sent
     }
 }
 

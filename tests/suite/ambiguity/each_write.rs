@@ -17,18 +17,6 @@ use crate::several::{ack, enqueue, event, start};
 
 const LOCK: Duration = Duration::from_secs(30);
 
-/// A store that loses answers, and a provider on it; nothing on an account, which does not fail on demand.
-async fn failing() -> Option<(Backend, CosmosDBProvider)> {
-    let backend = Backend::start().await;
-    if backend.emulator().is_none() {
-        println!("skipped: only the emulator fails on demand");
-        backend.stop().await;
-        return None;
-    }
-    let provider = backend.provider().await;
-    Some((backend, provider))
-}
-
 /// The next write of this kind takes effect, and nobody hears of it.
 fn lose(backend: &Backend, kind: OperationKind) {
     let emulator: &Emulator = backend.emulator().expect("checked before");
@@ -53,7 +41,7 @@ async fn fetch_activity(
 
 #[tokio::test]
 async fn a_lock_whose_answer_is_lost_is_held() {
-    let Some((backend, first)) = failing().await else {
+    let Some((backend, first)) = Backend::failing(|_| {}).await else {
         return;
     };
     enqueue(&first, start("i")).await;
@@ -72,7 +60,7 @@ async fn a_lock_whose_answer_is_lost_is_held() {
 
 #[tokio::test]
 async fn a_commit_whose_answer_is_lost_is_committed_once() {
-    let Some((backend, provider)) = failing().await else {
+    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
     enqueue(&provider, start("i")).await;
@@ -87,7 +75,7 @@ async fn a_commit_whose_answer_is_lost_is_committed_once() {
 
 #[tokio::test]
 async fn a_renewal_whose_answer_is_lost_has_renewed() {
-    let Some((backend, provider)) = failing().await else {
+    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
     enqueue(&provider, start("i")).await;
@@ -101,7 +89,7 @@ async fn a_renewal_whose_answer_is_lost_has_renewed() {
 
 #[tokio::test]
 async fn a_turn_that_is_given_back_unheard_is_anybody_s() {
-    let Some((backend, provider)) = failing().await else {
+    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
     enqueue(&provider, start("i")).await;
@@ -120,7 +108,7 @@ async fn a_turn_that_is_given_back_unheard_is_anybody_s() {
 
 #[tokio::test]
 async fn an_event_whose_answer_is_lost_comes_once() {
-    let Some((backend, provider)) = failing().await else {
+    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
     enqueue(&provider, start("i")).await;
@@ -148,7 +136,7 @@ fn activity(session: Option<&str>) -> WorkItem {
 
 #[tokio::test]
 async fn every_step_of_an_activity_may_lose_its_answer() {
-    let Some((backend, provider)) = failing().await else {
+    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
     lose(&backend, OperationKind::Create);
@@ -181,7 +169,7 @@ fn done() -> WorkItem {
 
 #[tokio::test]
 async fn the_end_of_an_activity_waits_for_the_store_while_its_lock_lasts() {
-    let Some((backend, provider)) = failing().await else {
+    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
     let emulator = backend.emulator().expect("checked before");
@@ -213,7 +201,7 @@ async fn the_end_of_an_activity_waits_for_the_store_while_its_lock_lasts() {
 
 #[tokio::test]
 async fn an_activity_whose_end_is_not_heard_of_ends_once() {
-    let Some((backend, provider)) = failing().await else {
+    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
     let stored = provider.enqueue_for_worker(activity(None)).await;
@@ -235,7 +223,7 @@ async fn an_activity_whose_end_is_not_heard_of_ends_once() {
 
 #[tokio::test]
 async fn a_session_is_claimed_renewed_and_removed_once() {
-    let Some((backend, provider)) = failing().await else {
+    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
     let config = SessionFetchConfig {
@@ -282,7 +270,7 @@ fn appended(id: u64) -> Event {
 
 #[tokio::test]
 async fn an_event_that_is_appended_twice_is_there_once() {
-    let Some((backend, provider)) = failing().await else {
+    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
     lose(&backend, OperationKind::Batch);
@@ -306,7 +294,7 @@ async fn what_takes_several_batches_to_delete_is_counted_once() {
         (OperationKind::Batch, 1),
         (OperationKind::Batch, 2),
     ] {
-        let Some((backend, provider)) = failing().await else {
+        let Some((backend, provider)) = Backend::failing(|_| {}).await else {
             return;
         };
         enqueue(&provider, start("i")).await;
