@@ -8,11 +8,11 @@ use std::io;
 
 use cdb_model::DocumentKey;
 use cdb_model::limits::MAX_ID_BYTES;
-use duroxide::providers::{ProviderError, WorkItem};
+use duroxide::providers::WorkItem;
 use duroxide::runtime::limits::MAX_CUSTOM_STATUS_BYTES;
 
 use crate::documents::{InstanceKey, target_instance};
-use crate::error::unreadable;
+use crate::error::{Error, Result};
 
 /// Most bytes that an instance id may take within the ids of its items, escaped as it is there. What is left is for what
 /// else stands in them: the type, two numbers or the name of a message.
@@ -28,20 +28,17 @@ const RESERVED: &str = "cdb:";
 ///
 /// # Errors
 /// Permanent, and names what is too long.
-pub(crate) fn check_item(operation: &'static str, item: &WorkItem) -> Result<(), ProviderError> {
-    check_instance_id(operation, target_instance(item))?;
-    let bytes = names_bytes(item).map_err(|error| unreadable(operation, error))?;
+pub(crate) fn check_item(item: &WorkItem) -> Result<()> {
+    check_instance_id(target_instance(item))?;
+    let bytes = names_bytes(item)?;
     if bytes <= MAX_NAMES_BYTES {
         return Ok(());
     }
     let most = MAX_NAMES_BYTES;
-    Err(ProviderError::permanent(
-        operation,
-        format!(
-            "the names in a message (of the instance, the orchestration, the activity, the event) take {bytes} bytes, \
-             {most} is the most; pass what is large as input or as data"
-        ),
-    ))
+    Err(Error::Refused(format!(
+        "the names in a message (of the instance, the orchestration, the activity, the event) take {bytes} bytes, \
+        {most} is the most; pass what is large as input or as data"
+    )))
 }
 
 /// Bytes of the names in a message, as JSON. Its payload, which may take megabytes, is neither copied nor written.
@@ -114,61 +111,44 @@ fn names(item: &WorkItem) -> [Option<&str>; 4] {
 ///
 /// # Errors
 /// Permanent, and says why not.
-pub(crate) fn check_instance_id(
-    operation: &'static str,
-    instance_id: &str,
-) -> Result<(), ProviderError> {
-    check_not_reserved(operation, instance_id)?;
-    let id = InstanceKey::new(instance_id).to_id();
-    let id = id.map_err(|error| unreadable(operation, error))?;
+pub(crate) fn check_instance_id(instance_id: &str) -> Result<()> {
+    check_not_reserved(instance_id)?;
+    let id = InstanceKey::new(instance_id).to_id()?;
     if id.as_str().len() <= MAX_INSTANCE_ID_BYTES {
         return Ok(());
     }
     let bytes = id.as_str().len();
-    Err(ProviderError::permanent(
-        operation,
-        format!(
-            "the component `instance_id` takes {bytes} bytes in an id, {MAX_INSTANCE_ID_BYTES} is the most, so that all \
-             items of the instance keep within the service's {MAX_ID_BYTES}; choose a shorter one"
-        ),
-    ))
+    Err(Error::Refused(format!(
+        "the component `instance_id` takes {bytes} bytes in an id, {MAX_INSTANCE_ID_BYTES} is the most, so that all \
+        items of the instance keep within the service's {MAX_ID_BYTES}; choose a shorter one"
+    )))
 }
 
 /// Whether a partition may be an instance's.
 ///
 /// # Errors
 /// Permanent, when it is the container's own.
-pub(crate) fn check_not_reserved(
-    operation: &'static str,
-    instance_id: &str,
-) -> Result<(), ProviderError> {
+pub(crate) fn check_not_reserved(instance_id: &str) -> Result<()> {
     if !instance_id.starts_with(RESERVED) {
         return Ok(());
     }
-    Err(ProviderError::permanent(
-        operation,
-        format!(
-            "instance ids that begin with `{RESERVED}` are the container's own; choose another one"
-        ),
-    ))
+    Err(Error::Refused(format!(
+        "instance ids that begin with `{RESERVED}` are the container's own; choose another one"
+    )))
 }
 
 /// What an orchestration may say about itself. duroxide fails one that says more before it comes here.
 ///
 /// # Errors
 /// Permanent, with size and limit.
-pub(crate) fn check_custom_status(
-    operation: &'static str,
-    status: &str,
-) -> Result<(), ProviderError> {
+pub(crate) fn check_custom_status(status: &str) -> Result<()> {
     let bytes = status.len();
     if bytes <= MAX_CUSTOM_STATUS_BYTES {
         return Ok(());
     }
-    Err(ProviderError::permanent(
-        operation,
-        format!("the custom status takes {bytes} bytes, {MAX_CUSTOM_STATUS_BYTES} is the most"),
-    ))
+    Err(Error::Refused(format!(
+        "the custom status takes {bytes} bytes, {MAX_CUSTOM_STATUS_BYTES} is the most"
+    )))
 }
 
 #[cfg(test)]

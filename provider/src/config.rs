@@ -8,9 +8,7 @@ use cdb_coordination::{MembershipConfig, RetryPolicy};
 use duroxide::providers::ProviderError;
 
 use crate::config_builder::CosmosDBProviderConfigBuilder;
-use crate::error::unreadable;
-
-const FROM_ENV: &str = "from_env";
+use crate::error::InOperation;
 
 /// Configuration of the provider. The first eight fields and their defaults are those of `duroxide-cdb`.
 ///
@@ -117,7 +115,7 @@ impl CosmosDBProviderConfig {
     /// # Ok(()) }
     /// ```
     pub fn from_env() -> Result<Self, ProviderError> {
-        let account = ConnectionString::from_env().map_err(|error| unreadable(FROM_ENV, error))?;
+        let account = ConnectionString::from_env().in_operation("from_env")?;
         Ok(Self::from_variables(account, |name| {
             std::env::var(name).ok()
         }))
@@ -153,10 +151,8 @@ impl CosmosDBProviderConfig {
     /// # Ok::<(), duroxide::providers::ProviderError>(())
     /// ```
     pub fn from_connection_string(text: &str) -> Result<Self, ProviderError> {
-        let account = ConnectionString::parse(text);
-        Ok(Self::from(account.map_err(|error| {
-            unreadable("from_connection_string", error)
-        })?))
+        let account = ConnectionString::parse(text).in_operation("from_connection_string")?;
+        Ok(Self::from(account))
     }
 
     /// Looks for settings that cannot work: empty names, times and sizes of zero, a range upside down. Every constructor of

@@ -7,7 +7,6 @@ use cdb_coordination::{MembershipConfig, RetryPolicy};
 use duroxide::providers::ProviderError;
 
 use crate::config::CosmosDBProviderConfig;
-use crate::error::unreadable;
 
 /// Sets up a [`CosmosDBProviderConfig`]; what a setting means stands at the field of its name.
 ///
@@ -195,6 +194,6 @@ impl CosmosDBProviderConfigBuilder {
         if wrong.is_empty() {
             return Ok(self.config);
         }
-        Err(unreadable("configure", wrong.join("; ")))
+        Err(ProviderError::permanent("configure", wrong.join("; ")))
     }
 }

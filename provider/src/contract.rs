@@ -11,6 +11,7 @@ use duroxide::providers::{
 use duroxide::{Event, SystemStats};
 use tracing::Instrument as _;
 
+use crate::error::InOperation as _;
 use crate::provider::CosmosDBProvider;
 use crate::turn::{self, TurnResult};
 use crate::{custom_status, enqueue, history, kv, stats, work};
@@ -32,7 +33,9 @@ impl Provider for CosmosDBProvider {
         filter: Option<&DispatcherCapabilityFilter>,
     ) -> Result<Option<(OrchestrationItem, String, u32)>, ProviderError> {
         let patience = self.inner.patience(poll_timeout);
-        let fetched = turn::fetch(&self.inner, lock_timeout, patience, filter).await?;
+        let fetched = turn::fetch(&self.inner, lock_timeout, patience, filter)
+            .await
+            .in_operation("fetch_orchestration_item")?;
         if let Some((item, token, attempt)) = &fetched {
             self.inner.telemetry.turn_began(item, token, *attempt);
         }
@@ -62,7 +65,7 @@ impl Provider for CosmosDBProvider {
             .instrument(telemetry.turn(lock_token))
             .await;
         telemetry.turn_committed(lock_token, &committed);
-        committed
+        committed.in_operation("ack_orchestration_item")
     }
 
     async fn abandon_orchestration_item(
@@ -76,7 +79,7 @@ impl Provider for CosmosDBProvider {
             .instrument(telemetry.turn(lock_token))
             .await;
         telemetry.turn_abandoned(lock_token);
-        abandoned
+        abandoned.in_operation("abandon_orchestration_item")
     }
 
     async fn renew_orchestration_item_lock(
@@ -84,7 +87,9 @@ impl Provider for CosmosDBProvider {
         token: &str,
         extend_for: Duration,
     ) -> Result<(), ProviderError> {
-        turn::renew(&self.inner, token, extend_for).await
+        turn::renew(&self.inner, token, extend_for)
+            .await
+            .in_operation("renew_orchestration_item_lock")
     }
 
     async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
@@ -95,7 +100,9 @@ impl Provider for CosmosDBProvider {
             return Ok(Vec::clone(&events));
         }
         let guess = self.inner.turns.newest_execution(instance).unwrap_or(1);
-        history::read_latest(&self.inner.container, instance, guess).await
+        history::read_latest(&self.inner.container, instance, guess)
+            .await
+            .in_operation("read")
     }
 
     async fn read_with_execution(
@@ -103,7 +110,9 @@ impl Provider for CosmosDBProvider {
         instance: &str,
         execution_id: u64,
     ) -> Result<Vec<Event>, ProviderError> {
-        history::read_execution(&self.inner.container, instance, execution_id).await
+        history::read_execution(&self.inner.container, instance, execution_id)
+            .await
+            .in_operation("read_with_execution")
     }
 
     async fn append_with_execution(
@@ -112,11 +121,15 @@ impl Provider for CosmosDBProvider {
         execution_id: u64,
         new_events: Vec<Event>,
     ) -> Result<(), ProviderError> {
-        history::append(&self.inner.container, instance, execution_id, new_events).await
+        history::append(&self.inner.container, instance, execution_id, new_events)
+            .await
+            .in_operation("append_with_execution")
     }
 
     async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
-        enqueue::activity(&self.inner, &item).await
+        enqueue::activity(&self.inner, &item)
+            .await
+            .in_operation("enqueue_for_worker")
     }
 
     async fn fetch_work_item(
@@ -127,7 +140,9 @@ impl Provider for CosmosDBProvider {
         tag_filter: &TagFilter,
     ) -> Result<Option<(WorkItem, String, u32)>, ProviderError> {
         let patience = self.inner.patience(poll_timeout);
-        let fetched = work::fetch(&self.inner, lock_timeout, patience, session, tag_filter).await?;
+        let fetched = work::fetch(&self.inner, lock_timeout, patience, session, tag_filter)
+            .await
+            .in_operation("fetch_work_item")?;
         if let Some((item, token, attempt)) = &fetched {
             self.inner.telemetry.activity_began(item, token, *attempt);
         }
@@ -144,7 +159,7 @@ impl Provider for CosmosDBProvider {
             .instrument(telemetry.activity(token))
             .await;
         telemetry.activity_stored(token, &stored);
-        stored
+        stored.in_operation("ack_work_item")
     }
 
     async fn renew_work_item_lock(
@@ -152,7 +167,9 @@ impl Provider for CosmosDBProvider {
         token: &str,
         extend_for: Duration,
     ) -> Result<(), ProviderError> {
-        work::renew(&self.inner, token, extend_for).await
+        work::renew(&self.inner, token, extend_for)
+            .await
+            .in_operation("renew_work_item_lock")
     }
 
     async fn abandon_work_item(
@@ -166,7 +183,7 @@ impl Provider for CosmosDBProvider {
             .instrument(telemetry.activity(token))
             .await;
         telemetry.activity_abandoned(token);
-        abandoned
+        abandoned.in_operation("abandon_work_item")
     }
 
     async fn renew_session_lock(
@@ -180,6 +197,7 @@ impl Provider for CosmosDBProvider {
             .sessions
             .renew(&inner.container, owner_ids, extend_for, idle_timeout)
             .await
+            .in_operation("renew_session_lock")
     }
 
     async fn cleanup_orphaned_sessions(
@@ -187,7 +205,11 @@ impl Provider for CosmosDBProvider {
         _idle_timeout: Duration,
     ) -> Result<usize, ProviderError> {
         let inner = &self.inner;
-        inner.sessions.cleanup(&inner.container).await
+        inner
+            .sessions
+            .cleanup(&inner.container)
+            .await
+            .in_operation("cleanup_orphaned_sessions")
     }
 
     async fn enqueue_for_orchestrator(
@@ -195,7 +217,9 @@ impl Provider for CosmosDBProvider {
         item: WorkItem,
         delay: Option<Duration>,
     ) -> Result<(), ProviderError> {
-        enqueue::message(&self.inner, &item, delay).await
+        enqueue::message(&self.inner, &item, delay)
+            .await
+            .in_operation("enqueue_for_orchestrator")
     }
 
     fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {
@@ -207,7 +231,9 @@ impl Provider for CosmosDBProvider {
         instance: &str,
         last_seen_version: u64,
     ) -> Result<Option<(Option<String>, u64)>, ProviderError> {
-        custom_status::read(&self.inner.container, instance, last_seen_version).await
+        custom_status::read(&self.inner.container, instance, last_seen_version)
+            .await
+            .in_operation("get_custom_status")
     }
 
     async fn get_kv_value(
@@ -215,20 +241,26 @@ impl Provider for CosmosDBProvider {
         instance: &str,
         key: &str,
     ) -> Result<Option<String>, ProviderError> {
-        kv::read_value(&self.inner.container, instance, key).await
+        kv::read_value(&self.inner.container, instance, key)
+            .await
+            .in_operation("get_kv_value")
     }
 
     async fn get_kv_all_values(
         &self,
         instance: &str,
     ) -> Result<HashMap<String, String>, ProviderError> {
-        kv::read_all(&self.inner.container, instance).await
+        kv::read_all(&self.inner.container, instance)
+            .await
+            .in_operation("get_kv_all_values")
     }
 
     async fn get_instance_stats(
         &self,
         instance: &str,
     ) -> Result<Option<SystemStats>, ProviderError> {
-        stats::read(&self.inner.container, instance).await
+        stats::read(&self.inner.container, instance)
+            .await
+            .in_operation("get_instance_stats")
     }
 }

@@ -8,21 +8,28 @@ use duroxide::providers::{
 };
 
 use crate::admin::{delete, executions, instances, metrics, prune};
+use crate::error::InOperation as _;
 use crate::history;
 use crate::provider::CosmosDBProvider;
 
 #[async_trait]
 impl ProviderAdmin for CosmosDBProvider {
     async fn list_instances(&self) -> Result<Vec<String>, ProviderError> {
-        instances::list(&self.inner.container).await
+        instances::list(&self.inner.container)
+            .await
+            .in_operation("list_instances")
     }
 
     async fn list_instances_by_status(&self, status: &str) -> Result<Vec<String>, ProviderError> {
-        instances::list_by_status(&self.inner.container, status).await
+        instances::list_by_status(&self.inner.container, status)
+            .await
+            .in_operation("list_instances_by_status")
     }
 
     async fn list_executions(&self, instance: &str) -> Result<Vec<u64>, ProviderError> {
-        executions::list(&self.inner.container, instance).await
+        executions::list(&self.inner.container, instance)
+            .await
+            .in_operation("list_executions")
     }
 
     async fn read_history_with_execution_id(
@@ -30,20 +37,28 @@ impl ProviderAdmin for CosmosDBProvider {
         instance: &str,
         execution_id: u64,
     ) -> Result<Vec<Event>, ProviderError> {
-        history::read_execution(&self.inner.container, instance, execution_id).await
+        history::read_execution(&self.inner.container, instance, execution_id)
+            .await
+            .in_operation("read_history_with_execution_id")
     }
 
     async fn read_history(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
         let guess = self.inner.turns.newest_execution(instance).unwrap_or(1);
-        history::read_latest(&self.inner.container, instance, guess).await
+        history::read_latest(&self.inner.container, instance, guess)
+            .await
+            .in_operation("read_history")
     }
 
     async fn latest_execution_id(&self, instance: &str) -> Result<u64, ProviderError> {
-        executions::latest(&self.inner.container, instance).await
+        executions::latest(&self.inner.container, instance)
+            .await
+            .in_operation("latest_execution_id")
     }
 
     async fn get_instance_info(&self, instance: &str) -> Result<InstanceInfo, ProviderError> {
-        instances::info(&self.inner.container, instance).await
+        instances::info(&self.inner.container, instance)
+            .await
+            .in_operation("get_instance_info")
     }
 
     async fn get_execution_info(
@@ -51,24 +66,33 @@ impl ProviderAdmin for CosmosDBProvider {
         instance: &str,
         execution_id: u64,
     ) -> Result<ExecutionInfo, ProviderError> {
-        executions::info(&self.inner.container, instance, execution_id).await
+        executions::info(&self.inner.container, instance, execution_id)
+            .await
+            .in_operation("get_execution_info")
     }
 
     async fn get_system_metrics(&self) -> Result<SystemMetrics, ProviderError> {
-        metrics::system(&self.inner.container).await
+        metrics::system(&self.inner.container)
+            .await
+            .in_operation("get_system_metrics")
     }
 
     async fn get_queue_depths(&self) -> Result<QueueDepths, ProviderError> {
-        metrics::queue_depths(&self.inner.container).await
+        metrics::queue_depths(&self.inner.container)
+            .await
+            .in_operation("get_queue_depths")
     }
 
     async fn list_children(&self, instance_id: &str) -> Result<Vec<String>, ProviderError> {
-        instances::children(&self.inner.container, instance_id).await
+        instances::children(&self.inner.container, instance_id)
+            .await
+            .in_operation("list_children")
     }
 
     async fn get_parent_id(&self, instance_id: &str) -> Result<Option<String>, ProviderError> {
-        let instance =
-            instances::existing(&self.inner.container, "get_parent_id", instance_id).await?;
+        let instance = instances::existing(&self.inner.container, instance_id)
+            .await
+            .in_operation("get_parent_id")?;
         Ok(instance.parent_instance_id)
     }
 
@@ -77,14 +101,18 @@ impl ProviderAdmin for CosmosDBProvider {
         ids: &[String],
         force: bool,
     ) -> Result<DeleteInstanceResult, ProviderError> {
-        delete::delete(&self.inner.container, ids, force).await
+        delete::delete(&self.inner.container, ids, force)
+            .await
+            .in_operation("delete_instances_atomic")
     }
 
     async fn delete_instance_bulk(
         &self,
         filter: InstanceFilter,
     ) -> Result<DeleteInstanceResult, ProviderError> {
-        delete::delete_bulk(self, &filter).await
+        delete::delete_bulk(&self.inner.container, &filter)
+            .await
+            .in_operation("delete_instance_bulk")
     }
 
     async fn prune_executions(
@@ -92,7 +120,9 @@ impl ProviderAdmin for CosmosDBProvider {
         instance_id: &str,
         options: PruneOptions,
     ) -> Result<PruneResult, ProviderError> {
-        prune::prune(&self.inner.container, instance_id, &options).await
+        prune::prune(&self.inner.container, instance_id, &options)
+            .await
+            .in_operation("prune_executions")
     }
 
     async fn prune_executions_bulk(
@@ -100,6 +130,8 @@ impl ProviderAdmin for CosmosDBProvider {
         filter: InstanceFilter,
         options: PruneOptions,
     ) -> Result<PruneResult, ProviderError> {
-        prune::prune_bulk(&self.inner.container, &filter, &options).await
+        prune::prune_bulk(&self.inner.container, &filter, &options)
+            .await
+            .in_operation("prune_executions_bulk")
     }
 }

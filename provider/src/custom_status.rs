@@ -1,10 +1,10 @@
 //! Custom status: what an orchestration says about itself while it runs.
 
 use cdb_client::ContainerClient;
-use duroxide::providers::ProviderError;
 use duroxide::{Event, EventKind};
 
 use crate::documents::{Durable, Status};
+use crate::error::Result;
 use crate::history;
 
 /// What a turn's events make of it: the last change counts; `Some(None)` clears it.
@@ -21,8 +21,8 @@ pub(crate) async fn read(
     container: &ContainerClient<Durable>,
     instance_id: &str,
     last_seen_version: u64,
-) -> Result<Option<(Option<String>, u64)>, ProviderError> {
-    let found = history::read_instance(container, "get_custom_status", instance_id).await?;
+) -> Result<Option<(Option<String>, u64)>> {
+    let found = history::read_instance(container, instance_id).await?;
     Ok(found
         .map(|stored| stored.document)
         .filter(|instance| {

@@ -2,26 +2,20 @@
 
 use std::time::Duration;
 
-use cdb_client::{Error, machine_now};
+use cdb_client::machine_now;
 use cdb_model::{Batch, Timestamp};
-use duroxide::providers::{ProviderError, WorkItem};
+use duroxide::providers::WorkItem;
 
 use crate::admission;
 use crate::documents::{Chunked, Durable, OrchestratorItem, WorkerItem, target_instance};
-use crate::error::{provider_error, unreadable};
+use crate::error::{Error, Result};
 use crate::provider::Inner;
 use crate::spill::Spilling;
 use crate::turn::{Ahead, Message, enqueued};
 
-const ENQUEUE: &str = "enqueue_for_orchestrator";
-
 /// Implements `Provider::enqueue_for_orchestrator`.
-pub(crate) async fn message(
-    inner: &Inner,
-    item: &WorkItem,
-    delay: Option<Duration>,
-) -> Result<(), ProviderError> {
-    admission::check_item(ENQUEUE, item)?;
+pub(crate) async fn message(inner: &Inner, item: &WorkItem, delay: Option<Duration>) -> Result<()> {
+    admission::check_item(item)?;
     let now = inner.enqueue_time();
     let delay = delay.unwrap_or_default();
     let due = match item {
@@ -33,11 +27,10 @@ pub(crate) async fn message(
     };
     // Chosen before the first try, so that sending it twice stores it once.
     let cause = uuid::Uuid::new_v4().to_string();
-    let document =
-        OrchestratorItem::new(item, cause, due, now).map_err(|error| unreadable(ENQUEUE, error))?;
+    let document = OrchestratorItem::new(item, cause, due, now)?;
     inner
         .limits
-        .check_value(ENQUEUE, "the message", document.work_item.bytes())?;
+        .check_value("the message", document.work_item.bytes())?;
     let mut document = inner.reserve_if_ours(document, item, now);
     if !Chunked::fits(document.work_item.outline()) {
         return large_message(inner, document, due.since(now)).await;
@@ -55,7 +48,7 @@ pub(crate) async fn message(
             Ok(true) => return Ok(()),
             // The instance exists already, or the answer was lost: as if nothing had been tried.
             Ok(false) => {}
-            Err(error) => return Err(provider_error(ENQUEUE, &error)),
+            Err(error) => return Err(error),
         }
     }
     let after = due.since(now);
@@ -67,7 +60,7 @@ pub(crate) async fn message(
         }
         // An earlier try has stored it.
         Ok(None) => inner.hint_unknown(target_instance(item), document.execution_id, after),
-        Err(error) => return Err(provider_error(ENQUEUE, &error)),
+        Err(error) => return Err(error.into()),
     }
     Ok(())
 }
@@ -77,23 +70,20 @@ async fn large_message(
     inner: &Inner,
     mut document: OrchestratorItem,
     after: Duration,
-) -> Result<(), ProviderError> {
+) -> Result<()> {
     let mut spilling = Spilling::new(inner, &document.instance_id);
-    spilling
-        .relieve_message(&mut document.work_item)
-        .map_err(|error| unreadable(ENQUEUE, error))?;
+    spilling.relieve_message(&mut document.work_item)?;
     let mut batch = Batch::<Durable>::new(&*document.instance_id);
     batch
         .create(&document)
-        .and_then(|_| spilling.settle(&mut batch))
-        .map_err(|error| unreadable(ENQUEUE, error))?;
-    spilling.write(inner, ENQUEUE).await?;
+        .and_then(|_| spilling.settle(&mut batch))?;
+    spilling.write(inner).await?;
     match inner.container.execute(&batch).await {
         Ok(_) => {}
-        Err(error) if error.is_ambiguous() && spilling.is_settled(inner, ENQUEUE).await? => {}
+        Err(error) if error.is_ambiguous() && spilling.is_settled(inner).await? => {}
         Err(error) => {
             spilling.give_up(inner);
-            return Err(provider_error(ENQUEUE, &error));
+            return Err(error.into());
         }
     }
     inner.hint_unknown(&document.instance_id, document.execution_id, after);
@@ -106,7 +96,7 @@ async fn start(
     mut turn: Ahead<'_>,
     document: &OrchestratorItem,
     item: &WorkItem,
-) -> Result<bool, Error> {
+) -> Result<bool> {
     let mut batch = Batch::new(&*document.instance_id);
     let added = batch
         .create(document)
@@ -121,7 +111,7 @@ async fn start(
             return Ok(false);
         }
         Err(error) if error.is_conflict() => return Ok(false),
-        Err(error) => return Err(error),
+        Err(error) => return Err(error.into()),
     };
     let message = enqueued(&outcome, operation, document.clone(), item.clone());
     let etag = turn.operation().and_then(|lock| outcome.etag(lock));
@@ -133,19 +123,15 @@ async fn start(
 }
 
 /// Implements `Provider::enqueue_for_worker`.
-pub(crate) async fn activity(inner: &Inner, item: &WorkItem) -> Result<(), ProviderError> {
-    const ENQUEUE: &str = "enqueue_for_worker";
-    admission::check_item(ENQUEUE, item)?;
-    let document = WorkerItem::new(item, inner.enqueue_time())
-        .map_err(|error| unreadable(ENQUEUE, error))?
-        .ok_or_else(|| {
-            ProviderError::permanent(
-                ENQUEUE,
-                "only ActivityExecute goes to the worker queue; use enqueue_for_orchestrator",
-            )
-        })?;
-    let stored = inner.container.ensure(&document).await;
-    stored.map_err(|error| provider_error(ENQUEUE, &error))?;
+pub(crate) async fn activity(inner: &Inner, item: &WorkItem) -> Result<()> {
+    admission::check_item(item)?;
+    let document = WorkerItem::new(item, inner.enqueue_time())?.ok_or_else(|| {
+        Error::Refused(
+            "only ActivityExecute goes to the worker queue; use enqueue_for_orchestrator"
+                .to_owned(),
+        )
+    })?;
+    inner.container.ensure(&document).await?;
     inner.activities.quicken();
     Ok(())
 }

@@ -1,36 +1,89 @@
-//! Which failure is worth a retry, decided once.
+//! The error inside this crate, and which failures are worth a retry.
 
-use cdb_client::Error;
+use cdb_model::{BatchError, IdError};
 use duroxide::providers::ProviderError;
 
-/// Maps a failed request to duroxide's two kinds of error.
+/// Result inside this crate.
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a call failed: a variant per thing that a caller does differently. It does not name the operation; the edge of the
+/// crate adds the name with [`InOperation`].
 ///
 /// | failure | kind | why |
 /// |---|---|---|
-/// | throttled (429), unavailable (503), timed out, connection broken | retryable | the same call can succeed later |
-/// | conflict (409), precondition failed (412), not found (404) | retryable | someone else was faster; a fresh look decides |
-/// | too large (413), bad request (400), no right (401, 403), document that does not fit | permanent | the same call fails again |
+/// | [`Request`](Self::Request): throttled (429), unavailable (503), timed out, connection broken | retryable | the same call can succeed later |
+/// | `Request`: conflict (409), precondition failed (412), not found (404) | retryable | another writer was faster; a new read decides |
+/// | `Request`: too large (413), bad request (400), no right (401, 403), document that does not fit | permanent | the same call fails again |
+/// | [`Retryable`](Self::Retryable) | retryable | the same call can succeed later |
+/// | all others | permanent | the same call fails again |
 ///
 /// Where 404, 409 or 412 mean something particular (lock lost, already done), the caller handles them before this.
-pub(crate) fn provider_error(operation: &'static str, error: &Error) -> ProviderError {
-    let message = error.to_string();
-    if error.is_transient()
-        || error.is_conflict()
-        || error.is_precondition_failed()
-        || error.is_not_found()
-    {
-        ProviderError::retryable(operation, message)
-    } else {
-        ProviderError::permanent(operation, message)
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// A request failed.
+    #[error(transparent)]
+    Request(#[from] cdb_client::Error),
+    /// A document, key or patch does not fit into a batch.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+    /// A key has no id.
+    #[error(transparent)]
+    Id(#[from] IdError),
+    /// A value cannot be written as JSON, or a stored text is not the JSON of its type.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// A stored text is damaged.
+    #[error("{0}")]
+    Damaged(String),
+    /// The caller does not hold the lock. duroxide's suite looks for the first three words.
+    #[error("Invalid lock token: {0}")]
+    LockLost(&'static str),
+    /// The call breaks a rule or a limit of this provider.
+    #[error("{0}")]
+    Refused(String),
+    /// The service gave no usable answer, or the documents changed during every attempt, or another delivery has to come first.
+    #[error("{0}")]
+    Retryable(String),
+}
+
+impl Error {
+    /// Whether the same call can succeed later.
+    pub(crate) fn is_retryable(&self) -> bool {
+        match self {
+            Self::Request(error) => {
+                error.is_transient()
+                    || error.is_conflict()
+                    || error.is_precondition_failed()
+                    || error.is_not_found()
+            }
+            Self::Retryable(_) => true,
+            Self::Batch(_)
+            | Self::Id(_)
+            | Self::Json(_)
+            | Self::Damaged(_)
+            | Self::LockLost(_)
+            | Self::Refused(_) => false,
+        }
+    }
+
+    /// Converts to duroxide's error.
+    pub(crate) fn in_operation(&self, operation: &'static str) -> ProviderError {
+        ProviderError {
+            operation: operation.to_owned(),
+            message: self.to_string(),
+            retryable: self.is_retryable(),
+        }
     }
 }
 
-/// A stored or handed-over value that cannot be written or read.
-pub(crate) fn unreadable(operation: &'static str, error: impl std::fmt::Display) -> ProviderError {
-    ProviderError::permanent(operation, error.to_string())
+/// Names the operation at the edge of the crate.
+pub(crate) trait InOperation<T> {
+    /// Converts the error to duroxide's.
+    fn in_operation(self, operation: &'static str) -> Result<T, ProviderError>;
 }
 
-/// The lock that the caller believes to hold is not theirs. duroxide's suite looks for the first three words.
-pub(crate) fn lock_lost(operation: &'static str, detail: impl std::fmt::Display) -> ProviderError {
-    ProviderError::permanent(operation, format!("Invalid lock token: {detail}"))
+impl<T, E: Into<Error>> InOperation<T> for Result<T, E> {
+    fn in_operation(self, operation: &'static str) -> Result<T, ProviderError> {
+        self.map_err(|error| error.into().in_operation(operation))
+    }
 }

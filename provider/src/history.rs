@@ -3,11 +3,10 @@
 use cdb_client::ContainerClient;
 use cdb_model::{Batch, Filter, Query, Stored};
 use duroxide::Event;
-use duroxide::providers::ProviderError;
 
 use crate::documents::{Durable, HistorySegment, Instance, InstanceKey, Salvage, Status, Text};
-use crate::error::{provider_error, unreadable};
-use crate::spill::{self, Unread};
+use crate::error::{Error, Result};
+use crate::spill;
 
 /// The instance document, wherever it is stored.
 ///
@@ -15,13 +14,9 @@ use crate::spill::{self, Unread};
 /// type, and only when the point read finds nothing.
 pub(crate) async fn read_instance(
     container: &ContainerClient<Durable>,
-    operation: &'static str,
     instance_id: &str,
-) -> Result<Option<Stored<Instance>>, ProviderError> {
-    let found = container
-        .read(&InstanceKey::new(instance_id))
-        .await
-        .map_err(|error| provider_error(operation, &error))?;
+) -> Result<Option<Stored<Instance>>> {
+    let found = container.read(&InstanceKey::new(instance_id)).await?;
     if found.is_some()
         || !instance_id.contains(|c: char| !c.is_alphanumeric() && c != '-' && c != '_')
     {
@@ -31,7 +26,7 @@ pub(crate) async fn read_instance(
         .query(Query::<Instance>::in_partition(instance_id))
         .first()
         .await
-        .map_err(|error| provider_error(operation, &error))
+        .map_err(Error::from)
 }
 
 /// The history documents of an execution, in order.
@@ -54,13 +49,10 @@ impl Segments {
     ///
     /// # Errors
     /// When one of them cannot be read.
-    pub(crate) fn whole(
-        self,
-        operation: &'static str,
-    ) -> Result<Vec<HistorySegment>, ProviderError> {
+    pub(crate) fn whole(self) -> Result<Vec<HistorySegment>> {
         match self.damage {
             None => Ok(self.documents),
-            Some(damage) => Err(unreadable(operation, damage)),
+            Some(damage) => Err(Error::Damaged(damage)),
         }
     }
 }
@@ -92,18 +84,12 @@ pub(crate) fn check(segments: &[HistorySegment], events: &[Event]) -> Result<(),
 /// Reads the history documents of an execution.
 pub(crate) async fn read_segments(
     container: &ContainerClient<Durable>,
-    operation: &'static str,
     instance_id: &str,
     execution_id: u64,
-) -> Result<Segments, ProviderError> {
+) -> Result<Segments> {
     let query = Query::<HistorySegment>::in_partition(instance_id)
         .filter(HistorySegment::EXECUTION_ID.eq(execution_id));
-    let rows = container
-        .query(query)
-        .row_by_row()
-        .all()
-        .await
-        .map_err(|error| provider_error(operation, &error))?;
+    let rows = container.query(query).row_by_row().all().await?;
     let (mut documents, mut damage) = (Vec::with_capacity(rows.len()), None);
     for row in rows {
         match row {
@@ -117,11 +103,10 @@ pub(crate) async fn read_segments(
 /// Reads the text of a segment that is stored in chunks.
 pub(crate) async fn complete(
     container: &ContainerClient<Durable>,
-    operation: &'static str,
     segment: &mut HistorySegment,
-) -> Result<(), Unread> {
+) -> Result<()> {
     if segment.event_data.chunked().is_some() {
-        let text = spill::read(container, operation, segment.event_data.clone()).await?;
+        let text = spill::read(container, segment.event_data.clone()).await?;
         segment.event_data = Text::Inline(text);
     }
     Ok(())
@@ -130,14 +115,12 @@ pub(crate) async fn complete(
 /// The events of ordered segments.
 pub(crate) async fn unpack(
     container: &ContainerClient<Durable>,
-    operation: &'static str,
     segments: Vec<HistorySegment>,
-) -> Result<Vec<Event>, ProviderError> {
+) -> Result<Vec<Event>> {
     let mut events = Vec::new();
     for segment in segments {
-        let text = spill::read_or_fail(container, operation, segment.event_data).await?;
-        let unpacked = HistorySegment::unpack(&text);
-        events.extend(unpacked.map_err(|error| unreadable(operation, error))?);
+        let text = spill::read(container, segment.event_data).await?;
+        events.extend(HistorySegment::unpack(&text)?);
     }
     Ok(events)
 }
@@ -147,13 +130,10 @@ pub(crate) async fn read_execution(
     container: &ContainerClient<Durable>,
     instance_id: &str,
     execution_id: u64,
-) -> Result<Vec<Event>, ProviderError> {
-    const READ: &str = "read_with_execution";
-    let segments = read_segments(container, READ, instance_id, execution_id).await?;
-    unpack(container, READ, segments.whole(READ)?).await
+) -> Result<Vec<Event>> {
+    let segments = read_segments(container, instance_id, execution_id).await?;
+    unpack(container, segments.whole()?).await
 }
-
-const READ: &str = "read";
 
 /// Implements `Provider::read`: the newest execution.
 ///
@@ -163,15 +143,14 @@ pub(crate) async fn read_latest(
     container: &ContainerClient<Durable>,
     instance_id: &str,
     guess: u64,
-) -> Result<Vec<Event>, ProviderError> {
+) -> Result<Vec<Event>> {
     let wanted =
         Filter::<Durable>::of_type::<Instance>() | HistorySegment::EXECUTION_ID.eq(guess).within();
     let rows = container
         .query(Query::<Durable>::in_partition(instance_id).filter(wanted))
         .row_by_row()
         .all()
-        .await
-        .map_err(|error| provider_error(READ, &error))?;
+        .await?;
     let mut newest = guess;
     let mut failed = false;
     let (mut documents, mut damage) = (Vec::new(), None);
@@ -192,12 +171,12 @@ pub(crate) async fn read_latest(
     let segments = if newest == guess {
         Segments::new(documents, damage)
     } else {
-        read_segments(container, READ, instance_id, newest).await?
+        read_segments(container, instance_id, newest).await?
     };
     if failed {
         return what_is_left(container, segments).await;
     }
-    unpack(container, READ, segments.whole(READ)?).await
+    unpack(container, segments.whole()?).await
 }
 
 /// The events of an instance that failed, as far as they can be read: perhaps it failed because not all of them can, and
@@ -205,10 +184,10 @@ pub(crate) async fn read_latest(
 async fn what_is_left(
     container: &ContainerClient<Durable>,
     segments: Segments,
-) -> Result<Vec<Event>, ProviderError> {
+) -> Result<Vec<Event>> {
     let mut events = Vec::new();
     for segment in segments.documents {
-        match unpack(container, READ, vec![segment]).await {
+        match unpack(container, vec![segment]).await {
             Ok(unpacked) => events.extend(unpacked),
             Err(error) if error.is_retryable() => return Err(error),
             Err(error) => {
@@ -226,8 +205,7 @@ pub(crate) async fn append(
     instance_id: &str,
     execution_id: u64,
     events: Vec<Event>,
-) -> Result<(), ProviderError> {
-    const APPEND: &str = "append_with_execution";
+) -> Result<()> {
     let present: Vec<u64> = read_execution(container, instance_id, execution_id)
         .await?
         .iter()
@@ -237,27 +215,21 @@ pub(crate) async fn append(
         .into_iter()
         .filter(|event| !present.contains(&event.event_id))
         .collect();
-    let Some(segment) = HistorySegment::pack(instance_id, execution_id, &fresh)
-        .map_err(|error| unreadable(APPEND, error))?
-    else {
+    let Some(segment) = HistorySegment::pack(instance_id, execution_id, &fresh)? else {
         return Ok(());
     };
     let mut batch = Batch::<Durable>::new(instance_id);
-    batch
-        .create(&segment)
-        .map_err(|error| unreadable(APPEND, error))?;
-    if let Some(mut stored) = read_instance(container, APPEND, instance_id).await?
+    batch.create(&segment)?;
+    if let Some(mut stored) = read_instance(container, instance_id).await?
         && stored.document.current_execution_id == execution_id
         && let Some(count) = stored.document.history_documents.as_mut()
     {
         *count += 1;
-        batch
-            .replace_stored(&stored)
-            .map_err(|error| unreadable(APPEND, error))?;
+        batch.replace_stored(&stored)?;
     }
     container
         .execute(&batch)
         .await
         .map(|_| ())
-        .map_err(|error| provider_error(APPEND, &error))
+        .map_err(Error::from)
 }

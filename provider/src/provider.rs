@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use cdb_client::{
-    BootstrapConfig, ContainerClient, CosmosClient, Credential, Error, MasterKey, OnDifference,
+    BootstrapConfig, ContainerClient, CosmosClient, Credential, MasterKey, OnDifference,
 };
 use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider, Membership, MembershipView};
 use cdb_model::{Stored, Timestamp};
@@ -21,7 +21,7 @@ use crate::background::Background;
 use crate::config::CosmosDBProviderConfig;
 use crate::damage::Damage;
 use crate::documents::{Durable, Member, OrchestratorItem, WorkerItem};
-use crate::error::provider_error;
+use crate::error::InOperation;
 use crate::outbox::{self, Outbox};
 use crate::retention;
 use crate::schema;
@@ -38,7 +38,7 @@ const PREFETCH_PER_DISPATCHER: u32 = 4;
 /// The fewest candidates a poll fetches: enough that runtimes which find the same do not all want the same, and to look
 /// past instances that are busy elsewhere.
 const MIN_PREFETCH: u32 = 64;
-/// What errors of opening name as their operation.
+/// The operation that errors of opening name.
 const OPEN: &str = "new";
 
 /// How deep polls look, by queue.
@@ -147,11 +147,9 @@ impl CosmosDBProvider {
     /// # Errors
     /// As [`CosmosDBProvider::new`].
     pub async fn new_with_config(config: CosmosDBProviderConfig) -> Result<Self, ProviderError> {
-        let mut key = MasterKey::new(&config.key).map_err(|error| invalid(&error))?;
+        let mut key = MasterKey::new(&config.key).in_operation(OPEN)?;
         if let Some(secondary) = &config.secondary_key {
-            key = key
-                .with_secondary(secondary)
-                .map_err(|error| invalid(&error))?;
+            key = key.with_secondary(secondary).in_operation(OPEN)?;
         }
         Self::new_with_credential(config, key).await
     }
@@ -174,7 +172,7 @@ impl CosmosDBProvider {
             .credential(credential)
             .accept_invalid_certificates_on_loopback(config.accept_invalid_certificates_on_loopback)
             .build()
-            .map_err(|error| invalid(&error))?;
+            .in_operation(OPEN)?;
         let container = client
             .database(&config.database)
             .bootstrap::<Durable>(
@@ -182,8 +180,8 @@ impl CosmosDBProvider {
                 BootstrapConfig::from(config.bootstrap).with_on_difference(OnDifference::Extend),
             )
             .await
-            .map_err(|error| provider_error(OPEN, &error))?;
-        schema::admit(&container).await?;
+            .in_operation(OPEN)?;
+        schema::admit(&container).await.in_operation(OPEN)?;
         Ok(Self::on(container, &config))
     }
 
@@ -314,15 +312,10 @@ impl CosmosDBProvider {
         self.inner.background.stop();
         self.leave().await;
         match self.inner.container.delete_container().await {
-            Err(error) if !error.is_not_found() => Err(provider_error("cleanup", &error)),
-            _ => Ok(()),
+            Err(error) if error.is_not_found() => Ok(()),
+            deleted => deleted.in_operation("cleanup"),
         }
     }
-}
-
-/// A setting that cannot work.
-fn invalid(error: &Error) -> ProviderError {
-    ProviderError::permanent(OPEN, error.to_string())
 }
 
 impl fmt::Debug for CosmosDBProvider {

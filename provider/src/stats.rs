@@ -1,19 +1,18 @@
 //! What an instance weighs: events, bytes, keys.
 
 use cdb_client::ContainerClient;
-use duroxide::providers::ProviderError;
 use duroxide::{EventKind, SystemStats};
 
 use crate::documents::{Durable, Status};
+use crate::error::Result;
 use crate::{history, kv};
 
 /// Implements `Provider::get_instance_stats`.
 pub(crate) async fn read(
     container: &ContainerClient<Durable>,
     instance_id: &str,
-) -> Result<Option<SystemStats>, ProviderError> {
-    const READ: &str = "get_instance_stats";
-    let Some(stored) = history::read_instance(container, READ, instance_id).await? else {
+) -> Result<Option<SystemStats>> {
+    let Some(stored) = history::read_instance(container, instance_id).await? else {
         return Ok(None);
     };
     let instance = stored.document;
@@ -21,11 +20,11 @@ pub(crate) async fn read(
         return Ok(None);
     }
     let execution_id = instance.current_execution_id;
-    let segments = history::read_segments(container, READ, instance_id, execution_id)
+    let segments = history::read_segments(container, instance_id, execution_id)
         .await?
-        .whole(READ)?;
+        .whole()?;
     let first = segments.first().cloned().into_iter().collect();
-    let carried = history::unpack(container, READ, first)
+    let carried = history::unpack(container, first)
         .await?
         .iter()
         .find_map(|event| match &event.kind {

@@ -7,10 +7,12 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use duroxide::providers::{OrchestrationItem, ProviderError, WorkItem};
+use duroxide::providers::{OrchestrationItem, WorkItem};
 use metrics::{counter, histogram};
 use tokio::time::Instant;
 use tracing::{Span, field, info_span};
+
+use crate::error::Result;
 
 /// How many are remembered before those are dropped that nobody has ended for long.
 const BEFORE_SWEEP: usize = 4096;
@@ -76,7 +78,7 @@ impl Telemetry {
     }
 
     /// A turn was committed, or was not.
-    pub(crate) fn turn_committed(&self, token: &str, result: &Result<(), ProviderError>) {
+    pub(crate) fn turn_committed(&self, token: &str, result: &Result<()>) {
         if let Some(outcome) = outcome(result, "committed") {
             self.turn_ended(token, outcome);
         }
@@ -126,7 +128,7 @@ impl Telemetry {
     }
 
     /// The end of an activity was stored, or was not.
-    pub(crate) fn activity_stored(&self, token: &str, result: &Result<(), ProviderError>) {
+    pub(crate) fn activity_stored(&self, token: &str, result: &Result<()>) {
         if let Some(outcome) = outcome(result, "completed") {
             self.activity_ended(token, outcome);
         }
@@ -147,7 +149,7 @@ impl Telemetry {
 }
 
 /// How something ended; nothing when the runtime will try again with the same token.
-fn outcome(result: &Result<(), ProviderError>, done: &'static str) -> Option<&'static str> {
+fn outcome(result: &Result<()>, done: &'static str) -> Option<&'static str> {
     match result {
         Ok(()) => Some(done),
         Err(error) if error.is_retryable() => None,

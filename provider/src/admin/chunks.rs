@@ -2,10 +2,9 @@
 
 use cdb_client::ContainerClient;
 use cdb_model::{BulkBatch, Query};
-use duroxide::providers::ProviderError;
 
 use crate::documents::{Chunk, ChunkKey, Chunked, Durable, Text};
-use crate::error::{provider_error, unreadable};
+use crate::error::Result;
 
 /// Most chunks that are deleted by one bulk.
 const AT_ONCE: usize = 100;
@@ -46,42 +45,38 @@ pub(super) fn refers(document: &Durable) -> bool {
 /// Deletes the chunks of these documents.
 pub(super) async fn delete_of(
     container: &ContainerClient<Durable>,
-    operation: &'static str,
     documents: impl Iterator<Item = &Durable>,
-) -> Result<(), ProviderError> {
+) -> Result<()> {
     let keys: Vec<ChunkKey> = documents
         .flat_map(texts)
         .filter_map(Text::chunked)
         .flat_map(keys_of)
         .collect();
-    delete(container, operation, &keys).await
+    delete(container, &keys).await
 }
 
 /// Deletes the chunks of one text.
 pub(super) async fn delete_text(
     container: &ContainerClient<Durable>,
-    operation: &'static str,
     text: &Chunked,
-) -> Result<(), ProviderError> {
-    delete(container, operation, &keys_of(text)).await
+) -> Result<()> {
+    delete(container, &keys_of(text)).await
 }
 
 /// Deletes all chunks in the partition of an instance.
 pub(super) async fn delete_all(
     container: &ContainerClient<Durable>,
-    operation: &'static str,
     instance_id: &str,
-) -> Result<(), ProviderError> {
+) -> Result<()> {
     let query = Query::<Chunk>::in_partition(instance_id).values(Chunk::PART);
-    let parts = container.query(query).row_by_row().all().await;
-    let parts = parts.map_err(|error| provider_error(operation, &error))?;
+    let parts = container.query(query).row_by_row().all().await?;
     // A chunk without a name is no part of anything that we have written.
     let keys: Vec<ChunkKey> = parts
         .into_iter()
         .flatten()
         .map(|part| ChunkKey::new(instance_id, part))
         .collect();
-    delete(container, operation, &keys).await
+    delete(container, &keys).await
 }
 
 fn keys_of(chunked: &Chunked) -> Vec<ChunkKey> {
@@ -92,21 +87,16 @@ fn keys_of(chunked: &Chunked) -> Vec<ChunkKey> {
 }
 
 /// Deletes chunks; those that are gone already are no error.
-async fn delete(
-    container: &ContainerClient<Durable>,
-    operation: &'static str,
-    keys: &[ChunkKey],
-) -> Result<(), ProviderError> {
+async fn delete(container: &ContainerClient<Durable>, keys: &[ChunkKey]) -> Result<()> {
     for keys in keys.chunks(AT_ONCE) {
         let mut bulk = BulkBatch::<Durable>::new();
         for key in keys {
-            bulk.delete(key)
-                .map_err(|error| unreadable(operation, error))?;
+            bulk.delete(key)?;
         }
         for result in container.execute_bulk(&bulk).await {
             match result {
                 Err(error) if !error.is_not_found() => {
-                    return Err(provider_error(operation, &error));
+                    return Err(error.into());
                 }
                 _ => {}
             }

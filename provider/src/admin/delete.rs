@@ -7,20 +7,18 @@
 
 use std::collections::BTreeSet;
 
-use cdb_client::{ContainerClient, Error};
+use cdb_client::ContainerClient;
 use cdb_model::limits::MAX_BATCH_OPERATIONS;
 use cdb_model::{Batch, BatchError, Filter, Location, Query, Stored, Unreadable};
-use duroxide::providers::{DeleteInstanceResult, InstanceFilter, ProviderAdmin, ProviderError};
+use duroxide::providers::{DeleteInstanceResult, InstanceFilter};
 
 use super::{chunks, instances, withdraw};
 use crate::admission;
 use crate::damage::is_ours;
 use crate::documents::{Chunk, Durable, Instance, NEVER, Status};
-use crate::error::{provider_error, unreadable};
+use crate::error::{Error, Result};
 use crate::history;
-use crate::provider::CosmosDBProvider;
 
-const DELETE: &str = "delete_instances_atomic";
 /// How many instances one bulk call deletes when it does not say.
 const DEFAULT_LIMIT: u32 = 1000;
 /// How often a partition is read again because it changed while it was being deleted, or an answer was lost.
@@ -31,32 +29,26 @@ pub(crate) async fn delete(
     container: &ContainerClient<Durable>,
     ids: &[String],
     force: bool,
-) -> Result<DeleteInstanceResult, ProviderError> {
+) -> Result<DeleteInstanceResult> {
     for id in ids {
-        admission::check_not_reserved(DELETE, id)?;
+        admission::check_not_reserved(id)?;
     }
     if !force {
         for id in ids {
-            let found = history::read_instance(container, DELETE, id).await?;
+            let found = history::read_instance(container, id).await?;
             if found.is_some_and(|stored| stored.document.status == Status::Running) {
-                return Err(ProviderError::permanent(
-                    DELETE,
-                    format!(
-                        "instance {id} is still running; cancel it first, or delete it with force"
-                    ),
-                ));
+                return Err(Error::Refused(format!(
+                    "instance {id} is still running; cancel it first, or delete it with force"
+                )));
             }
         }
     }
     for id in ids {
         for child in instances::children(container, id).await? {
             if !ids.contains(&child) {
-                return Err(ProviderError::permanent(
-                    DELETE,
-                    format!(
-                        "instance {id} has a child {child} that is not to be deleted; read the tree again"
-                    ),
-                ));
+                return Err(Error::Refused(format!(
+                    "instance {id} has a child {child} that is not to be deleted; read the tree again"
+                )));
             }
         }
     }
@@ -71,24 +63,16 @@ pub(crate) async fn delete(
 
 /// Implements `ProviderAdmin::delete_instance_bulk`: ended root instances, each with its descendants.
 pub(crate) async fn delete_bulk(
-    provider: &CosmosDBProvider,
+    container: &ContainerClient<Durable>,
     filter: &InstanceFilter,
-) -> Result<DeleteInstanceResult, ProviderError> {
-    let container = &provider.inner.container;
+) -> Result<DeleteInstanceResult> {
     let ended = Instance::STATUS.is_in([Status::Completed, Status::Failed, Status::ContinuedAsNew]);
     let root = Instance::PARENT_INSTANCE_ID.is_null() | !Instance::PARENT_INSTANCE_ID.is_defined();
-    let roots = instances::filtered(
-        container,
-        "delete_instance_bulk",
-        filter,
-        ended & root,
-        DEFAULT_LIMIT,
-    )
-    .await?;
+    let roots = instances::filtered(container, filter, ended & root, DEFAULT_LIMIT).await?;
     let mut result = DeleteInstanceResult::default();
     for root in roots {
-        let tree = provider.get_instance_tree(&root).await?;
-        let deleted = delete(container, &tree.all_ids, true).await?;
+        let tree = instances::tree(container, root).await?;
+        let deleted = delete(container, &tree, true).await?;
         result.instances_deleted += deleted.instances_deleted;
         result.executions_deleted += deleted.executions_deleted;
         result.events_deleted += deleted.events_deleted;
@@ -148,14 +132,13 @@ pub(super) async fn delete_partition(
     container: &ContainerClient<Durable>,
     instance_id: &str,
     result: &mut DeleteInstanceResult,
-) -> Result<(), ProviderError> {
+) -> Result<()> {
     let mut removal = Removal::default();
     for _ in 0..MAX_ROUNDS {
         // The chunks can be any number of megabytes: their names will do.
         let all = Query::<Durable>::in_partition(instance_id);
         let rows = container.query(all.filter(!Filter::of_type::<Chunk>()));
-        let rows = rows.row_by_row().all().await;
-        let rows = rows.map_err(|error| provider_error(DELETE, &error))?;
+        let rows = rows.row_by_row().all().await?;
         let mut rows: Vec<Row> = rows
             .into_iter()
             .filter_map(|row| Row::of(instance_id, row))
@@ -174,19 +157,16 @@ pub(super) async fn delete_partition(
                 return Ok(());
             }
             // It changed in between, or perhaps it is done: read it again.
-            Err(Undeleted::Refused(error))
+            Err(Error::Request(error))
                 if error.is_precondition_failed()
                     || error.is_not_found()
                     || error.is_ambiguous() => {}
-            Err(Undeleted::Refused(error)) => return Err(provider_error(DELETE, &error)),
-            Err(Undeleted::Unfit(error)) => return Err(unreadable(DELETE, error)),
-            Err(Undeleted::Chunks(error)) => return Err(error),
+            Err(error) => return Err(error),
         }
     }
-    Err(ProviderError::retryable(
-        DELETE,
-        format!("instance {instance_id} keeps changing, or the service does not answer"),
-    ))
+    Err(Error::Retryable(format!(
+        "instance {instance_id} keeps changing, or the service does not answer"
+    )))
 }
 
 /// Queues first, the instance last.
@@ -224,25 +204,12 @@ fn count(rows: &[Row]) -> DeleteInstanceResult {
     counted
 }
 
-/// Why a partition was not deleted.
-enum Undeleted {
-    Refused(Error),
-    Unfit(BatchError),
-    Chunks(ProviderError),
-}
-
-impl From<Error> for Undeleted {
-    fn from(error: Error) -> Self {
-        Self::Refused(error)
-    }
-}
-
 async fn delete_rows(
     container: &ContainerClient<Durable>,
     instance_id: &str,
     mut rows: Vec<Row>,
     removal: &mut Removal,
-) -> Result<(), Undeleted> {
+) -> Result<()> {
     let refers = |row: &Row| row.document.as_ref().is_none_or(chunks::refers);
     let has_chunks = rows.is_empty() || rows.iter().any(refers);
     if has_chunks || rows.len() > MAX_BATCH_OPERATIONS {
@@ -250,24 +217,20 @@ async fn delete_rows(
     }
     if has_chunks {
         // Before the instance, so that an interrupted deletion can be found and repeated.
-        withdraw::from_targets(container, &mut rows)
-            .await
-            .map_err(Undeleted::Chunks)?;
-        chunks::delete_all(container, DELETE, instance_id)
-            .await
-            .map_err(Undeleted::Chunks)?;
+        withdraw::from_targets(container, &mut rows).await?;
+        chunks::delete_all(container, instance_id).await?;
     }
     for chunk in rows.chunks(MAX_BATCH_OPERATIONS) {
         let mut batch = Batch::<Durable>::new(instance_id);
         for row in chunk {
-            row.add_delete(&mut batch).map_err(Undeleted::Unfit)?;
+            row.add_delete(&mut batch)?;
         }
         match container.execute(&batch).await {
             Ok(_) => removal.gone.extend_from_slice(chunk),
             Err(error) => {
                 // A refusal too may be about what an earlier attempt has done.
                 removal.perhaps.extend_from_slice(chunk);
-                return Err(Undeleted::Refused(error));
+                return Err(error.into());
             }
         }
     }
@@ -275,7 +238,7 @@ async fn delete_rows(
 }
 
 /// Writes the instance as it is: its version changes, so that whoever holds its lock cannot commit any more.
-async fn take_over(container: &ContainerClient<Durable>, rows: &mut [Row]) -> Result<(), Error> {
+async fn take_over(container: &ContainerClient<Durable>, rows: &mut [Row]) -> Result<()> {
     for row in rows {
         if let Some(Durable::Instance(instance)) = &row.document {
             let written = container

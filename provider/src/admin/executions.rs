@@ -4,61 +4,46 @@ use std::collections::BTreeSet;
 
 use cdb_client::ContainerClient;
 use cdb_model::Query;
-use duroxide::providers::{ExecutionInfo, ProviderError};
+use duroxide::providers::ExecutionInfo;
 
 use super::instances::existing;
 use crate::documents::{Durable, Execution, ExecutionKey, HistorySegment, Status, Text};
-use crate::error::provider_error;
+use crate::error::{Error, Result};
 use crate::{history, spill};
 
 /// Implements `ProviderAdmin::list_executions`.
 pub(crate) async fn list(
     container: &ContainerClient<Durable>,
     instance_id: &str,
-) -> Result<Vec<u64>, ProviderError> {
-    const LIST: &str = "list_executions";
-    let Some(stored) = history::read_instance(container, LIST, instance_id).await? else {
+) -> Result<Vec<u64>> {
+    let Some(stored) = history::read_instance(container, instance_id).await? else {
         return Ok(Vec::new());
     };
     if stored.document.status == Status::Pending && stored.document.commit_token.is_none() {
         return Ok(Vec::new());
     }
-    let failed = |error| provider_error(LIST, &error);
     let ended = Query::<Execution>::in_partition(instance_id).values(Execution::EXECUTION_ID);
-    let mut found: BTreeSet<u64> = container
-        .query(ended)
-        .all()
-        .await
-        .map_err(failed)?
-        .into_iter()
-        .collect();
+    let mut found: BTreeSet<u64> = container.query(ended).all().await?.into_iter().collect();
     // Of executions that `duroxide-cdb` has ended, only the history tells.
     let told =
         Query::<HistorySegment>::in_partition(instance_id).values(HistorySegment::EXECUTION_ID);
-    found.extend(container.query(told).all().await.map_err(failed)?);
+    found.extend(container.query(told).all().await?);
     found.insert(stored.document.current_execution_id);
     Ok(found.into_iter().collect())
 }
 
 /// Implements `ProviderAdmin::latest_execution_id`.
-pub(crate) async fn latest(
-    container: &ContainerClient<Durable>,
-    instance_id: &str,
-) -> Result<u64, ProviderError> {
-    Ok(existing(container, "latest_execution_id", instance_id)
-        .await?
-        .current_execution_id)
+pub(crate) async fn latest(container: &ContainerClient<Durable>, instance_id: &str) -> Result<u64> {
+    Ok(existing(container, instance_id).await?.current_execution_id)
 }
 
 /// What an execution has ended with, wherever that is stored.
 pub(super) async fn output(
     container: &ContainerClient<Durable>,
     output: Option<Text>,
-) -> Result<Option<String>, ProviderError> {
+) -> Result<Option<String>> {
     match output {
-        Some(text) => spill::read_or_fail(container, "read_output", text)
-            .await
-            .map(Some),
+        Some(text) => spill::read(container, text).await.map(Some),
         None => Ok(None),
     }
 }
@@ -68,10 +53,9 @@ pub(crate) async fn info(
     container: &ContainerClient<Durable>,
     instance_id: &str,
     execution_id: u64,
-) -> Result<ExecutionInfo, ProviderError> {
-    const INFO: &str = "get_execution_info";
-    let instance = existing(container, INFO, instance_id).await?;
-    let segments = history::read_segments(container, INFO, instance_id, execution_id).await?;
+) -> Result<ExecutionInfo> {
+    let instance = existing(container, instance_id).await?;
+    let segments = history::read_segments(container, instance_id, execution_id).await?;
     let events: u64 = segments
         .documents
         .iter()
@@ -93,8 +77,7 @@ pub(crate) async fn info(
     }
     let ended = container
         .read(&ExecutionKey::new(instance_id, execution_id))
-        .await
-        .map_err(|error| provider_error(INFO, &error))?;
+        .await?;
     match ended.map(|stored| stored.document) {
         Some(execution) => Ok(ExecutionInfo {
             execution_id,
@@ -113,9 +96,8 @@ pub(crate) async fn info(
             completed_at: None,
             event_count,
         }),
-        None => Err(ProviderError::permanent(
-            INFO,
-            format!("execution {execution_id} of instance {instance_id} not found"),
-        )),
+        None => Err(Error::Refused(format!(
+            "execution {execution_id} of instance {instance_id} not found"
+        ))),
     }
 }

@@ -2,11 +2,11 @@
 
 use cdb_client::ContainerClient;
 use cdb_model::{Filter, Query};
-use duroxide::providers::{InstanceFilter, InstanceInfo, ProviderError};
+use duroxide::providers::{InstanceFilter, InstanceInfo};
 
 use super::executions;
 use crate::documents::{Durable, Instance, Status};
-use crate::error::provider_error;
+use crate::error::{Error, Result};
 use crate::history;
 
 /// An instance that outsiders may know of: one whose first turn is committed.
@@ -17,10 +17,9 @@ fn visible() -> Filter<Instance> {
 /// Ids of the instances that meet a condition, newest first.
 async fn ids(
     container: &ContainerClient<Durable>,
-    operation: &'static str,
     filter: Filter<Instance>,
     limit: Option<u32>,
-) -> Result<Vec<String>, ProviderError> {
+) -> Result<Vec<String>> {
     let mut query = Query::<Instance>::across_partitions()
         .filter(filter)
         .order_by(Instance::BY_CREATED.desc());
@@ -31,45 +30,55 @@ async fn ids(
         .query(query.values(Instance::INSTANCE_ID))
         .row_by_row()
         .all()
-        .await
-        .map_err(|error| provider_error(operation, &error))?;
+        .await?;
     // An instance whose id is no string is none of ours.
     Ok(found.into_iter().flatten().collect())
 }
 
 /// Implements `ProviderAdmin::list_instances`.
-pub(crate) async fn list(
-    container: &ContainerClient<Durable>,
-) -> Result<Vec<String>, ProviderError> {
-    ids(container, "list_instances", visible(), None).await
+pub(crate) async fn list(container: &ContainerClient<Durable>) -> Result<Vec<String>> {
+    ids(container, visible(), None).await
 }
 
 /// Implements `ProviderAdmin::list_instances_by_status`.
 pub(crate) async fn list_by_status(
     container: &ContainerClient<Durable>,
     status: &str,
-) -> Result<Vec<String>, ProviderError> {
+) -> Result<Vec<String>> {
     let filter = visible() & Instance::STATUS.eq(Status::from(status.to_owned()));
-    ids(container, "list_instances_by_status", filter, None).await
+    ids(container, filter, None).await
 }
 
 /// Implements `ProviderAdmin::list_children`.
 pub(crate) async fn children(
     container: &ContainerClient<Durable>,
     instance_id: &str,
-) -> Result<Vec<String>, ProviderError> {
+) -> Result<Vec<String>> {
     let filter = visible() & Instance::PARENT_INSTANCE_ID.eq(instance_id);
-    ids(container, "list_children", filter, None).await
+    ids(container, filter, None).await
+}
+
+/// An instance and its descendants, each after its parent.
+pub(super) async fn tree(
+    container: &ContainerClient<Durable>,
+    root: String,
+) -> Result<Vec<String>> {
+    let mut tree = Vec::new();
+    let mut open = vec![root];
+    while let Some(id) = open.pop() {
+        open.extend(children(container, &id).await?);
+        tree.push(id);
+    }
+    Ok(tree)
 }
 
 /// Ids of the instances that a filter names, and that meet a condition.
 pub(super) async fn filtered(
     container: &ContainerClient<Durable>,
-    operation: &'static str,
     filter: &InstanceFilter,
     condition: Filter<Instance>,
     default_limit: u32,
-) -> Result<Vec<String>, ProviderError> {
+) -> Result<Vec<String>> {
     let mut condition = visible() & condition;
     if let Some(before) = filter.completed_before {
         let before = cdb_model::Timestamp::from_millis(before);
@@ -77,7 +86,7 @@ pub(super) async fn filtered(
     }
     let limit = filter.limit.unwrap_or(default_limit);
     let Some(wanted) = &filter.instance_ids else {
-        return ids(container, operation, condition, Some(limit)).await;
+        return ids(container, condition, Some(limit)).await;
     };
     // Each is one partition, so asking them one by one costs less than asking all.
     let mut found = Vec::new();
@@ -88,11 +97,7 @@ pub(super) async fn filtered(
         let query = Query::<Instance>::in_partition(&**instance_id)
             .filter(condition.clone())
             .values(Instance::INSTANCE_ID);
-        let ids = container
-            .query(query)
-            .all()
-            .await
-            .map_err(|error| provider_error(operation, &error))?;
+        let ids = container.query(query).all().await?;
         found.extend(ids);
     }
     Ok(found)
@@ -104,24 +109,21 @@ pub(super) async fn filtered(
 /// A permanent one that names the instance when it does not.
 pub(crate) async fn existing(
     container: &ContainerClient<Durable>,
-    operation: &'static str,
     instance_id: &str,
-) -> Result<Instance, ProviderError> {
-    history::read_instance(container, operation, instance_id)
+) -> Result<Instance> {
+    history::read_instance(container, instance_id)
         .await?
         .map(|stored| stored.document)
         .filter(|instance| instance.status != Status::Pending)
-        .ok_or_else(|| {
-            ProviderError::permanent(operation, format!("instance {instance_id} not found"))
-        })
+        .ok_or_else(|| Error::Refused(format!("instance {instance_id} not found")))
 }
 
 /// Implements `ProviderAdmin::get_instance_info`.
 pub(crate) async fn info(
     container: &ContainerClient<Durable>,
     instance_id: &str,
-) -> Result<InstanceInfo, ProviderError> {
-    let instance = existing(container, "get_instance_info", instance_id).await?;
+) -> Result<InstanceInfo> {
+    let instance = existing(container, instance_id).await?;
     Ok(InstanceInfo {
         instance_id: instance.instance_id,
         orchestration_name: instance.orchestration_name,

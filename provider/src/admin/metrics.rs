@@ -2,20 +2,16 @@
 
 use cdb_client::ContainerClient;
 use cdb_model::{Filter, Query};
-use duroxide::providers::{ProviderError, QueueDepths, SystemMetrics};
+use duroxide::providers::{QueueDepths, SystemMetrics};
 
 use crate::documents::{
     Durable, Execution, FIRST_DUE, HistorySegment, Instance, NEVER, OrchestratorItem, Status,
     WorkerItem,
 };
-use crate::error::provider_error;
+use crate::error::Result;
 
 /// Implements `ProviderAdmin::get_system_metrics`.
-pub(crate) async fn system(
-    container: &ContainerClient<Durable>,
-) -> Result<SystemMetrics, ProviderError> {
-    const METRICS: &str = "get_system_metrics";
-    let failed = |error| provider_error(METRICS, &error);
+pub(crate) async fn system(container: &ContainerClient<Durable>) -> Result<SystemMetrics> {
     let instances = |filter: Filter<Instance>| {
         container
             .query(
@@ -37,8 +33,7 @@ pub(crate) async fn system(
         container
             .query(Query::<HistorySegment>::across_partitions().sum(HistorySegment::EVENT_COUNT))
             .all(),
-    )
-    .map_err(failed)?;
+    )?;
     let sum = |counts: &[u64]| counts.iter().sum::<u64>();
     Ok(SystemMetrics {
         total_instances: sum(&total),
@@ -52,10 +47,7 @@ pub(crate) async fn system(
 }
 
 /// Implements `ProviderAdmin::get_queue_depths`.
-pub(crate) async fn queue_depths(
-    container: &ContainerClient<Durable>,
-) -> Result<QueueDepths, ProviderError> {
-    const DEPTHS: &str = "get_queue_depths";
+pub(crate) async fn queue_depths(container: &ContainerClient<Durable>) -> Result<QueueDepths> {
     let now = container.now();
     let messages = Query::<OrchestratorItem>::across_partitions()
         .filter(OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, now))
@@ -70,8 +62,7 @@ pub(crate) async fn queue_depths(
         container.query(messages).all(),
         container.query(timers).all(),
         container.query(activities).all(),
-    )
-    .map_err(|error| provider_error(DEPTHS, &error))?;
+    )?;
     let depth =
         |counts: Vec<u64>| usize::try_from(counts.iter().sum::<u64>()).unwrap_or(usize::MAX);
     Ok(QueueDepths {

@@ -1,16 +1,15 @@
 //! Pruning: old executions go, the newest and everything that runs stays.
 
-use cdb_client::{ContainerClient, Error};
+use cdb_client::ContainerClient;
 use cdb_model::limits::MAX_BATCH_OPERATIONS;
 use cdb_model::{Batch, Filter, Query, Timestamp};
-use duroxide::providers::{InstanceFilter, ProviderError, PruneOptions, PruneResult};
+use duroxide::providers::{InstanceFilter, PruneOptions, PruneResult};
 
 use super::delete::{MAX_ROUNDS, Row};
 use super::{chunks, instances};
 use crate::documents::{Durable, Execution, HistorySegment, Status};
-use crate::error::{provider_error, unreadable};
+use crate::error::{Error, Result};
 
-const PRUNE: &str = "prune_executions";
 /// How many instances one bulk call prunes when it does not say.
 const DEFAULT_LIMIT: u32 = 1000;
 
@@ -19,14 +18,13 @@ pub(crate) async fn prune(
     container: &ContainerClient<Durable>,
     instance_id: &str,
     options: &PruneOptions,
-) -> Result<PruneResult, ProviderError> {
-    let instance = instances::existing(container, PRUNE, instance_id).await?;
+) -> Result<PruneResult> {
+    let instance = instances::existing(container, instance_id).await?;
     let rows = container
         .query(Query::<Execution>::in_partition(instance_id))
         .row_by_row()
         .all()
-        .await
-        .map_err(|error| provider_error(PRUNE, &error))?;
+        .await?;
     let mut executions = Vec::with_capacity(rows.len());
     for row in rows {
         match row {
@@ -64,16 +62,9 @@ pub(crate) async fn prune_bulk(
     container: &ContainerClient<Durable>,
     filter: &InstanceFilter,
     options: &PruneOptions,
-) -> Result<PruneResult, ProviderError> {
+) -> Result<PruneResult> {
     let everything = Filter::all();
-    let found = instances::filtered(
-        container,
-        "prune_executions_bulk",
-        filter,
-        everything,
-        DEFAULT_LIMIT,
-    )
-    .await?;
+    let found = instances::filtered(container, filter, everything, DEFAULT_LIMIT).await?;
     let mut result = PruneResult::default();
     for instance_id in found {
         let pruned = prune(container, &instance_id, options).await?;
@@ -93,7 +84,7 @@ async fn remove(
     container: &ContainerClient<Durable>,
     instance_id: &str,
     execution_id: u64,
-) -> Result<u64, ProviderError> {
+) -> Result<u64> {
     let mut events = None;
     for _ in 0..MAX_ROUNDS {
         let rows = execution(container, instance_id, execution_id).await?;
@@ -103,20 +94,19 @@ async fn remove(
         });
         let events = *events.get_or_insert_with(|| found.sum());
         let documents = rows.iter().filter_map(|row| row.document.as_ref());
-        chunks::delete_of(container, PRUNE, documents).await?;
-        match remove_rows(container, instance_id, &rows).await? {
+        chunks::delete_of(container, documents).await?;
+        match remove_rows(container, instance_id, &rows).await {
             Ok(()) => return Ok(events),
-            Err(error)
+            Err(Error::Request(error))
                 if error.is_ambiguous()
                     || error.is_not_found()
                     || error.is_precondition_failed() => {}
-            Err(error) => return Err(provider_error(PRUNE, &error)),
+            Err(error) => return Err(error),
         }
     }
-    Err(ProviderError::retryable(
-        PRUNE,
-        format!("execution {execution_id} of {instance_id} was not removed; prune again"),
-    ))
+    Err(Error::Retryable(format!(
+        "execution {execution_id} of {instance_id} was not removed; prune again"
+    )))
 }
 
 /// Everything that is stored of an execution, its history first.
@@ -124,15 +114,14 @@ async fn execution(
     container: &ContainerClient<Durable>,
     instance_id: &str,
     execution_id: u64,
-) -> Result<Vec<Row>, ProviderError> {
+) -> Result<Vec<Row>> {
     let wanted = HistorySegment::EXECUTION_ID.eq(execution_id).within()
         | Execution::EXECUTION_ID.eq(execution_id).within();
     let rows = container
         .query(Query::<Durable>::in_partition(instance_id).filter(wanted))
         .row_by_row()
         .all()
-        .await
-        .map_err(|error| provider_error(PRUNE, &error))?;
+        .await?;
     let mut rows: Vec<Row> = rows
         .into_iter()
         .filter_map(|row| Row::of(instance_id, row))
@@ -145,16 +134,13 @@ async fn remove_rows(
     container: &ContainerClient<Durable>,
     instance_id: &str,
     rows: &[Row],
-) -> Result<Result<(), Error>, ProviderError> {
+) -> Result<()> {
     for chunk in rows.chunks(MAX_BATCH_OPERATIONS) {
         let mut batch = Batch::<Durable>::new(instance_id);
         for row in chunk {
-            row.add_delete(&mut batch)
-                .map_err(|error| unreadable(PRUNE, error))?;
+            row.add_delete(&mut batch)?;
         }
-        if let Err(error) = container.execute(&batch).await {
-            return Ok(Err(error));
-        }
+        container.execute(&batch).await?;
     }
-    Ok(Ok(()))
+    Ok(())
 }

@@ -10,8 +10,9 @@ use futures::{StreamExt as _, stream};
 
 use super::delete::delete_partition;
 use crate::documents::{Durable, Instance, Status};
-use crate::error::provider_error;
+use crate::error::{InOperation, Result};
 
+/// The operation that errors of a purge name.
 const PURGE: &str = "purge";
 /// Instances per slice without their descendants.
 const SLICE: u32 = 100;
@@ -71,7 +72,7 @@ impl Purge {
             .query(Query::across_partitions().filter(self.roots()).count())
             .all()
             .await
-            .map_err(|error| provider_error(PURGE, &error))?;
+            .in_operation(PURGE)?;
         Ok(counts.into_iter().sum())
     }
 
@@ -86,6 +87,10 @@ impl Purge {
     /// When the service does not answer, or an instance keeps changing. What is deleted stays deleted, and the next call
     /// goes on.
     pub async fn next_slice(&mut self) -> Result<Option<DeleteInstanceResult>, ProviderError> {
+        self.delete_slice().await.in_operation(PURGE)
+    }
+
+    async fn delete_slice(&mut self) -> Result<Option<DeleteInstanceResult>> {
         let query = Query::<Instance>::across_partitions()
             .filter(self.roots())
             .top(SLICE)
@@ -112,10 +117,7 @@ impl Purge {
     }
 
     /// Instances, those that they started, those that these started, and so on.
-    async fn with_descendants(
-        &self,
-        roots: Vec<String>,
-    ) -> Result<Vec<Vec<String>>, ProviderError> {
+    async fn with_descendants(&self, roots: Vec<String>) -> Result<Vec<Vec<String>>> {
         let mut levels = vec![roots];
         while let Some(parents) = levels.last().filter(|parents| !parents.is_empty()) {
             let mut children = Vec::new();
@@ -130,11 +132,7 @@ impl Purge {
     }
 
     /// Deletes some instances, as many at a time as do not wait for each other. All are tried; the last failure is returned.
-    async fn delete_all(
-        &self,
-        ids: Vec<String>,
-        deleted: &mut DeleteInstanceResult,
-    ) -> Result<(), ProviderError> {
+    async fn delete_all(&self, ids: Vec<String>, deleted: &mut DeleteInstanceResult) -> Result<()> {
         let mut partitions = stream::iter(ids)
             .map(|id| {
                 let container = self.container.clone();
@@ -163,12 +161,8 @@ impl Purge {
             & Instance::COMPLETED_AT.lt(self.ended_before)
     }
 
-    async fn ids(
-        &self,
-        query: cdb_model::ValueQuery<Instance, String>,
-    ) -> Result<Vec<String>, ProviderError> {
-        let found = self.container.query(query).row_by_row().all().await;
-        let found = found.map_err(|error| provider_error(PURGE, &error))?;
+    async fn ids(&self, query: cdb_model::ValueQuery<Instance, String>) -> Result<Vec<String>> {
+        let found = self.container.query(query).row_by_row().all().await?;
         // An instance whose id is no string is none of ours.
         Ok(found.into_iter().flatten().collect())
     }

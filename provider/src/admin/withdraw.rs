@@ -6,16 +6,13 @@
 
 use cdb_client::{ContainerClient, ErrorKind};
 use cdb_model::{Document, Stored};
-use duroxide::providers::ProviderError;
 
 use super::chunks;
 use super::delete::Row;
 use crate::documents::{Chunked, Durable, NEVER, OrchestratorItem, OutboxIntent, Spill};
-use crate::error::provider_error;
-use crate::outbox::{Documents, Undelivered};
+use crate::error::Result;
+use crate::outbox::Documents;
 use crate::spill;
-
-const WITHDRAW: &str = "delete_instances_atomic";
 
 /// Withdraws what the documents of a partition have under way for others. Spills that were removed are taken out of
 /// `rows`; one whose commit has just come stays among them, and cannot be deleted any more.
@@ -25,7 +22,7 @@ const WITHDRAW: &str = "delete_instances_atomic";
 pub(super) async fn from_targets(
     container: &ContainerClient<Durable>,
     rows: &mut Vec<Row>,
-) -> Result<(), ProviderError> {
+) -> Result<()> {
     let mut gone = Vec::new();
     for row in rows.iter() {
         let Some(document) = &row.document else {
@@ -55,13 +52,10 @@ fn is_foreign(spill: &Spill, text: &Chunked) -> bool {
     text.instance_id != spill.instance_id
 }
 
-async fn messages(
-    container: &ContainerClient<Durable>,
-    intent: &OutboxIntent,
-) -> Result<(), ProviderError> {
+async fn messages(container: &ContainerClient<Durable>, intent: &OutboxIntent) -> Result<()> {
     let documents = match Documents::of(container, || container.now(), intent).await {
         Ok(documents) => documents,
-        Err(Undelivered::Unread(error)) if error.is_retryable() => return Err(error),
+        Err(error) if error.is_retryable() => return Err(error),
         // Nobody can deliver it either.
         Err(error) => {
             tracing::warn!(instance = %intent.instance_id, %error, "parts of messages that cannot be read stay with their targets");
@@ -73,27 +67,23 @@ async fn messages(
             continue;
         };
         if chunked.instance_id != intent.instance_id && !arrives(container, message).await? {
-            chunks::delete_text(container, WITHDRAW, &chunked).await?;
+            chunks::delete_text(container, &chunked).await?;
         }
     }
     Ok(())
 }
 
 /// Whether a message has arrived and waits there. If not, it never will.
-async fn arrives(
-    container: &ContainerClient<Durable>,
-    message: OrchestratorItem,
-) -> Result<bool, ProviderError> {
-    let failed = |error| provider_error(WITHDRAW, &error);
+async fn arrives(container: &ContainerClient<Durable>, message: OrchestratorItem) -> Result<bool> {
     let trace = message.into_trace();
-    if container.ensure(&trace).await.map_err(failed)?.is_some() {
+    if container.ensure(&trace).await?.is_some() {
         return Ok(false);
     }
     let found = container.latest_committed().read(&trace.key()).await;
     let found: Option<Stored<OrchestratorItem>> = match found {
         // It has arrived, whatever became of it there: its parts go with its target.
         Err(error) if error.kind() == ErrorKind::Decode => return Ok(true),
-        found => found.map_err(failed)?,
+        found => found?,
     };
     Ok(found.is_some_and(|stored| stored.document.visible_at != NEVER))
 }

@@ -4,30 +4,25 @@ use std::collections::HashMap;
 
 use cdb_client::ContainerClient;
 use cdb_model::{Filter, Query, Stored};
-use duroxide::providers::ProviderError;
 
 use super::{KvRows, KvState};
 use crate::documents::{
     Durable, KeyValue, KeyValueDelta, KeyValueDeltaKey, KeyValueKey, KeyValuePack, KeyValuePackKey,
 };
-use crate::error::{provider_error, unreadable};
-use crate::spill::{self, Unread};
+use crate::error::{Error, Result};
+use crate::spill;
 
 impl KvRows {
     /// What counts of the documents found.
-    pub(crate) async fn state(
-        self,
-        container: &ContainerClient<Durable>,
-        operation: &'static str,
-    ) -> Result<KvState, Unread> {
+    pub(crate) async fn state(self, container: &ContainerClient<Durable>) -> Result<KvState> {
         let Some(pack) = self.pack else {
             return Ok(self.singles);
         };
-        let text = spill::read(container, operation, pack.value.clone()).await?;
+        let text = spill::read(container, pack.value.clone()).await?;
         let contents = serde_json::from_str(&text)
-            .map_err(|error| Unread::Damaged(format!("the key-value store: {error}")))?;
+            .map_err(|error| Error::Damaged(format!("the key-value store: {error}")))?;
         KvState::unpacked(pack, contents)
-            .ok_or_else(|| Unread::Damaged("a key of the key-value store has no id".to_owned()))
+            .ok_or_else(|| Error::Damaged("a key of the key-value store has no id".to_owned()))
     }
 }
 
@@ -36,25 +31,19 @@ pub(crate) async fn read_value(
     container: &ContainerClient<Durable>,
     instance_id: &str,
     key: &str,
-) -> Result<Option<String>, ProviderError> {
-    const READ: &str = "get_kv_value";
-    let failed = |error| provider_error(READ, &error);
+) -> Result<Option<String>> {
     let (pack, delta) = (
         KeyValuePackKey::new(instance_id),
         KeyValueDeltaKey::new(instance_id, key),
     );
-    let (pack, delta) =
-        futures::try_join!(container.read(&pack), container.read(&delta)).map_err(failed)?;
+    let (pack, delta) = futures::try_join!(container.read(&pack), container.read(&delta))?;
     if pack.is_some() {
         return Ok(read_all(container, instance_id).await?.remove(key));
     }
     if let Some(delta) = delta {
         return Ok(delta.document.value);
     }
-    let stored = container
-        .read(&KeyValueKey::new(instance_id, key))
-        .await
-        .map_err(failed)?;
+    let stored = container.read(&KeyValueKey::new(instance_id, key)).await?;
     Ok(stored.map(|stored| stored.document.value))
 }
 
@@ -62,26 +51,19 @@ pub(crate) async fn read_value(
 pub(crate) async fn read_all(
     container: &ContainerClient<Durable>,
     instance_id: &str,
-) -> Result<HashMap<String, String>, ProviderError> {
-    Ok(load(container, "get_kv_all_values", instance_id)
-        .await?
-        .visible())
+) -> Result<HashMap<String, String>> {
+    Ok(load(container, instance_id).await?.visible())
 }
 
 /// Everything that is stored for an instance.
-async fn load(
-    container: &ContainerClient<Durable>,
-    operation: &'static str,
-    instance_id: &str,
-) -> Result<KvState, ProviderError> {
+async fn load(container: &ContainerClient<Durable>, instance_id: &str) -> Result<KvState> {
     let wanted = Filter::<Durable>::of_type::<KeyValue>()
         | Filter::of_type::<KeyValueDelta>()
         | Filter::of_type::<KeyValuePack>();
     let rows = container
         .query(Query::<Durable>::in_partition(instance_id).filter(wanted))
         .all()
-        .await
-        .map_err(|error| provider_error(operation, &error))?;
+        .await?;
     let mut found = KvRows::default();
     let state = &mut found.singles;
     for row in rows {
@@ -112,9 +94,5 @@ async fn load(
             _ => {}
         }
     }
-    match found.state(container, operation).await {
-        Ok(state) => Ok(state),
-        Err(Unread::Damaged(reason)) => Err(unreadable(operation, reason)),
-        Err(Unread::Failed(error)) => Err(error),
-    }
+    found.state(container).await
 }

@@ -6,8 +6,8 @@
 use cdb_model::Batch;
 use cdb_model::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
 
-use super::Undelivered;
 use crate::documents::{Durable, InboxRecord, OutboxIntent, WorkerItem};
+use crate::error::Result;
 use crate::provider::Inner;
 
 /// Creates the activities of an intent, a hundred at a time.
@@ -15,15 +15,13 @@ pub(super) async fn deliver(
     inner: &Inner,
     intent: &OutboxIntent,
     activities: &[WorkerItem],
-) -> Result<(), Undelivered> {
+) -> Result<()> {
     let mut rest = activities;
     while !rest.is_empty() {
         let target = &*intent.target_instance_id;
         let part = (activities.len() - rest.len()) as u64;
         let mut batch = Batch::<Durable>::new(target);
-        batch
-            .create(&InboxRecord::new(target, &intent.idempotency_key, part))
-            .map_err(Undelivered::Unfit)?;
+        batch.create(&InboxRecord::new(target, &intent.idempotency_key, part))?;
         let mut count = 0;
         for activity in rest {
             let bytes = batch.size_bytes() + activity.work_item.outline().len() * 5 / 4;
@@ -31,12 +29,12 @@ pub(super) async fn deliver(
             if count > 0 && full {
                 break;
             }
-            batch.create(activity).map_err(Undelivered::Unfit)?;
+            batch.create(activity)?;
             count += 1;
         }
         match inner.container.execute(&batch).await {
             // The parts are the same at every try, so a record that exists means that all of this one arrived.
-            Err(error) if !error.is_conflict() => return Err(Undelivered::Failed(error)),
+            Err(error) if !error.is_conflict() => return Err(error.into()),
             _ => {}
         }
         rest = &rest[count..];

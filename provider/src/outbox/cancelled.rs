@@ -6,24 +6,20 @@
 use std::collections::BTreeSet;
 
 use cdb_model::{Batch, BulkBatch, Query};
-use duroxide::providers::ProviderError;
 
-use super::Undelivered;
 use super::documents::Documents;
 use super::messages::{Activity, Mailbag};
 use crate::documents::{Durable, NEVER, OutboxIntent, WorkerItemKey};
-use crate::error::{provider_error, unreadable};
+use crate::error::{Error, Result};
 use crate::provider::Inner;
 use crate::spill::Leftover;
-
-const CANCEL: &str = "cancel";
 
 /// Removes the cancelled activities of intent number `number`: the small ones with the bag, the others at once.
 pub(super) async fn deliver<'a>(
     inner: &'a Inner,
     bag: &mut Mailbag<'a>,
     (number, intent): (usize, &OutboxIntent),
-) -> Result<(), Undelivered> {
+) -> Result<()> {
     let instance_id = &*intent.instance_id;
     for of in &intent.cancelled {
         for id in &of.small {
@@ -32,8 +28,7 @@ pub(super) async fn deliver<'a>(
         }
         for id in &of.large {
             let key = WorkerItemKey::new(instance_id, of.execution_id, *id);
-            let removed = remove_large(inner, &key).await;
-            if !removed.map_err(Undelivered::Unread)? {
+            if !remove_large(inner, &key).await? {
                 bag.miss(number, (of.execution_id, *id));
             }
         }
@@ -47,9 +42,11 @@ pub(super) async fn see_off(
     inner: &Inner,
     intent: &OutboxIntent,
     missing: &BTreeSet<Activity>,
-) -> Result<(), Undelivered> {
+) -> Result<()> {
     if are_coming(inner, intent, missing).await? {
-        return Err(Undelivered::Early);
+        return Err(Error::Retryable(
+            "an activity that it cancels is still to be delivered itself".to_owned(),
+        ));
     }
     // Nothing brings them any more; but they may have come since they were looked for.
     let mut bulk = BulkBatch::<Durable>::new();
@@ -57,16 +54,15 @@ pub(super) async fn see_off(
         let is_missing = |id: &&u64| missing.contains(&(of.execution_id, **id));
         let key = |id: &u64| WorkerItemKey::new(&*intent.instance_id, of.execution_id, *id);
         for id in of.small.iter().filter(is_missing) {
-            bulk.delete(&key(id)).map_err(Undelivered::Unfit)?;
+            bulk.delete(&key(id))?;
         }
         for id in of.large.iter().filter(is_missing) {
-            let removed = remove_large(inner, &key(id)).await;
-            removed.map_err(Undelivered::Unread)?;
+            remove_large(inner, &key(id)).await?;
         }
     }
     for result in inner.container.execute_bulk(&bulk).await {
         match result {
-            Err(error) if !error.is_not_found() => return Err(Undelivered::Failed(error)),
+            Err(error) if !error.is_not_found() => return Err(error.into()),
             _ => {}
         }
     }
@@ -78,19 +74,17 @@ async fn are_coming(
     inner: &Inner,
     intent: &OutboxIntent,
     activities: &BTreeSet<Activity>,
-) -> Result<bool, Undelivered> {
+) -> Result<bool> {
     let container = inner.container.latest_committed();
     let waiting = Query::<OutboxIntent>::in_partition(&*intent.instance_id)
         .filter(OutboxIntent::CREATED_AT.lt(NEVER));
-    let waiting = container.query(waiting).row_by_row().all().await;
-    let waiting = inner.damage.readable(waiting.map_err(Undelivered::Failed)?);
+    let waiting = container.query(waiting).row_by_row().all().await?;
+    let waiting = inner.damage.readable(waiting);
     for other in waiting {
         let documents = Documents::of(&container, || inner.container.now(), &other.document).await;
         let brought = match documents {
             Ok(documents) => documents.activities,
-            Err(Undelivered::Unread(error)) if error.is_retryable() => {
-                return Err(Undelivered::Unread(error));
-            }
+            Err(error) if error.is_retryable() => return Err(error),
             // It cannot be delivered either.
             Err(_) => continue,
         };
@@ -106,24 +100,20 @@ async fn are_coming(
 }
 
 /// Removes an activity together with the chunks of its input. Whether it was there.
-async fn remove_large(inner: &Inner, key: &WorkerItemKey) -> Result<bool, ProviderError> {
-    let found = inner.container.read(key).await;
-    let found = found.map_err(|error| provider_error(CANCEL, &error))?;
+async fn remove_large(inner: &Inner, key: &WorkerItemKey) -> Result<bool> {
+    let found = inner.container.read(key).await?;
     let Some(item) = found.map(|stored| stored.document) else {
         return Ok(false);
     };
     let mut batch = Batch::<Durable>::new(&*item.instance_id);
     let leftover = Leftover::of(inner, &item.instance_id, [&item.work_item]);
     // Whoever runs it may have renewed its lock meanwhile, which makes no difference.
-    batch
-        .delete(key)
-        .and_then(|_| match &leftover {
-            Some(leftover) => leftover.add_to(&mut batch),
-            None => Ok(()),
-        })
-        .map_err(|error| unreadable(CANCEL, error))?;
+    batch.delete(key).and_then(|_| match &leftover {
+        Some(leftover) => leftover.add_to(&mut batch),
+        None => Ok(()),
+    })?;
     match inner.container.execute(&batch).await {
-        Err(error) if !error.is_not_found() => return Err(provider_error(CANCEL, &error)),
+        Err(error) if !error.is_not_found() => return Err(error.into()),
         _ => {}
     }
     if let Some(leftover) = leftover {

@@ -6,12 +6,12 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cdb_client::Error;
 use cdb_coordination::{Carrier, Undelivered};
 use cdb_model::{Patch, Query, Timestamp, Unreadable};
 
 use super::deliver::{Intent, deliver};
 use crate::documents::{NEVER, OutboxIntent, Salvage};
+use crate::error::Result;
 use crate::provider::Inner;
 
 #[async_trait]
@@ -24,11 +24,11 @@ impl Carrier for Inner {
         delivered: &[Intent],
     ) -> Vec<Result<(), Undelivered>> {
         let results = deliver(self, parcels, delivered).await;
-        let convert = |failure: Result<(), super::Undelivered>| failure.map_err(Undelivered::from);
+        let convert = |result: Result<()>| result.map_err(|error| Undelivered::from(&error));
         results.into_iter().map(convert).collect()
     }
 
-    async fn left_behind(&self, most: usize) -> Result<Vec<Intent>, Error> {
+    async fn left_behind(&self, most: usize) -> Result<Vec<Intent>, cdb_client::Error> {
         let query = Query::<OutboxIntent>::across_partitions()
             .filter(OutboxIntent::CREATED_AT.le(self.container.now() - self.reconciler_age))
             .order_by(OutboxIntent::BY_CREATED.asc())

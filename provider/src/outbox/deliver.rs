@@ -5,8 +5,9 @@ use cdb_model::Stored;
 
 use super::documents::Documents;
 use super::messages::Mailbag;
-use super::{Undelivered, activities, cancelled, remove};
+use super::{activities, cancelled, remove};
 use crate::documents::OutboxIntent;
+use crate::error::Result;
 use crate::provider::Inner;
 
 /// What this process has committed and is to be delivered.
@@ -49,7 +50,7 @@ async fn pack<'a>(
     inner: &'a Inner,
     bag: &mut Mailbag<'a>,
     (number, intent): (usize, &OutboxIntent),
-) -> Result<(), Undelivered> {
+) -> Result<()> {
     let documents = Documents::of(&inner.container, || inner.enqueue_time(), intent).await?;
     let mut messages = documents.messages.into_iter();
     messages.try_for_each(|message| bag.put(inner, number, message))?;
@@ -62,8 +63,8 @@ pub(super) async fn deliver(
     inner: &Inner,
     intents: &[Intent],
     delivered: &[Intent],
-) -> Vec<Result<(), Undelivered>> {
-    let mut results: Vec<Result<(), Undelivered>> = Vec::with_capacity(intents.len());
+) -> Vec<Result<()>> {
+    let mut results: Vec<Result<()>> = Vec::with_capacity(intents.len());
     let mut bag = Mailbag::default();
     for intent in delivered {
         match intent {

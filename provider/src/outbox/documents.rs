@@ -4,11 +4,11 @@ use cdb_client::ContainerClient;
 use cdb_model::Timestamp;
 use duroxide::providers::WorkItem;
 
-use super::Undelivered;
 use crate::documents::{
     Durable, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, Text, WorkerItem,
 };
-use crate::spill::{self, Unread};
+use crate::error::Result;
+use crate::spill;
 
 /// The documents of an intent.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ impl Documents {
         container: &ContainerClient<Durable>,
         now: impl Fn() -> Timestamp,
         intent: &OutboxIntent,
-    ) -> Result<Self, Undelivered> {
+    ) -> Result<Self> {
         let mut documents = Self::default();
         let more = more_items(container, intent).await?;
         for (number, item) in intent.items.iter().chain(&more).enumerate() {
@@ -77,16 +77,13 @@ impl Documents {
 async fn more_items(
     container: &ContainerClient<Durable>,
     intent: &OutboxIntent,
-) -> Result<Vec<IntentItem>, Undelivered> {
+) -> Result<Vec<IntentItem>> {
     let Some(more) = &intent.more else {
         return Ok(Vec::new());
     };
     let text = Text::Chunked(more.clone());
-    match spill::read(container, "deliver", text).await {
-        Ok(text) => Ok(serde_json::from_str(&text)?),
-        Err(Unread::Damaged(reason)) => Err(Undelivered::Damaged(reason)),
-        Err(Unread::Failed(error)) => Err(Undelivered::Unread(error)),
-    }
+    let text = spill::read(container, text).await?;
+    Ok(serde_json::from_str(&text)?)
 }
 
 #[derive(serde::Deserialize)]

@@ -4,7 +4,7 @@ use cdb_model::{Batch, Patch, Query, Stored};
 use duroxide::providers::ProviderError;
 
 use crate::documents::{Durable, NEVER, OutboxIntent};
-use crate::error::{provider_error, unreadable};
+use crate::error::InOperation;
 use crate::provider::CosmosDBProvider;
 use crate::spill::Leftover;
 
@@ -24,7 +24,7 @@ impl CosmosDBProvider {
             .order_by(OutboxIntent::BY_CREATED.asc())
             .top(most);
         let found = self.container().query(query).row_by_row().all().await;
-        let found = found.map_err(|error| provider_error("undeliverable", &error))?;
+        let found = found.in_operation("undeliverable")?;
         // Those that cannot be read are told of when they are set aside.
         Ok(self.inner.damage.readable(found))
     }
@@ -44,9 +44,7 @@ impl CosmosDBProvider {
         match self.container().patch_stored(given_up, &patch).await {
             // Only this patch or another operator's takes it from the end of time.
             Err(error) if error.is_ambiguous() && !self.is_given_up(given_up).await => Ok(()),
-            written => written
-                .map(drop)
-                .map_err(|error| provider_error("deliver_again", &error)),
+            written => written.map(drop).in_operation("deliver_again"),
         }
     }
 
@@ -64,11 +62,11 @@ impl CosmosDBProvider {
             Some(leftover) => leftover.add_to(&mut batch),
             None => Ok(()),
         });
-        built.map_err(|error| unreadable("discard", error))?;
+        built.in_operation("discard")?;
         match self.container().execute(&batch).await {
             Err(error) if error.is_ambiguous() && self.is_gone(given_up).await => {}
             executed => {
-                executed.map_err(|error| provider_error("discard", &error))?;
+                executed.in_operation("discard")?;
             }
         }
         if let Some(leftover) = leftover {

@@ -6,12 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use cdb_client::{Error, OperationResult};
+use cdb_client::OperationResult;
 use cdb_model::{BulkBatch, ETag, OperationIndex};
 use duroxide::providers::WorkItem;
 
-use super::Undelivered;
 use crate::documents::{Durable, OrchestratorItem, OutboxIntent, OutboxIntentKey, WorkerItemKey};
+use crate::error::{Error, Result};
 use crate::provider::Inner;
 use crate::turn::{Ahead, Message};
 
@@ -33,7 +33,7 @@ pub(super) type Activity = (u64, u64);
 #[derive(Default)]
 pub(super) struct Sent {
     /// Messages that have not arrived, and why.
-    pub(super) failures: Vec<(usize, Undelivered)>,
+    pub(super) failures: Vec<(usize, Error)>,
     /// Cancelled activities that were not there.
     pub(super) missing: BTreeMap<usize, BTreeSet<Activity>>,
 }
@@ -62,10 +62,10 @@ impl<'a> Mailbag<'a> {
         inner: &'a Inner,
         intent: usize,
         (document, item): (OrchestratorItem, WorkItem),
-    ) -> Result<(), Undelivered> {
+    ) -> Result<()> {
         let now = inner.container.now();
         let document = inner.reserve_if_ours(document, &item, now);
-        let operation = self.bulk.create(&document).map_err(Undelivered::Unfit)?;
+        let operation = self.bulk.create(&document)?;
         let mut turn = (document.due_at() <= now)
             .then(|| Ahead::of_target(inner, &document.instance_id, &item))
             .flatten();
@@ -85,8 +85,8 @@ impl<'a> Mailbag<'a> {
     }
 
     /// Puts the removal of an activity into the bag that intent number `intent` has cancelled.
-    pub(super) fn cancel(&mut self, intent: usize, key: &WorkerItemKey) -> Result<(), Undelivered> {
-        let operation = self.bulk.delete(key).map_err(Undelivered::Unfit)?;
+    pub(super) fn cancel(&mut self, intent: usize, key: &WorkerItemKey) -> Result<()> {
+        let operation = self.bulk.delete(key)?;
         let activity = (key.execution_id, key.activity_id);
         self.cancelled.push((intent, activity, operation));
         Ok(())
@@ -111,7 +111,7 @@ impl<'a> Mailbag<'a> {
         if self.bulk.is_empty() {
             return sent;
         }
-        let mut results: Vec<Option<Result<OperationResult, Error>>> = inner
+        let mut results: Vec<Option<Result<OperationResult, cdb_client::Error>>> = inner
             .container
             .execute_bulk(&self.bulk)
             .await
@@ -128,8 +128,8 @@ impl<'a> Mailbag<'a> {
                 Some(Err(error)) if error.is_not_found() => {
                     sent.miss(intent, activity);
                 }
-                Some(Err(error)) => sent.failures.push((intent, Undelivered::Failed(error))),
-                None => sent.failures.push((intent, Undelivered::Unanswered)),
+                Some(Err(error)) => sent.failures.push((intent, error.into())),
+                None => sent.failures.push((intent, unanswered())),
             }
         }
         for letter in self.letters {
@@ -146,12 +146,16 @@ impl<'a> Mailbag<'a> {
     }
 }
 
+fn unanswered() -> Error {
+    Error::Retryable("the service did not answer".to_owned())
+}
+
 /// What became of an operation: the version it left.
-type Outcome = Option<Result<Option<ETag>, Error>>;
+type Outcome = Option<Result<Option<ETag>, cdb_client::Error>>;
 
 impl Letter<'_> {
     /// Wakes who waits for the message. Returns why it was not delivered, if it was not.
-    fn arrived(self, inner: &Inner, message: Outcome, lock: Outcome) -> Option<Undelivered> {
+    fn arrived(self, inner: &Inner, message: Outcome, lock: Outcome) -> Option<Error> {
         let (instance_id, execution_id) = (
             self.document.instance_id.clone(),
             self.document.execution_id,
@@ -161,8 +165,8 @@ impl Letter<'_> {
             Some(Ok(etag)) => (etag, None),
             // Delivered before.
             Some(Err(error)) if error.is_conflict() => (None, None),
-            Some(Err(error)) => (None, Some(Undelivered::Failed(error))),
-            None => (None, Some(Undelivered::Unanswered)),
+            Some(Err(error)) => (None, Some(error.into())),
+            None => (None, Some(unanswered())),
         };
         let message = etag.and_then(|etag| Message::written(self.document, self.item, etag));
         match (self.turn, lock, message) {

@@ -13,63 +13,23 @@ mod messages;
 mod reconcile;
 mod remove;
 
-use cdb_client::Error;
-use cdb_model::BatchError;
-use duroxide::providers::ProviderError;
+use cdb_client::ErrorKind;
+use cdb_coordination::Undelivered;
+
+use crate::error::Error;
 
 pub(crate) use deliver::{Outbox, deliver_all};
 pub(crate) use documents::Documents;
 pub(crate) use reconcile::run as reconcile;
 
-/// Why an intent was not delivered; it stays, and is tried again as its kind of failure deserves.
-#[derive(Debug)]
-pub(crate) enum Undelivered {
-    Unreadable(serde_json::Error),
-    Damaged(String),
-    Unread(ProviderError),
-    Unfit(BatchError),
-    Failed(Error),
-    Unanswered,
-    /// It cancels an activity that an earlier intent is still to create.
-    Early,
-}
-
-impl std::fmt::Display for Undelivered {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Unreadable(error) => error.fmt(f),
-            Self::Damaged(reason) => f.write_str(reason),
-            Self::Unread(error) => error.fmt(f),
-            Self::Unfit(error) => error.fmt(f),
-            Self::Failed(error) => error.fmt(f),
-            Self::Unanswered => f.write_str("the service did not answer"),
-            Self::Early => {
-                f.write_str("an activity that it cancels is still to be delivered itself")
-            }
-        }
-    }
-}
-
-impl From<serde_json::Error> for Undelivered {
-    fn from(error: serde_json::Error) -> Self {
-        Self::Unreadable(error)
-    }
-}
-
-impl From<Undelivered> for cdb_coordination::Undelivered {
-    /// What cannot be read or written is tried again too before it is given up: it may be the fault of a program that is
-    /// being replaced.
-    fn from(failure: Undelivered) -> Self {
-        match &failure {
-            Undelivered::Failed(error) => Self::from(error),
-            Undelivered::Unanswered | Undelivered::Early => Self::unreachable(failure.to_string()),
-            Undelivered::Unread(error) if error.is_retryable() => {
-                Self::unreachable(failure.to_string())
-            }
-            Undelivered::Unreadable(_)
-            | Undelivered::Damaged(_)
-            | Undelivered::Unread(_)
-            | Undelivered::Unfit(_) => Self::refused(failure.to_string()),
+impl From<&Error> for Undelivered {
+    /// Values that cannot be read or written count as an attempt: a newer program, which is just being deployed, may be
+    /// able to read them.
+    fn from(error: &Error) -> Self {
+        match error {
+            Error::Request(request) if request.kind() != ErrorKind::Decode => Self::from(request),
+            error if error.is_retryable() => Self::unreachable(error.to_string()),
+            error => Self::refused(error.to_string()),
         }
     }
 }

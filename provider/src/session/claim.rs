@@ -5,11 +5,11 @@ use std::time::Duration;
 use cdb_client::{ContainerClient, ErrorKind};
 use cdb_coordination::Lockable as _;
 use cdb_model::{Batch, BatchError, Document, DocumentKey, ETag, Query, Timestamp};
-use duroxide::providers::{ProviderError, SessionFetchConfig};
+use duroxide::providers::SessionFetchConfig;
 
 use super::Sessions;
 use crate::documents::{Durable, Session, SessionKey, WorkerItem};
-use crate::error::{provider_error, unreadable};
+use crate::error::Result;
 
 /// How long another worker is believed to hold a session: it may let go at any time.
 const HELD_FOR: Duration = Duration::from_secs(5);
@@ -53,7 +53,7 @@ impl Sessions {
         item: &WorkerItem,
         config: &SessionFetchConfig,
         now: Timestamp,
-    ) -> Result<Option<Claim>, ProviderError> {
+    ) -> Result<Option<Claim>> {
         let session_id = item.session_id.clone().unwrap_or_default();
         let key = SessionKey::new(&*item.instance_id, &*session_id);
         let found = match container.read(&key).await {
@@ -61,7 +61,7 @@ impl Sessions {
             Err(error) if error.kind() == ErrorKind::Decode => {
                 return self.reclaim(container, item, config, now).await;
             }
-            Err(error) => return Err(provider_error("fetch_work_item", &error)),
+            Err(error) => return Err(error.into()),
         };
         let session = found.as_ref().map(|stored| &stored.document);
         if let Some(session) = session
@@ -94,13 +94,11 @@ impl Sessions {
         item: &WorkerItem,
         config: &SessionFetchConfig,
         now: Timestamp,
-    ) -> Result<Option<Claim>, ProviderError> {
+    ) -> Result<Option<Claim>> {
         let session = fresh(item, config, now);
-        let id = session.key().to_id();
-        let id = id.map_err(|error| unreadable("fetch_work_item", error))?;
+        let id = session.key().to_id()?;
         let all = Query::<Session>::in_partition(&*item.instance_id);
-        let rows = container.query(all).row_by_row().all().await;
-        let rows = rows.map_err(|error| provider_error("fetch_work_item", &error))?;
+        let rows = container.query(all).row_by_row().all().await?;
         let found = rows
             .into_iter()
             .filter_map(Result::err)

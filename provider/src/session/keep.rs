@@ -5,15 +5,12 @@
 
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, Error};
+use cdb_client::ContainerClient;
 use cdb_model::{Patch, Query, Timestamp};
-use duroxide::providers::ProviderError;
 
 use super::Sessions;
 use crate::documents::{Durable, Session, SessionKey, WorkerItem};
-use crate::error::provider_error;
-
-const RENEW: &str = "renew_session_lock";
+use crate::error::Result;
 
 impl Sessions {
     /// Notes that an activity of the session has made progress, as long as the session is held.
@@ -44,7 +41,7 @@ impl Sessions {
         owner_ids: &[&str],
         extend_for: Duration,
         idle_timeout: Duration,
-    ) -> Result<usize, ProviderError> {
+    ) -> Result<usize> {
         let owners = self.busy(owner_ids, container.now());
         let mut renewed = 0;
         for session in self.held_by(container, owners).await? {
@@ -55,8 +52,7 @@ impl Sessions {
             }
             let key = SessionKey::new(&*session.instance_id, &*session.session_id);
             let times = (now, now + extend_for);
-            let kept = hold(container, &key, &session.owner_id, times).await;
-            if kept.map_err(|error| provider_error(RENEW, &error))? {
+            if hold(container, &key, &session.owner_id, times).await? {
                 renewed += 1;
                 let locked_until = times.1;
                 let session = Session {
@@ -74,15 +70,14 @@ impl Sessions {
         &self,
         container: &ContainerClient<Durable>,
         owners: Vec<&str>,
-    ) -> Result<Vec<Session>, ProviderError> {
+    ) -> Result<Vec<Session>> {
         if owners.is_empty() {
             return Ok(Vec::new());
         }
         let now = container.now();
         let theirs = Session::OWNER_ID.is_in(owners.iter().copied());
         let query = Query::across_partitions().filter(theirs & Session::LOCKED_UNTIL.gt(now));
-        let held = container.query(query).row_by_row().all().await;
-        let held = held.map_err(|error| provider_error(RENEW, &error))?;
+        let held = container.query(query).row_by_row().all().await?;
         // One that cannot be read ends by itself, and is written anew by whoever claims it next.
         let held = self.damage.readable(held).into_iter();
         let held: Vec<Session> = held.map(|stored| stored.document).collect();
@@ -110,7 +105,7 @@ async fn hold(
     key: &SessionKey,
     owner: &str,
     (now, until): (Timestamp, Timestamp),
-) -> Result<bool, Error> {
+) -> Result<bool> {
     let patch = Patch::<Session>::new()
         .set(Session::LOCKED_UNTIL, until)
         .when(Session::OWNER_ID.eq(owner) & Session::LOCKED_UNTIL.gt(now));
@@ -122,10 +117,10 @@ async fn patch_held(
     container: &ContainerClient<Durable>,
     key: &SessionKey,
     patch: &Patch<Session>,
-) -> Result<bool, Error> {
+) -> Result<bool> {
     match container.patch(key, patch).await {
         Ok(_) => Ok(true),
         Err(error) if error.is_precondition_failed() || error.is_not_found() => Ok(false),
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     }
 }

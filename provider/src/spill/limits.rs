@@ -1,7 +1,7 @@
 //! How large things may be: a turn, a single text, a history. What exceeds a limit is refused for good, in words that
 //! name size, limit and setting, and duroxide fails the orchestration with them.
 
-use duroxide::providers::ProviderError;
+use crate::error::{Error, Result};
 
 /// The limits of this provider, in bytes of JSON text.
 #[derive(Clone, Copy, Debug)]
@@ -16,55 +16,34 @@ impl Limits {
     ///
     /// # Errors
     /// When it is larger than that.
-    pub(crate) fn check_value(
-        &self,
-        operation: &'static str,
-        what: &str,
-        bytes: usize,
-    ) -> Result<(), ProviderError> {
-        check(operation, what, bytes, (self.value, "max_value_bytes"))
+    pub(crate) fn check_value(&self, what: &str, bytes: usize) -> Result<()> {
+        check(what, bytes, (self.value, "max_value_bytes"))
     }
 
     /// All that one turn leaves.
     ///
     /// # Errors
     /// When it is larger than that.
-    pub(crate) fn check_turn(
-        &self,
-        operation: &'static str,
-        bytes: usize,
-    ) -> Result<(), ProviderError> {
-        check(operation, "the turn", bytes, (self.turn, "max_turn_bytes"))
+    pub(crate) fn check_turn(&self, bytes: usize) -> Result<()> {
+        check("the turn", bytes, (self.turn, "max_turn_bytes"))
     }
 
     /// The history of an execution.
     ///
     /// # Errors
     /// When it is larger than that.
-    pub(crate) fn check_history(
-        &self,
-        operation: &'static str,
-        bytes: usize,
-    ) -> Result<(), ProviderError> {
+    pub(crate) fn check_history(&self, bytes: usize) -> Result<()> {
         let limit = (self.history, "max_history_bytes");
-        check(operation, "the history", bytes, limit)
+        check("the history", bytes, limit)
     }
 }
 
-fn check(
-    operation: &'static str,
-    what: &str,
-    bytes: usize,
-    (limit, setting): (u64, &str),
-) -> Result<(), ProviderError> {
+fn check(what: &str, bytes: usize, (limit, setting): (u64, &str)) -> Result<()> {
     if bytes as u64 <= limit {
         return Ok(());
     }
-    Err(ProviderError::permanent(
-        operation,
-        format!(
-            "{what} takes {bytes} bytes, the limit is {limit} (`{setting}`); \
-             store what is large elsewhere and pass on where it is"
-        ),
-    ))
+    Err(Error::Refused(format!(
+        "{what} takes {bytes} bytes, the limit is {limit} (`{setting}`); \
+        store what is large elsewhere and pass on where it is"
+    )))
 }

@@ -10,6 +10,6 @@ mod remove;
 mod write;
 
 pub(crate) use limits::Limits;
-pub(crate) use read::{Unread, read, read_or_fail};
+pub(crate) use read::read;
 pub(crate) use remove::{Leftover, give_up_now, sweep};
 pub(crate) use write::Spilling;

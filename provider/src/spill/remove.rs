@@ -2,10 +2,9 @@
 
 use cdb_client::ContainerClient;
 use cdb_model::{Batch, BatchError, BulkBatch, Query, Stored};
-use duroxide::providers::ProviderError;
 
 use crate::documents::{ChunkKey, Chunked, Durable, Spill, SpillKey, Text};
-use crate::error::{provider_error, unreadable};
+use crate::error::Result;
 use crate::provider::Inner;
 
 /// Most spills per sweep; what is left comes with the next one.
@@ -176,7 +175,7 @@ async fn take(inner: &Inner, stored: Stored<Spill>) -> Option<Spill> {
 pub(crate) async fn give_up_now(
     container: &ContainerClient<Durable>,
     stored: &Stored<Spill>,
-) -> Result<bool, ProviderError> {
+) -> Result<bool> {
     let Some(renamed) = rename(container, stored).await? else {
         return Ok(false);
     };
@@ -188,8 +187,7 @@ pub(crate) async fn give_up_now(
 async fn rename(
     container: &ContainerClient<Durable>,
     stored: &Stored<Spill>,
-) -> Result<Option<Spill>, ProviderError> {
-    const SWEEP: &str = "sweep";
+) -> Result<Option<Spill>> {
     if stored.document.name.starts_with(SWEPT) {
         return Ok(Some(stored.document.clone()));
     }
@@ -197,11 +195,10 @@ async fn rename(
     let mut batch = Batch::<Durable>::new(&*renamed.instance_id);
     batch
         .delete_stored(stored)
-        .and_then(|_| batch.create(&renamed))
-        .map_err(|error| unreadable(SWEEP, error))?;
+        .and_then(|_| batch.create(&renamed))?;
     match container.execute(&batch).await {
         Ok(_) => Ok(Some(renamed)),
         Err(error) if error.is_not_found() || error.is_precondition_failed() => Ok(None),
-        Err(error) => Err(provider_error(SWEEP, &error)),
+        Err(error) => Err(error.into()),
     }
 }

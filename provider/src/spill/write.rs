@@ -1,12 +1,12 @@
 //! Writing chunks for a commit.
 
 use cdb_model::{Batch, BatchError};
-use duroxide::providers::{ProviderError, WorkItem};
+use duroxide::providers::WorkItem;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::remove::give_up;
 use crate::documents::{Chunk, Chunked, Durable, Spill, SpillKey, Text, outline, target_instance};
-use crate::error::provider_error;
+use crate::error::Result;
 use crate::provider::Inner;
 
 /// From here on a text leaves its document when the commit is too large for one batch. Smaller ones are so few, or go
@@ -77,22 +77,14 @@ impl Spilling {
     ///
     /// # Errors
     /// When one cannot be written. What was written is removed by the sweep.
-    pub(crate) async fn write(
-        &mut self,
-        inner: &Inner,
-        operation: &'static str,
-    ) -> Result<(), ProviderError> {
+    pub(crate) async fn write(&mut self, inner: &Inner) -> Result<()> {
         if self.chunks.is_empty() {
             return Ok(());
         }
         let container = &inner.container;
-        let failed = |error| provider_error(operation, &error);
-        container.ensure(&self.spill).await.map_err(failed)?;
+        container.ensure(&self.spill).await?;
         let writes = std::mem::take(&mut self.chunks).into_iter();
-        let writes = writes.map(|chunk| async move {
-            let stored = container.ensure(&chunk).await;
-            stored.map(|_| ()).map_err(failed)
-        });
+        let writes = writes.map(|chunk| async move { container.ensure(&chunk).await.map(drop) });
         stream::iter(writes)
             .buffer_unordered(AT_ONCE)
             .try_collect::<()>()
@@ -113,14 +105,9 @@ impl Spilling {
     ///
     /// # Errors
     /// When the service does not say.
-    pub(crate) async fn is_settled(
-        &self,
-        inner: &Inner,
-        operation: &'static str,
-    ) -> Result<bool, ProviderError> {
+    pub(crate) async fn is_settled(&self, inner: &Inner) -> Result<bool> {
         let key = SpillKey::new(&*self.spill.instance_id, &*self.spill.name);
-        let found = inner.container.latest_committed().read(&key).await;
-        let found = found.map_err(|error| provider_error(operation, &error))?;
+        let found = inner.container.latest_committed().read(&key).await?;
         Ok(found.is_none())
     }
 

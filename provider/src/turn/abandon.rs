@@ -3,15 +3,12 @@
 use std::time::Duration;
 
 use cdb_model::{Batch, BatchError, Patch};
-use duroxide::providers::ProviderError;
 
 use super::lock::{uncounted, unlock_patch};
 use super::table::Turn;
 use crate::documents::{Durable, InstanceKey, OrchestratorItem};
-use crate::error::{lock_lost, provider_error, unreadable};
+use crate::error::{Error, Result};
 use crate::provider::Inner;
-
-const ABANDON: &str = "abandon_orchestration_item";
 
 /// Implements `Provider::abandon_orchestration_item`.
 ///
@@ -22,14 +19,13 @@ pub(crate) async fn abandon(
     token: &str,
     delay: Option<Duration>,
     ignore_attempt: bool,
-) -> Result<(), ProviderError> {
-    let shared = inner.turns.get(ABANDON, token)?;
+) -> Result<()> {
+    let shared = inner.turns.get(token)?;
     let mut turn = shared.lock().await;
     if turn.ended {
-        return Err(lock_lost(ABANDON, "the turn has ended"));
+        return Err(Error::LockLost("the turn has ended"));
     }
-    let batch =
-        release(inner, &turn, delay, ignore_attempt).map_err(|error| unreadable(ABANDON, error))?;
+    let batch = release(inner, &turn, delay, ignore_attempt)?;
     let outcome = inner.container.execute(&batch).await;
     // Their versions have changed, and perhaps their times.
     inner.mail.forget(&turn.instance.document.instance_id);
@@ -43,10 +39,10 @@ pub(crate) async fn abandon(
     match outcome {
         Ok(_) => Ok(()),
         Err(error) if error.is_precondition_failed() || error.is_not_found() => {
-            Err(lock_lost(ABANDON, "another runtime took it"))
+            Err(Error::LockLost("another runtime took it"))
         }
         // Applied or not, the lock ends by itself.
-        Err(error) => Err(provider_error(ABANDON, &error)),
+        Err(error) => Err(error.into()),
     }
 }
 

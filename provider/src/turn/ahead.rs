@@ -13,7 +13,7 @@ use cdb_client::BatchOutcome;
 use cdb_model::{
     Batch, BatchError, BulkBatch, Document, DocumentKey, ETag, OperationIndex, Stored, Timestamp,
 };
-use duroxide::providers::{DispatcherCapabilityFilter, ProviderError, WorkItem};
+use duroxide::providers::{DispatcherCapabilityFilter, WorkItem};
 use tokio::time::Instant;
 
 use super::begin::{self, Fetched};
@@ -25,6 +25,7 @@ use super::memory::{Past, Remembered};
 use super::renew::extend;
 use super::table::Turn;
 use crate::documents::{Durable, Instance, InstanceKey, OrchestratorItem};
+use crate::error::Result;
 use crate::history;
 use crate::kv::KvState;
 use crate::provider::Inner;
@@ -240,7 +241,7 @@ pub(super) async fn begin(
     mut turn: Turn,
     filter: Option<&DispatcherCapabilityFilter>,
     lock_timeout: Duration,
-) -> Result<Option<Fetched>, ProviderError> {
+) -> Result<Option<Fetched>> {
     let now = inner.container.now();
     let pinned = turn.instance.document.pinned_duroxide_version_packed;
     if pinned.is_some_and(|pinned| !supports(filter, pinned)) {
@@ -308,7 +309,7 @@ pub(super) async fn release_taken(
     token: &str,
     attempts: impl FnOnce(&Instance) -> BTreeMap<String, u32>,
 ) {
-    match history::read_instance(&inner.container, "release", instance_id).await {
+    match history::read_instance(&inner.container, instance_id).await {
         Ok(Some(stored)) if stored.document.lock_token.as_deref() == Some(token) => {
             let attempts = attempts(&stored.document);
             unlock_with(inner, &stored, attempts).await;

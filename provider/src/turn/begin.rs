@@ -2,17 +2,16 @@
 
 use std::collections::HashMap;
 
-use duroxide::providers::{OrchestrationItem, ProviderError, WorkItem};
+use duroxide::providers::{OrchestrationItem, WorkItem};
 use duroxide::{Event, EventKind};
 
 use super::ahead;
 use super::mail::{Content, Message};
 use super::table::Turn;
 use crate::documents::Instance;
+use crate::error::{Error, Result};
 use crate::provider::Inner;
-use crate::spill::{self, Unread};
-
-const FETCH: &str = "fetch_orchestration_item";
+use crate::spill;
 
 /// What a fetch gives to the runtime: the item, its lock token, the attempt.
 pub(super) type Fetched = (OrchestrationItem, String, u32);
@@ -21,13 +20,13 @@ pub(super) type Fetched = (OrchestrationItem, String, u32);
 ///
 /// # Errors
 /// When the service does not say what is in its messages. The lock is given back then.
-pub(super) async fn begin(inner: &Inner, mut turn: Turn) -> Result<Fetched, ProviderError> {
+pub(super) async fn begin(inner: &Inner, mut turn: Turn) -> Result<Fetched> {
     match read_messages(inner, &mut turn.messages).await {
         Ok(()) => {}
         // The lock is held, so this is no error of the fetch: the runtime counts the attempt and in the end fails the
         // orchestration (provider guide, "History Deserialization Contract").
-        Err(Unread::Damaged(reason)) => turn.past = Err(reason),
-        Err(Unread::Failed(error)) => {
+        Err(Error::Damaged(reason)) => turn.past = Err(reason),
+        Err(error) => {
             ahead::give_back(inner, turn).await;
             return Err(error);
         }
@@ -41,16 +40,16 @@ pub(super) async fn begin(inner: &Inner, mut turn: Turn) -> Result<Fetched, Prov
 }
 
 /// Completes the messages of which only an outline is known. They cannot change: the turn that consumes them is this one.
-async fn read_messages(inner: &Inner, messages: &mut [Message]) -> Result<(), Unread> {
+async fn read_messages(inner: &Inner, messages: &mut [Message]) -> Result<()> {
     for message in messages {
         match &message.content {
             Content::Whole(_) => {}
-            Content::Unreadable(reason) => return Err(Unread::Damaged(reason.clone())),
+            Content::Unreadable(reason) => return Err(Error::Damaged(reason.clone())),
             Content::Outline(_) => {
                 let text = message.stored.document.work_item.clone();
-                let text = spill::read(&inner.container, FETCH, text).await?;
+                let text = spill::read(&inner.container, text).await?;
                 let item = serde_json::from_str(&text).map_err(|error| {
-                    Unread::Damaged(format!("message `{}`: {error}", message.id()))
+                    Error::Damaged(format!("message `{}`: {error}", message.id()))
                 })?;
                 message.content = Content::Whole(item);
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cdb_coordination::Lockable;
 use cdb_model::{Query, Stored, Unreadable};
-use duroxide::providers::{DispatcherCapabilityFilter, ProviderError};
+use duroxide::providers::DispatcherCapabilityFilter;
 use tokio::time::Instant;
 
 use super::ahead;
@@ -19,11 +19,9 @@ use super::orphans;
 use super::refusal::Refusal;
 use super::table::Turn;
 use crate::documents::{OrchestratorItem, Salvage, dispatch_slot};
-use crate::error::provider_error;
+use crate::error::Result;
 use crate::provider::Inner;
 use crate::wait::{Candidate, Queue, Seen};
-
-const FETCH: &str = "fetch_orchestration_item";
 
 /// How long an instance that another runtime holds is left alone. Its lock may end at any time, so not for long.
 const AVOID_LOCKED: Duration = Duration::from_millis(100);
@@ -82,7 +80,7 @@ pub(crate) async fn fetch(
     lock_timeout: Duration,
     patience: Duration,
     filter: Option<&DispatcherCapabilityFilter>,
-) -> Result<Option<Fetched>, ProviderError> {
+) -> Result<Option<Fetched>> {
     let ask = Ask {
         lock_timeout,
         filter,
@@ -153,7 +151,7 @@ fn poll_in_background(inner: &Inner) {
 }
 
 /// Asks every physical partition for its first due messages.
-async fn poll(inner: &Inner) -> Result<Vec<InstanceCandidate>, ProviderError> {
+async fn poll(inner: &Inner) -> Result<Vec<InstanceCandidate>> {
     let reach = inner.share.of_poll(Queue::Orchestrations).await;
     if reach.is_nothing() {
         return Ok(Vec::new());
@@ -170,8 +168,7 @@ async fn poll(inner: &Inner) -> Result<Vec<InstanceCandidate>, ProviderError> {
         .order_by(OrchestratorItem::BY_DUE.asc())
         .top(look.rows);
     let asked_at = Instant::now();
-    let rows = inner.container.query(query).row_by_row().all().await;
-    let rows = rows.map_err(|error| provider_error(FETCH, &error))?;
+    let rows = inner.container.query(query).row_by_row().all().await?;
     let mut candidates = Vec::with_capacity(rows.len());
     let mut seen = Seen::of(&rows, OrchestratorItem::VISIBLE_AT, |item| item.visible_at);
     for row in rows {
@@ -233,7 +230,7 @@ async fn attempt(
     claim: &Claim<'_>,
     candidate: &InstanceCandidate,
     ask: Ask<'_>,
-) -> Result<Option<Turn>, ProviderError> {
+) -> Result<Option<Turn>> {
     let instance_id = &candidate.instance_id;
     let remembered = inner.memory.get(instance_id);
     let read_at = remembered.as_ref().and_then(|known| known.past.read_at);
@@ -291,7 +288,7 @@ async fn lock_turn(
     claim: &Claim<'_>,
     loaded: Loaded,
     ask: Ask<'_>,
-) -> Result<Option<Turn>, ProviderError> {
+) -> Result<Option<Turn>> {
     let token = uuid::Uuid::new_v4().to_string();
     let until = inner.container.now() + ask.lock_timeout;
     inner.turns.try_lock(&token, &loaded.instance_id, until);
@@ -327,7 +324,7 @@ async fn judge(
     claim: &Claim<'_>,
     loaded: &Loaded,
     filter: Option<&DispatcherCapabilityFilter>,
-) -> Result<bool, ProviderError> {
+) -> Result<bool> {
     if loaded.messages.is_empty() {
         return Ok(false);
     }

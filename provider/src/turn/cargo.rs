@@ -6,17 +6,16 @@
 
 use cdb_model::{BatchError, EncodeError};
 use duroxide::EventKind;
-use duroxide::providers::ProviderError;
 
 use super::advance::ended_execution;
 use super::cancelled;
-use super::commit::{ACK, TurnResult};
+use super::commit::TurnResult;
 use super::outgoing::{Origin, Outgoing};
 use super::table::Turn;
 use crate::admission;
 use crate::custom_status;
 use crate::documents::{Execution, HistorySegment, KeyValuePack, PackedKeyValues, Status, Text};
-use crate::error::unreadable;
+use crate::error::Result;
 use crate::kv::KvChanges;
 use crate::provider::Inner;
 use crate::spill::{Leftover, Spilling};
@@ -43,13 +42,13 @@ pub(super) struct Cargo {
 }
 
 /// Refuses what could be committed and then neither be delivered nor be stored.
-fn admit(result: &TurnResult) -> Result<(), ProviderError> {
+fn admit(result: &TurnResult) -> Result<()> {
     let items = result.orchestrator_items.iter().chain(&result.worker_items);
     for item in items {
-        admission::check_item(ACK, item)?;
+        admission::check_item(item)?;
     }
     match custom_status::change_in(&result.history_delta) {
-        Some(Some(status)) => admission::check_custom_status(ACK, &status),
+        Some(Some(status)) => admission::check_custom_status(&status),
         _ => Ok(()),
     }
 }
@@ -64,8 +63,7 @@ impl Cargo {
         turn: &Turn,
         origin: &Origin<'_>,
         result: &TurnResult,
-    ) -> Result<Self, ProviderError> {
-        let failed = |error| unreadable(ACK, error);
+    ) -> Result<Self> {
         admit(result)?;
         let before = &turn.instance.document;
         let (segments, history_bytes) = pack_history(inner, origin.instance_id, result)?;
@@ -74,19 +72,18 @@ impl Cargo {
             &result.worker_items,
             &result.orchestrator_items,
             &result.cancelled,
-        )
-        .map_err(failed)?;
+        )?;
         let cancelled = cancelled::intents(turn, origin, result);
         outgoing.intents.extend(cancelled);
         let output = result.metadata.output.clone();
         let bytes = history_bytes + outgoing.bytes() + output.as_ref().map_or(0, String::len);
         let status = result.metadata.status.clone().map(Status::from);
         if status != Some(Status::Failed) {
-            inner.limits.check_turn(ACK, bytes)?;
+            inner.limits.check_turn(bytes)?;
         }
         if status.is_none() {
             let past = turn.past.as_ref().map_or(0, |past| past.bytes);
-            inner.limits.check_history(ACK, past + history_bytes)?;
+            inner.limits.check_history(past + history_bytes)?;
         }
         let replaces = result.execution_id > before.current_execution_id;
         let mut cargo = Self {
@@ -101,7 +98,7 @@ impl Cargo {
             leftover: None,
         };
         if turn.kv.pack.is_some() {
-            cargo.pack_kv(turn, origin, result).map_err(failed)?;
+            cargo.pack_kv(turn, origin, result)?;
         }
         let consumed = turn.messages.iter();
         let consumed = consumed.map(|message| &message.stored.document.work_item);
@@ -177,12 +174,11 @@ fn pack_history(
     inner: &Inner,
     instance_id: &str,
     result: &TurnResult,
-) -> Result<(Vec<HistorySegment>, usize), ProviderError> {
-    let failed = |error| unreadable(ACK, error);
+) -> Result<(Vec<HistorySegment>, usize)> {
     let mut sizes = Vec::with_capacity(result.history_delta.len());
     for event in &result.history_delta {
-        let bytes = serde_json::to_string(event).map_err(failed)?.len();
-        inner.limits.check_value(ACK, what(&event.kind), bytes)?;
+        let bytes = serde_json::to_string(event)?.len();
+        inner.limits.check_value(what(&event.kind), bytes)?;
         sizes.push(bytes);
     }
     let mut segments = Vec::new();
@@ -196,7 +192,7 @@ fn pack_history(
         }
         let events = &result.history_delta[begin..end];
         let segment = HistorySegment::pack(instance_id, result.execution_id, events);
-        segments.extend(segment.map_err(failed)?);
+        segments.extend(segment?);
         begin = end;
     }
     Ok((segments, sizes.iter().sum()))

@@ -5,9 +5,7 @@ use std::time::Duration;
 use cdb_client::{BatchOutcome, machine_now};
 use cdb_model::{Batch, BatchError, ItemId, OperationIndex, Stored};
 use duroxide::Event;
-use duroxide::providers::{
-    ExecutionMetadata, ProviderError, ScheduledActivityIdentifier, WorkItem,
-};
+use duroxide::providers::{ExecutionMetadata, ScheduledActivityIdentifier, WorkItem};
 
 use super::advance::advance;
 use super::ahead;
@@ -20,13 +18,11 @@ use super::resolve::{Fate, fate};
 use super::settle::settle;
 use super::table::Turn;
 use crate::documents::{Durable, Instance, OrchestratorItem, OutboxIntent};
-use crate::error::{lock_lost, provider_error, unreadable};
+use crate::error::{Error, Result};
 use crate::kv::KvWritten;
 use crate::outbox;
 use crate::provider::Inner;
 use crate::work;
-
-pub(super) const ACK: &str = "ack_orchestration_item";
 
 /// How often a commit is sent again while the lock is still ours.
 const MAX_SENDS: u32 = 4;
@@ -43,17 +39,13 @@ pub(crate) struct TurnResult {
 }
 
 /// Implements `Provider::ack_orchestration_item`.
-pub(crate) async fn commit(
-    inner: &Inner,
-    token: &str,
-    mut result: TurnResult,
-) -> Result<(), ProviderError> {
-    let shared = inner.turns.get(ACK, token)?;
+pub(crate) async fn commit(inner: &Inner, token: &str, mut result: TurnResult) -> Result<()> {
+    let shared = inner.turns.get(token)?;
     let mut turn = shared.lock().await;
     let now = inner.container.now();
     if !turn.holds(now) {
         inner.finish_turn(&mut turn);
-        return Err(lock_lost(ACK, "it has expired"));
+        return Err(Error::LockLost("it has expired"));
     }
     if let Some(refusal) = turn.refused.take() {
         refusal.complete(&mut result);
@@ -94,7 +86,7 @@ async fn load_and_send(
     turn: &mut Turn,
     result: &TurnResult,
     origin: &Origin<'_>,
-) -> Result<Vec<OutboxIntent>, ProviderError> {
+) -> Result<Vec<OutboxIntent>> {
     let mut cargo = Cargo::load(inner, turn, origin, result)?;
     match send(inner, turn, result, origin, &mut cargo).await {
         Ok(sent) => Ok(settle(inner, turn, result, cargo, sent)),
@@ -112,7 +104,7 @@ async fn send(
     result: &TurnResult,
     origin: &Origin<'_>,
     cargo: &mut Cargo,
-) -> Result<Sent, ProviderError> {
+) -> Result<Sent> {
     let mut unanswered = false;
     for _ in 0..MAX_SENDS {
         let mut sent = prepare(inner, turn, result, origin, cargo).await?;
@@ -123,7 +115,7 @@ async fn send(
             }
             Err(error) if error.is_ambiguous() || error.is_precondition_failed() => {
                 unanswered |= error.is_ambiguous();
-                match fate(inner, ACK, turn).await? {
+                match fate(inner, turn).await? {
                     Fate::Committed => {
                         if !unanswered {
                             // By an earlier call. What this one would have left is not what is stored.
@@ -148,10 +140,10 @@ async fn send(
                 ahead::unlock(inner, &turn.instance, &turn.messages).await;
                 return Err(lost(inner, turn));
             }
-            Err(error) => return Err(provider_error(ACK, &error)),
+            Err(error) => return Err(error.into()),
         }
     }
-    Err(ProviderError::retryable(ACK, "the service did not answer"))
+    Err(Error::Retryable("the service did not answer".to_owned()))
 }
 
 /// The commit as one batch. What is too large for that leaves it, and is written before.
@@ -161,27 +153,24 @@ async fn prepare(
     result: &TurnResult,
     origin: &Origin<'_>,
     cargo: &mut Cargo,
-) -> Result<Sent, ProviderError> {
+) -> Result<Sent> {
     match Sent::new(inner, turn, result, origin, cargo) {
         Err(error) if has_no_room(&error) => {
-            cargo
-                .spill(turn, origin, result)
-                .map_err(|error| unreadable(ACK, error))?;
-            let writing = cargo.spilling.write(inner, ACK);
+            cargo.spill(turn, origin, result)?;
+            let writing = cargo.spilling.write(inner);
             renew::while_doing(inner, turn, writing).await?;
-            Sent::new(inner, turn, result, origin, cargo)
+            Ok(Sent::new(inner, turn, result, origin, cargo)?)
         }
-        prepared => prepared,
+        prepared => Ok(prepared?),
     }
-    .map_err(|error| unreadable(ACK, error))
 }
 
-fn lost(inner: &Inner, turn: &mut Turn) -> ProviderError {
+fn lost(inner: &Inner, turn: &mut Turn) -> Error {
     let instance_id = turn.instance.document.instance_id.clone();
     inner.mail.forget(&instance_id);
     inner.finish_turn(turn);
     inner.hint_unknown(&instance_id, None, Duration::ZERO);
-    lock_lost(ACK, "another runtime took the instance, or it was deleted")
+    Error::LockLost("another runtime took the instance, or it was deleted")
 }
 
 /// A commit as it is sent.

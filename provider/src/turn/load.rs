@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cdb_model::{Filter, Query, Stored, Timestamp, Unreadable};
 use duroxide::Event;
-use duroxide::providers::{ProviderError, WorkItem};
+use duroxide::providers::WorkItem;
 use tokio::time::Instant;
 
 use super::candidate::InstanceCandidate;
@@ -15,13 +15,10 @@ use crate::documents::{
     Durable, FIRST_DUE, HistorySegment, Instance, KeyValue, KeyValueDelta, KeyValuePack,
     OrchestratorItem, RESERVED, Salvage,
 };
-use crate::error::provider_error;
+use crate::error::{Error, Result};
 use crate::history::{self, Segments};
 use crate::kv::{KvRows, KvState};
 use crate::provider::Inner;
-use crate::spill::Unread;
-
-const FETCH: &str = "fetch_orchestration_item";
 
 /// How often a history that lacks committed documents is read again before it is called damaged.
 const STALE_READS: u32 = 5;
@@ -224,10 +221,7 @@ pub(crate) fn starts(messages: &[Message]) -> bool {
 /// A single page comes from one replica at one moment. Several pages do not, and then the lock, taken afterwards on
 /// the instance's ETag, would prove nothing about the rest; so a load of several pages is repeated until the instance
 /// is the same before and after.
-pub(crate) async fn load(
-    inner: &Inner,
-    candidate: &InstanceCandidate,
-) -> Result<Loaded, ProviderError> {
+pub(crate) async fn load(inner: &Inner, candidate: &InstanceCandidate) -> Result<Loaded> {
     // A guess: one that is wrong costs a query more.
     let known = inner.turns.newest_execution(&candidate.instance_id);
     let execution_id = known.or(candidate.execution_id).unwrap_or(1);
@@ -241,10 +235,9 @@ pub(crate) async fn load(
     }
 }
 
-async fn is_unchanged(inner: &Inner, loaded: &Loaded) -> Result<bool, ProviderError> {
+async fn is_unchanged(inner: &Inner, loaded: &Loaded) -> Result<bool> {
     let query = Query::<Instance>::in_partition(&*loaded.instance_id);
-    let now = inner.container.query(query).row_by_row().first().await;
-    let now = now.map_err(|error| provider_error(FETCH, &error))?;
+    let now = inner.container.query(query).row_by_row().first().await?;
     let now = now.and_then(|row| match row {
         Ok(stored) => Some(stored.etag),
         Err(found) => found.location.map(|location| location.etag),
@@ -256,12 +249,7 @@ async fn is_unchanged(inner: &Inner, loaded: &Loaded) -> Result<bool, ProviderEr
 ///
 /// When a page does not hold it, the messages are left for a query of their own, which brings no more than a turn takes:
 /// thousands may wait, and every turn would read all of them.
-async fn read(
-    inner: &Inner,
-    instance_id: &str,
-    execution_id: u64,
-) -> Result<(Vec<Row>, bool), ProviderError> {
-    let failed = |error| provider_error(FETCH, &error);
+async fn read(inner: &Inner, instance_id: &str, execution_id: u64) -> Result<(Vec<Row>, bool)> {
     let container = &inner.container;
     let state = Filter::<Durable>::of_type::<Instance>()
         | Filter::of_type::<KeyValue>()
@@ -272,7 +260,7 @@ async fn read(
     let in_partition = || Query::<Durable>::in_partition(instance_id);
     let everything = in_partition().filter(state.clone() | due().within());
     let mut pages = container.query(everything).row_by_row().pages();
-    let first = pages.next_page().await.map_err(failed)?;
+    let first = pages.next_page().await?;
     if !pages.has_more() {
         return Ok((first.unwrap_or_default(), true));
     }
@@ -283,7 +271,7 @@ async fn read(
     let state = in_partition().filter(state);
     let state = container.query(state).row_by_row().all();
     let messages = container.query(messages).row_by_row().all();
-    let (mut rows, messages) = futures::try_join!(state, messages).map_err(failed)?;
+    let (mut rows, messages) = futures::try_join!(state, messages)?;
     for row in messages {
         rows.push(match row {
             Ok(stored) => Ok(stored.map(Durable::OrchestratorItem)),
@@ -364,10 +352,7 @@ fn sort_out(
 }
 
 /// Makes sure that the history is the current execution's, and all of it. `None` when the instance has changed.
-pub(crate) async fn complete(
-    inner: &Inner,
-    mut loaded: Loaded,
-) -> Result<Option<Loaded>, ProviderError> {
+pub(crate) async fn complete(inner: &Inner, mut loaded: Loaded) -> Result<Option<Loaded>> {
     let History::Read {
         execution_id, at, ..
     } = loaded.history
@@ -390,20 +375,20 @@ pub(crate) async fn complete(
     }
     match read_texts(inner, &mut loaded).await {
         Ok(()) => {}
-        Err(Unread::Damaged(reason)) => loaded.history = History::Damaged(reason),
-        Err(Unread::Failed(error)) => return Err(error),
+        Err(Error::Damaged(reason)) => loaded.history = History::Damaged(reason),
+        Err(error) => return Err(error),
     }
     Ok(Some(loaded))
 }
 
 /// Reads what is stored in chunks. If the lock is won afterwards, it was still in force.
-async fn read_texts(inner: &Inner, loaded: &mut Loaded) -> Result<(), Unread> {
+async fn read_texts(inner: &Inner, loaded: &mut Loaded) -> Result<()> {
     loaded.kv = std::mem::take(&mut loaded.kv_rows)
-        .state(&inner.container, FETCH)
+        .state(&inner.container)
         .await?;
     if let History::Read { segments, .. } = &mut loaded.history {
         for segment in &mut segments.documents {
-            history::complete(&inner.container, FETCH, segment).await?;
+            history::complete(&inner.container, segment).await?;
         }
     }
     Ok(())
@@ -447,11 +432,10 @@ impl Loaded {
     }
 }
 
-async fn segments(inner: &Inner, loaded: &Loaded, at: Instant) -> Result<History, ProviderError> {
+async fn segments(inner: &Inner, loaded: &Loaded, at: Instant) -> Result<History> {
     let execution_id = loaded.current_execution();
     let instance_id = &loaded.instance_id;
-    let segments =
-        history::read_segments(&inner.container, FETCH, instance_id, execution_id).await?;
+    let segments = history::read_segments(&inner.container, instance_id, execution_id).await?;
     Ok(History::Read {
         execution_id,
         segments,

@@ -3,17 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cdb_client::Error;
 use cdb_model::{Batch, DocumentKey, ETag, ItemId, Patch, Stored, Timestamp};
-use duroxide::providers::ProviderError;
 
 use super::load::Loaded;
 use super::mail::Message;
 use crate::documents::{Durable, Instance, InstanceKey, OrchestratorItem};
-use crate::error::{provider_error, unreadable};
+use crate::error::{Error, Result};
 use crate::provider::Inner;
-
-const FETCH: &str = "fetch_orchestration_item";
 
 /// The instance as it is while somebody works on these messages.
 pub(super) fn locked<'a>(
@@ -83,7 +79,7 @@ pub(super) async fn lock(
     loaded: &Loaded,
     token: &str,
     timeout: Duration,
-) -> Result<Option<Stored<Instance>>, ProviderError> {
+) -> Result<Option<Stored<Instance>>> {
     let now = inner.container.now();
     let instance = match &loaded.instance {
         Some(stored) => stored.document.clone(),
@@ -96,7 +92,7 @@ pub(super) async fn lock(
     let messages = messages.map(|message| (message.id(), &message.stored.document));
     let instance = locked(instance, token, (now, now + timeout), messages);
     let key = InstanceKey::new(&*loaded.instance_id);
-    let id = key.to_id().map_err(|error| unreadable(FETCH, error))?;
+    let id = key.to_id()?;
     let container = &inner.container;
     let written = match &loaded.instance {
         Some(stored) if stored.id == id => {
@@ -111,8 +107,7 @@ pub(super) async fn lock(
             cdb_coordination::settle(moved, token, now.read(&key)).await
         }
     };
-    let etag = written.map_err(|error| provider_error(FETCH, &error))?;
-    Ok(etag.map(|etag| Stored {
+    Ok(written?.map(|etag| Stored {
         id,
         document: instance,
         etag,
@@ -125,18 +120,16 @@ async fn move_here(
     inner: &Inner,
     stored: &Stored<Instance>,
     locked: &Instance,
-) -> Result<Result<ETag, Error>, ProviderError> {
+) -> Result<Result<ETag, cdb_client::Error>> {
     let mut batch = Batch::<Durable>::new(&*locked.instance_id);
     let created = batch
         .delete_stored(stored)
-        .and_then(|_| batch.create(locked))
-        .map_err(|error| unreadable(FETCH, error))?;
+        .and_then(|_| batch.create(locked))?;
     match inner.container.execute(&batch).await {
         Ok(outcome) => match outcome.etag(created) {
             Some(etag) => Ok(Ok(etag.clone())),
-            None => Err(ProviderError::retryable(
-                FETCH,
-                "the service told no version of the instance that it created",
+            None => Err(Error::Retryable(
+                "the service told no version of the instance that it created".to_owned(),
             )),
         },
         Err(error) => Ok(Err(error)),

@@ -5,20 +5,18 @@
 //! deleted instance had begun at once, everything else after `unclaimed_age`, unless the start is queued for later.
 
 use cdb_model::{Batch, Query};
-use duroxide::providers::{ProviderError, WorkItem};
+use duroxide::providers::WorkItem;
 use metrics::counter;
 
 use super::load::Loaded;
 use crate::documents::{Durable, NEVER, OrchestratorItem};
-use crate::error::{provider_error, unreadable};
+use crate::error::Result;
 use crate::history;
 use crate::provider::Inner;
 use crate::spill::Leftover;
 
-const FETCH: &str = "fetch_orchestration_item";
-
 /// Whether nobody will ever take these messages.
-pub(super) async fn are_orphaned(inner: &Inner, loaded: &Loaded) -> Result<bool, ProviderError> {
+pub(super) async fn are_orphaned(inner: &Inner, loaded: &Loaded) -> Result<bool> {
     if only_queue_messages(loaded) {
         return Ok(true);
     }
@@ -58,24 +56,23 @@ fn only_ends(loaded: &Loaded) -> bool {
 }
 
 /// Whether the instance exists as the service knows it, not as one of its replicas does.
-async fn exists(inner: &Inner, instance_id: &str) -> Result<bool, ProviderError> {
+async fn exists(inner: &Inner, instance_id: &str) -> Result<bool> {
     let latest = inner.container.latest_committed();
-    let found = history::read_instance(&latest, FETCH, instance_id).await?;
+    let found = history::read_instance(&latest, instance_id).await?;
     Ok(found.is_some())
 }
 
 /// Whether something is queued for later, as a delayed start.
-async fn is_expected(inner: &Inner, instance_id: &str) -> Result<bool, ProviderError> {
+async fn is_expected(inner: &Inner, instance_id: &str) -> Result<bool> {
     let later = OrchestratorItem::VISIBLE_AT.gt(inner.container.now())
         & OrchestratorItem::VISIBLE_AT.lt(NEVER);
     let later = Query::<OrchestratorItem>::in_partition(instance_id).filter(later);
-    let counts = inner.container.query(later.count()).all().await;
-    let counts = counts.map_err(|error| provider_error(FETCH, &error))?;
+    let counts = inner.container.query(later.count()).all().await?;
     Ok(counts.iter().sum::<u64>() > 0)
 }
 
 /// Deletes messages that no orchestration will ever receive.
-pub(super) async fn drop_all(inner: &Inner, loaded: &Loaded) -> Result<(), ProviderError> {
+pub(super) async fn drop_all(inner: &Inner, loaded: &Loaded) -> Result<()> {
     tracing::warn!(
         instance = %loaded.instance_id,
         messages = loaded.messages.len(),
@@ -83,22 +80,18 @@ pub(super) async fn drop_all(inner: &Inner, loaded: &Loaded) -> Result<(), Provi
     );
     let mut batch = Batch::<Durable>::new(&*loaded.instance_id);
     for message in &loaded.messages {
-        batch
-            .delete_stored(&message.stored)
-            .map_err(|error| unreadable(FETCH, error))?;
+        batch.delete_stored(&message.stored)?;
     }
     let texts = loaded.messages.iter();
     let texts = texts.map(|message| &message.stored.document.work_item);
     let leftover = Leftover::of(inner, &loaded.instance_id, texts);
     if let Some(leftover) = &leftover {
-        leftover
-            .add_to(&mut batch)
-            .map_err(|error| unreadable(FETCH, error))?;
+        leftover.add_to(&mut batch)?;
     }
     match inner.container.execute(&batch).await {
         // Somebody else dropped or delivered them meanwhile.
         Err(error) if error.is_not_found() || error.is_precondition_failed() => Ok(()),
-        Err(error) => Err(provider_error(FETCH, &error)),
+        Err(error) => Err(error.into()),
         Ok(_) => {
             counter!("cdb.provider.messages.dropped").increment(loaded.messages.len() as u64);
             if let Some(leftover) = leftover {

@@ -2,17 +2,13 @@
 
 use std::time::Duration;
 
-use cdb_client::Error;
 use cdb_coordination::{Kept, keep};
 use cdb_model::{Patch, Stored, Timestamp};
-use duroxide::providers::ProviderError;
 
 use super::table::Turn;
 use crate::documents::Instance;
-use crate::error::{lock_lost, provider_error};
+use crate::error::{Error, Result};
 use crate::provider::Inner;
-
-const RENEW: &str = "renew_orchestration_item_lock";
 
 /// How long a lock is renewed for where no dispatcher says how long it asks for.
 const USUAL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -20,22 +16,17 @@ const USUAL_TIMEOUT: Duration = Duration::from_secs(5);
 const LOST: &str = "another runtime took it, or it was deleted";
 
 /// Implements `Provider::renew_orchestration_item_lock`.
-pub(crate) async fn renew(
-    inner: &Inner,
-    token: &str,
-    extend_for: Duration,
-) -> Result<(), ProviderError> {
-    let shared = inner.turns.get(RENEW, token)?;
+pub(crate) async fn renew(inner: &Inner, token: &str, extend_for: Duration) -> Result<()> {
+    let shared = inner.turns.get(token)?;
     let mut turn = shared.lock().await;
     let now = inner.container.now();
     if !turn.holds(now) {
-        return Err(lock_lost(RENEW, "it has expired"));
+        return Err(Error::LockLost("it has expired"));
     }
-    let renewed = extend(inner, &mut turn, now + extend_for).await;
-    if renewed.map_err(|error| provider_error(RENEW, &error))? {
+    if extend(inner, &mut turn, now + extend_for).await? {
         Ok(())
     } else {
-        Err(lock_lost(RENEW, LOST))
+        Err(Error::LockLost(LOST))
     }
 }
 
@@ -43,8 +34,8 @@ pub(crate) async fn renew(
 pub(super) async fn while_doing<T>(
     inner: &Inner,
     turn: &mut Turn,
-    work: impl Future<Output = Result<T, ProviderError>>,
-) -> Result<T, ProviderError> {
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
     let timeout = inner.turns.lock_timeout().unwrap_or(USUAL_TIMEOUT);
     tokio::pin!(work);
     loop {
@@ -52,20 +43,15 @@ pub(super) async fn while_doing<T>(
             return done;
         }
         let until = inner.container.now() + timeout;
-        let renewed = extend(inner, turn, until).await;
-        if !renewed.map_err(|error| provider_error(RENEW, &error))? {
-            return Err(lock_lost(RENEW, LOST));
+        if !extend(inner, turn, until).await? {
+            return Err(Error::LockLost(LOST));
         }
     }
 }
 
 /// Moves the end of the lock, unless it is lost. After a lost answer it may stay where it was: whoever renews does so
 /// again well before the lock ends.
-pub(super) async fn extend(
-    inner: &Inner,
-    turn: &mut Turn,
-    until: Timestamp,
-) -> Result<bool, Error> {
+pub(super) async fn extend(inner: &Inner, turn: &mut Turn, until: Timestamp) -> Result<bool> {
     let patch = Patch::<Instance>::new().set(Instance::LOCKED_UNTIL, Some(until));
     match keep(&inner.container, &turn.instance, &patch).await? {
         Kept::Written(etag) => {

@@ -1,10 +1,10 @@
 //! After a lost answer: did it happen?
 
 use cdb_model::Stored;
-use duroxide::providers::ProviderError;
 
 use super::table::Turn;
 use crate::documents::Instance;
+use crate::error::Result;
 use crate::history;
 use crate::provider::Inner;
 
@@ -20,14 +20,9 @@ pub(super) enum Fate {
 }
 
 /// Reads the instance and compares its tokens with the turn's.
-pub(super) async fn fate(
-    inner: &Inner,
-    operation: &'static str,
-    turn: &Turn,
-) -> Result<Fate, ProviderError> {
+pub(super) async fn fate(inner: &Inner, turn: &Turn) -> Result<Fate> {
     let instance_id = &turn.instance.document.instance_id;
-    let Some(stored) = history::read_instance(&inner.container, operation, instance_id).await?
-    else {
+    let Some(stored) = history::read_instance(&inner.container, instance_id).await? else {
         return Ok(Fate::Lost);
     };
     let token = Some(turn.token.as_str());

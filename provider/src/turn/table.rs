@@ -8,7 +8,6 @@ use std::time::Duration;
 use cdb_coordination::Lockable;
 use cdb_model::{ETag, Stored, Timestamp};
 use duroxide::Event;
-use duroxide::providers::ProviderError;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 
@@ -18,7 +17,7 @@ use super::mail::Message;
 use super::memory::Past;
 use super::refusal::Refusal;
 use crate::documents::Instance;
-use crate::error::lock_lost;
+use crate::error::{Error, Result};
 use crate::kv::KvState;
 use crate::wait::Usual;
 
@@ -380,13 +379,9 @@ impl TurnTable {
     ///
     /// # Errors
     /// When this process holds no such lock.
-    pub(crate) fn get(
-        &self,
-        operation: &'static str,
-        token: &str,
-    ) -> Result<SharedTurn, ProviderError> {
+    pub(crate) fn get(&self, token: &str) -> Result<SharedTurn> {
         let held = self.state().turns.get(token).cloned();
-        held.ok_or_else(|| lock_lost(operation, "this process holds no such lock"))
+        held.ok_or_else(|| Error::LockLost("this process holds no such lock"))
     }
 
     /// The turn is over; whoever calls with its token later comes too late. Its claim is not given back.

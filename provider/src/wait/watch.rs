@@ -7,12 +7,11 @@
 use std::time::Duration;
 
 use cdb_model::{Filter, Query};
-use duroxide::providers::ProviderError;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::documents::{Durable, FIRST_DUE, OrchestratorItem, OutboxIntent, WorkerItem};
-use crate::error::provider_error;
+use crate::error::Result;
 use crate::provider::Inner;
 
 /// From this interval on a poll is preceded by the question.
@@ -33,8 +32,8 @@ impl Watch {
         &self,
         inner: &Inner,
         interval: Duration,
-        poll: impl Future<Output = Result<T, ProviderError>>,
-    ) -> Result<T, ProviderError> {
+        poll: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
         if interval >= CALM && self.is_quiet(inner, interval).await? {
             return Ok(T::default());
         }
@@ -42,11 +41,7 @@ impl Watch {
     }
 
     /// Whether nothing is due, by an answer that is younger than `interval`.
-    pub(crate) async fn is_quiet(
-        &self,
-        inner: &Inner,
-        interval: Duration,
-    ) -> Result<bool, ProviderError> {
+    pub(crate) async fn is_quiet(&self, inner: &Inner, interval: Duration) -> Result<bool> {
         let mut last = self.last.lock().await;
         // A little less, so that who asks at this very interval gets a new answer each time.
         let fresh = interval * 9 / 10;
@@ -69,7 +64,7 @@ impl Watch {
     }
 }
 
-async fn nothing_is_due(inner: &Inner) -> Result<bool, ProviderError> {
+async fn nothing_is_due(inner: &Inner) -> Result<bool> {
     let now = inner.container.now();
     let undelivered = now - inner.reconciler_age;
     let mut due: Filter<Durable> = OutboxIntent::CREATED_AT.le(undelivered).within();
@@ -84,12 +79,6 @@ async fn nothing_is_due(inner: &Inner) -> Result<bool, ProviderError> {
         due = reach.due(visible_at, slot, (FIRST_DUE, now)).within() | due;
     }
     let query = Query::<Durable>::across_partitions().filter(due).top(1);
-    let found = inner
-        .container
-        .query(query)
-        .row_by_row()
-        .all()
-        .await
-        .map_err(|error| provider_error("poll", &error))?;
+    let found = inner.container.query(query).row_by_row().all().await?;
     Ok(found.is_empty())
 }

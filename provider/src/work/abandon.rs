@@ -2,14 +2,10 @@
 
 use std::time::Duration;
 
-use duroxide::providers::ProviderError;
-
 use super::LOST;
 use super::ahead::{lock_patch, unlocked};
-use crate::error::{lock_lost, provider_error};
+use crate::error::{Error, Result};
 use crate::provider::Inner;
-
-const ABANDON: &str = "abandon_work_item";
 
 /// Implements `Provider::abandon_work_item`.
 pub(crate) async fn abandon(
@@ -17,11 +13,11 @@ pub(crate) async fn abandon(
     token: &str,
     delay: Option<Duration>,
     ignore_attempt: bool,
-) -> Result<(), ProviderError> {
-    let shared = inner.work.get(ABANDON, token)?;
+) -> Result<()> {
+    let shared = inner.work.get(token)?;
     let mut lock = shared.lock().await;
     if lock.ended {
-        return Err(lock_lost(ABANDON, "the activity has ended"));
+        return Err(Error::LockLost("the activity has ended"));
     }
     let delay = delay.unwrap_or_default();
     let visible_at = inner.container.now() + delay;
@@ -38,9 +34,9 @@ pub(crate) async fn abandon(
             Ok(())
         }
         Err(error) if error.is_not_found() || error.is_precondition_failed() => {
-            Err(lock_lost(ABANDON, LOST))
+            Err(Error::LockLost(LOST))
         }
         // Applied or not, the lock ends by itself.
-        Err(error) => Err(provider_error(ABANDON, &error)),
+        Err(error) => Err(error.into()),
     }
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use cdb_client::{BatchOutcome, Error};
+use cdb_client::BatchOutcome;
 use cdb_model::{Batch, BatchError, OperationIndex, Stored, Timestamp};
-use duroxide::providers::{ProviderError, WorkItem};
+use duroxide::providers::WorkItem;
 
 use super::LOST;
 use super::ahead::Following;
@@ -14,13 +14,11 @@ use crate::documents::{
     Chunked, Durable, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, Text, WorkerItem,
     target_instance,
 };
-use crate::error::{lock_lost, provider_error, unreadable};
+use crate::error::{Error, Result};
 use crate::outbox;
 use crate::provider::Inner;
 use crate::spill::{Leftover, Spilling};
 use crate::turn::{Ahead, enqueued};
-
-const ACK: &str = "ack_work_item";
 
 /// How often the batch is sent again while the lock is still ours.
 const MAX_SENDS: u32 = 4;
@@ -38,13 +36,9 @@ enum Completion {
 }
 
 /// Implements `Provider::ack_work_item`.
-pub(crate) async fn ack(
-    inner: &Inner,
-    token: &str,
-    completion: Option<WorkItem>,
-) -> Result<(), ProviderError> {
+pub(crate) async fn ack(inner: &Inner, token: &str, completion: Option<WorkItem>) -> Result<()> {
     let completion = completion.map(|completion| within_limit(inner, completion));
-    let shared = inner.work.get(ACK, token)?;
+    let shared = inner.work.get(token)?;
     let cargo = Cargo::load(inner, &shared, completion.as_ref()).await?;
     let mut lock = shared.lock().await;
     let now = held(inner, &mut lock)?;
@@ -95,7 +89,7 @@ impl Cargo {
         inner: &Inner,
         shared: &SharedLock,
         completion: Option<&WorkItem>,
-    ) -> Result<Self, ProviderError> {
+    ) -> Result<Self> {
         let mut lock = shared.lock().await;
         let now = held(inner, &mut lock)?;
         let mut sorted = sort(&lock, completion, now)?;
@@ -109,10 +103,8 @@ impl Cargo {
         let leftover = Leftover::of(inner, &item.instance_id, [&item.work_item]);
         let mut spilling = Spilling::new(inner, &item.instance_id);
         drop(lock);
-        sorted
-            .spill(&mut spilling)
-            .map_err(|error| unreadable(ACK, error))?;
-        spilling.write(inner, ACK).await?;
+        sorted.spill(&mut spilling)?;
+        spilling.write(inner).await?;
         Ok(Self {
             completion: sorted,
             spilling,
@@ -122,13 +114,13 @@ impl Cargo {
 }
 
 /// The time, if the lock holds.
-fn held(inner: &Inner, lock: &mut WorkLock) -> Result<Timestamp, ProviderError> {
+fn held(inner: &Inner, lock: &mut WorkLock) -> Result<Timestamp> {
     let now = inner.container.now();
     if lock.holds(now) {
         return Ok(now);
     }
     inner.work.remove(lock);
-    Err(lock_lost(ACK, "it has expired"))
+    Err(Error::LockLost("it has expired"))
 }
 
 impl Completion {
@@ -158,7 +150,7 @@ fn within_limit(inner: &Inner, completion: WorkItem) -> WorkItem {
         return completion;
     };
     let what = "the result of an activity";
-    match inner.limits.check_value(ACK, what, result.len()) {
+    match inner.limits.check_value(what, result.len()) {
         Ok(()) => WorkItem::ActivityCompleted {
             instance,
             execution_id,
@@ -169,24 +161,21 @@ fn within_limit(inner: &Inner, completion: WorkItem) -> WorkItem {
             instance,
             execution_id,
             id,
-            details: error.to_infrastructure_error(),
+            details: error
+                .in_operation("ack_work_item")
+                .to_infrastructure_error(),
         },
     }
 }
 
-fn sort(
-    lock: &WorkLock,
-    completion: Option<&WorkItem>,
-    now: Timestamp,
-) -> Result<Completion, ProviderError> {
+fn sort(lock: &WorkLock, completion: Option<&WorkItem>, now: Timestamp) -> Result<Completion> {
     let Some(completion) = completion else {
         return Ok(Completion::None);
     };
     let item = &lock.item.document;
-    let failed = |error| unreadable(ACK, error);
     if target_instance(completion) == item.instance_id {
         let cause = OrchestratorItem::completion_cause(item.execution_id, item.activity_id);
-        let message = OrchestratorItem::new(completion, cause, now, now).map_err(failed)?;
+        let message = OrchestratorItem::new(completion, cause, now, now)?;
         return Ok(Completion::Own(Box::new(message)));
     }
     let target = target_instance(completion);
@@ -194,7 +183,7 @@ fn sort(
     Ok(Completion::Other(Box::new(OutboxIntent {
         items: vec![IntentItem {
             queue: IntentQueue::Orchestrator,
-            work_item: Text::Inline(serde_json::to_string(completion).map_err(failed)?),
+            work_item: Text::Inline(serde_json::to_string(completion)?),
             visible_at: now,
         }],
         ..intent
@@ -202,17 +191,11 @@ fn sort(
 }
 
 /// Sends the batch until it is known to be committed or the lock is known to be lost.
-async fn send<'a>(
-    inner: &'a Inner,
-    lock: &mut WorkLock,
-    cargo: &Cargo,
-) -> Result<Sent<'a>, ProviderError> {
+async fn send<'a>(inner: &'a Inner, lock: &mut WorkLock, cargo: &Cargo) -> Result<Sent<'a>> {
     let mut sent = Sent::new(inner, lock, &cargo.completion);
     let mut sends = 0;
     while sends < MAX_SENDS {
-        let batch = sent
-            .batch(lock, cargo)
-            .map_err(|error| unreadable(ACK, error))?;
+        let batch = sent.batch(lock, cargo)?;
         let error = match inner.container.execute(&batch).await {
             Ok(outcome) => {
                 sent.outcome = Some(outcome);
@@ -231,9 +214,9 @@ async fn send<'a>(
         if !error.is_ambiguous() {
             sent.give_up(inner);
             return Err(if error.is_not_found() || error.is_precondition_failed() {
-                lock_lost(ACK, LOST)
+                Error::LockLost(LOST)
             } else {
-                provider_error(ACK, &error)
+                error.into()
             });
         }
         match what_is_left(inner, lock).await? {
@@ -242,23 +225,20 @@ async fn send<'a>(
             }
             Some(_) => {
                 sent.give_up(inner);
-                return Err(lock_lost(ACK, "another worker took the activity"));
+                return Err(Error::LockLost("another worker took the activity"));
             }
             // The item went with our batch. Had it been cancelled instead, its completion would be of no use to anyone.
             None => return Ok(sent),
         }
     }
     sent.give_up(inner);
-    Err(ProviderError::retryable(ACK, "the service did not answer"))
+    Err(Error::Retryable("the service did not answer".to_owned()))
 }
 
 /// The item as it is now, whenever the store answers while the lock lasts.
-async fn what_is_left(
-    inner: &Inner,
-    lock: &WorkLock,
-) -> Result<Option<Stored<WorkerItem>>, ProviderError> {
+async fn what_is_left(inner: &Inner, lock: &WorkLock) -> Result<Option<Stored<WorkerItem>>> {
     loop {
-        match read(inner, ACK, &lock.item.document).await {
+        match read(inner, &lock.item.document).await {
             Err(error) if may_wait(inner, lock, error.is_retryable()).await => {}
             found => return found,
         }
@@ -327,7 +307,7 @@ impl<'a> Sent<'a> {
         Ok(batch)
     }
 
-    fn drops_what_failed(&mut self, inner: &Inner, error: &Error) -> bool {
+    fn drops_what_failed(&mut self, inner: &Inner, error: &cdb_client::Error) -> bool {
         if error.is_ambiguous() {
             return false;
         }

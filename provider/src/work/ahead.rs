@@ -74,7 +74,7 @@ pub(crate) fn lock_ahead(inner: &Inner, items: &mut [WorkerItem], now: Timestamp
 /// An activity was created locked, but nobody knows with which version: finds out, and hands it on.
 pub(crate) fn lost_sight(inner: &Inner, item: WorkerItem) {
     inner.spawn(|inner| async move {
-        match read(&inner, "release", &item).await {
+        match read(&inner, &item).await {
             Ok(Some(stored)) if stored.document.lock_token == item.lock_token => {
                 inner.hand_over(stored);
             }

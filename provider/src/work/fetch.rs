@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cdb_coordination::{Lockable, lock, settle};
 use cdb_model::{Batch, ETag, Filter, ItemId, Query, Stored, Unreadable};
-use duroxide::providers::{ProviderError, SessionFetchConfig, TagFilter, WorkItem};
+use duroxide::providers::{SessionFetchConfig, TagFilter, WorkItem};
 use tokio::time::Instant;
 
 use super::abandon::abandon;
@@ -13,13 +13,11 @@ use super::ahead::{lock_patch, locked};
 use super::poison::set_aside;
 use super::table::{Ask, WorkLock};
 use crate::documents::{Durable, Salvage, WorkerItem, WorkerItemKey};
-use crate::error::{provider_error, unreadable};
+use crate::error::{Error, Result};
 use crate::provider::Inner;
 use crate::session::Claim as SessionClaim;
-use crate::spill::{self, Unread};
+use crate::spill;
 use crate::wait::{Candidate, Queue, Seen};
-
-const FETCH: &str = "fetch_work_item";
 
 /// How long an activity is left alone that cannot be begun, and not for want of an answer.
 const AVOID_UNFIT: Duration = Duration::from_secs(10);
@@ -66,7 +64,7 @@ pub(crate) async fn fetch(
     patience: Duration,
     session: Option<&SessionFetchConfig>,
     tags: &TagFilter,
-) -> Result<Option<Fetched>, ProviderError> {
+) -> Result<Option<Fetched>> {
     if matches!(tags, TagFilter::None) {
         return Ok(None);
     }
@@ -113,7 +111,7 @@ async fn take(
     inner: &Inner,
     candidate: WorkerCandidate,
     asked: &Asked<'_>,
-) -> Result<Option<Fetched>, ProviderError> {
+) -> Result<Option<Fetched>> {
     let now = inner.container.now();
     let mut item = candidate.item;
     if candidate.handed_at.is_some() {
@@ -152,7 +150,7 @@ async fn begin(
     inner: &Inner,
     item: Stored<WorkerItem>,
     asked: &Asked<'_>,
-) -> Result<Option<Fetched>, ProviderError> {
+) -> Result<Option<Fetched>> {
     let token = item.document.lock_token.clone().unwrap_or_default();
     let attempts = item.document.attempt_count;
     let text = item.document.work_item.clone();
@@ -164,7 +162,7 @@ async fn begin(
         begun_at: Instant::now(),
         ended: false,
     });
-    let reason = match spill::read(&inner.container, FETCH, text).await {
+    let reason = match spill::read(&inner.container, text).await {
         Ok(text) => match serde_json::from_str(&text) {
             Ok(work_item @ WorkItem::ActivityExecute { .. }) => {
                 return Ok(Some((work_item, token, attempts)));
@@ -172,8 +170,8 @@ async fn begin(
             Ok(_) => format!("item `{id}` of the worker queue is no activity"),
             Err(error) => format!("activity `{id}` cannot be read: {error}"),
         },
-        Err(Unread::Damaged(reason)) => format!("activity `{id}` cannot be read: {reason}"),
-        Err(Unread::Failed(error)) => {
+        Err(Error::Damaged(reason)) => format!("activity `{id}` cannot be read: {reason}"),
+        Err(error) => {
             abandon(inner, &token, None, true).await?;
             return Err(error);
         }
@@ -203,11 +201,7 @@ fn poll_in_background(inner: &Inner, asked: &Asked<'_>) {
 }
 
 /// Asks every physical partition for its first free activities that this worker may run.
-async fn poll(
-    inner: &Inner,
-    sessions: bool,
-    tags: &TagFilter,
-) -> Result<Vec<WorkerCandidate>, ProviderError> {
+async fn poll(inner: &Inner, sessions: bool, tags: &TagFilter) -> Result<Vec<WorkerCandidate>> {
     let reach = inner.share.of_poll(Queue::Activities).await;
     if reach.is_nothing() {
         return Ok(Vec::new());
@@ -230,8 +224,7 @@ async fn poll(
         .filter(free)
         .order_by(WorkerItem::BY_DUE.asc())
         .top(look.rows);
-    let rows = inner.container.query(query).row_by_row().all().await;
-    let rows = rows.map_err(|error| provider_error(FETCH, &error))?;
+    let rows = inner.container.query(query).row_by_row().all().await?;
     let mut seen = Seen::of(&rows, WorkerItem::VISIBLE_AT, |item| item.visible_at);
     let found: Vec<WorkerCandidate> = rows
         .into_iter()
@@ -284,7 +277,7 @@ async fn attempt(
     inner: &Inner,
     seen: &Stored<WorkerItem>,
     asked: &Asked<'_>,
-) -> Result<Option<Fetched>, ProviderError> {
+) -> Result<Option<Fetched>> {
     let claim = match asked.session.filter(|_| seen.document.session_id.is_some()) {
         None => None,
         Some(config) => {
@@ -324,7 +317,7 @@ async fn write(
     seen: &Stored<WorkerItem>,
     locked: &WorkerItem,
     session: Option<&SessionClaim>,
-) -> Result<Option<ETag>, ProviderError> {
+) -> Result<Option<ETag>> {
     let (container, patch) = (&inner.container, lock_patch(locked));
     let mark = locked.lock_mark().unwrap_or_default();
     let taken = match session {
@@ -333,8 +326,7 @@ async fn write(
             let mut batch = Batch::<Durable>::new(&*locked.instance_id);
             let operation = batch
                 .patch_stored(seen, &patch)
-                .and_then(|operation| session.add_to(&mut batch).map(|()| operation))
-                .map_err(|error| unreadable(FETCH, error))?;
+                .and_then(|operation| session.add_to(&mut batch).map(|()| operation))?;
             match container.execute(&batch).await {
                 Ok(outcome) => Ok(outcome.etag(operation).cloned()),
                 Err(error) => {
@@ -344,21 +336,13 @@ async fn write(
             }
         }
     };
-    taken.map_err(|error| provider_error(FETCH, &error))
+    taken.map_err(Error::from)
 }
 
 /// The item as it is now.
-pub(super) async fn read(
-    inner: &Inner,
-    operation: &'static str,
-    item: &WorkerItem,
-) -> Result<Option<Stored<WorkerItem>>, ProviderError> {
+pub(super) async fn read(inner: &Inner, item: &WorkerItem) -> Result<Option<Stored<WorkerItem>>> {
     let key = WorkerItemKey::new(&*item.instance_id, item.execution_id, item.activity_id);
-    inner
-        .container
-        .read(&key)
-        .await
-        .map_err(|error| provider_error(operation, &error))
+    inner.container.read(&key).await.map_err(Error::from)
 }
 
 /// The right of one dispatcher to try an item. Given back on drop, unless the lock was won.

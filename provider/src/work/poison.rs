@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use duroxide::ErrorDetails;
-use duroxide::providers::{ProviderError, WorkItem};
+use duroxide::providers::WorkItem;
 
 use super::abandon::abandon;
 use super::ack::ack;
+use crate::error::Result;
 use crate::provider::Inner;
 
 /// How often it is tried. Between two tries a runtime of a newer version may take it, which can read more.
@@ -22,12 +23,12 @@ pub(super) async fn set_aside(
     token: &str,
     attempts: u32,
     reason: String,
-) -> Result<(), ProviderError> {
+) -> Result<()> {
     tracing::error!(attempts, %reason, "activity is set aside");
     if attempts < MAX_ATTEMPTS {
         return abandon(inner, token, Some(DELAY), false).await;
     }
-    let shared = inner.work.get("fetch_work_item", token)?;
+    let shared = inner.work.get(token)?;
     let item = shared.lock().await.item.document.clone();
     // The document says which activity it is, even when its text does not.
     let failed = WorkItem::ActivityFailed {

@@ -45,7 +45,7 @@ pub(crate) async fn give_back_all(inner: &Inner) {
 
 /// Gives an activity back that is locked by the token of `item`, whatever its version is now.
 async fn release_taken(inner: &Inner, item: &WorkerItem) {
-    match read(inner, "release", item).await {
+    match read(inner, item).await {
         Ok(Some(stored)) if stored.document.lock_token == item.lock_token => {
             unlock(inner, stored).await;
         }

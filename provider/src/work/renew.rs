@@ -4,28 +4,21 @@ use std::time::Duration;
 
 use cdb_coordination::{Kept, keep};
 use cdb_model::{Patch, Stored};
-use duroxide::providers::ProviderError;
 
 use super::LOST;
 use crate::documents::WorkerItem;
-use crate::error::{lock_lost, provider_error};
+use crate::error::{Error, Result};
 use crate::provider::Inner;
-
-const RENEW: &str = "renew_work_item_lock";
 
 /// Implements `Provider::renew_work_item_lock`. A lock that cannot be renewed tells the worker that its activity was
 /// cancelled.
-pub(crate) async fn renew(
-    inner: &Inner,
-    token: &str,
-    extend_for: Duration,
-) -> Result<(), ProviderError> {
-    let shared = inner.work.get(RENEW, token)?;
+pub(crate) async fn renew(inner: &Inner, token: &str, extend_for: Duration) -> Result<()> {
+    let shared = inner.work.get(token)?;
     let mut lock = shared.lock().await;
     let now = inner.container.now();
     if !lock.holds(now) {
         inner.work.remove(&mut lock);
-        return Err(lock_lost(RENEW, "it has expired"));
+        return Err(Error::LockLost("it has expired"));
     }
     let mut item = lock.item.document.clone();
     item.locked_until = Some(now + extend_for);
@@ -33,8 +26,7 @@ pub(crate) async fn renew(
     let patch = Patch::<WorkerItem>::new()
         .set(WorkerItem::LOCKED_UNTIL, item.locked_until)
         .set(WorkerItem::VISIBLE_AT, item.visible_at);
-    let kept = keep(&inner.container, &lock.item, &patch).await;
-    match kept.map_err(|error| provider_error(RENEW, &error))? {
+    match keep(&inner.container, &lock.item, &patch).await? {
         Kept::Written(etag) => {
             inner.work.extend(&lock.item, now + extend_for);
             lock.advance(item, etag);
@@ -52,7 +44,7 @@ pub(crate) async fn renew(
         }
         Kept::Lost => {
             inner.work.remove(&mut lock);
-            Err(lock_lost(RENEW, LOST))
+            Err(Error::LockLost(LOST))
         }
     }
 }

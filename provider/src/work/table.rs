@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cdb_model::{ETag, ItemId, Stored, Timestamp};
-use duroxide::providers::{ProviderError, TagFilter};
+use duroxide::providers::TagFilter;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 
 use crate::documents::WorkerItem;
-use crate::error::lock_lost;
+use crate::error::{Error, Result};
 use crate::wait::Usual;
 
 /// An activity that this process has locked.
@@ -214,13 +214,9 @@ impl WorkTable {
     ///
     /// # Errors
     /// When this process holds no such lock.
-    pub(crate) fn get(
-        &self,
-        operation: &'static str,
-        token: &str,
-    ) -> Result<SharedLock, ProviderError> {
+    pub(crate) fn get(&self, token: &str) -> Result<SharedLock> {
         let held = self.state().locks.get(token).cloned();
-        held.ok_or_else(|| lock_lost(operation, "this process holds no such lock"))
+        held.ok_or_else(|| Error::LockLost("this process holds no such lock"))
     }
 
     /// The lock now holds until `until`.
