@@ -214,16 +214,19 @@ impl DatabaseClient {
             }
             other => other,
         };
-        match created {
-            Ok(_) => {
-                // Ranges and sessions of a former container of this name are of no use.
-                self.client().forget(self.name(), Some(name));
-                self.until_ready::<C>(name).await
-            }
-            // Someone else created it in the meantime.
-            Err(error) if error.is_conflict() => self.verify::<C>(name, config).await,
-            Err(error) => Err(self.explained::<C>(error, name)),
+        let is_new = match created {
+            Ok(_) => true,
+            // Another process created it, or an earlier attempt whose answer was lost.
+            Err(error) if error.is_conflict() => false,
+            Err(error) => return Err(self.explained::<C>(error, name)),
+        };
+        // Ranges and sessions of a former container of this name are of no use.
+        self.client().forget(self.name(), Some(name));
+        self.until_ready::<C>(name).await?;
+        if is_new {
+            return Ok(());
         }
+        self.verify::<C>(name, config).await
     }
 
     /// A container that was just created may be unknown to some replicas for a moment. Listing its ranges has to work

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::operation::OperationKind;
 use crate::request::Request;
 
-/// Changes by others that are taken into account before giving up.
+/// How often the definition is read and replaced while others change it or answers are lost.
 const ATTEMPTS: u32 = 5;
 /// How long a new index may take. It is built with spare request units, so a large container can take longer.
 const INDEX_TIME: Duration = Duration::from_secs(600);
@@ -40,11 +40,17 @@ impl DatabaseClient {
         name: &str,
         model: &ContainerDefinition,
     ) -> Result<()> {
+        let mut backoff = self.client().pipeline().backoff();
         let mut attempts = 1;
         loop {
             match self.try_extend(name, model).await {
-                Err(error) if error.is_precondition_failed() && attempts < ATTEMPTS => {
+                // The next attempt reads whether a replacement without an answer took place.
+                Err(error)
+                    if (error.is_precondition_failed() || error.is_ambiguous())
+                        && attempts < ATTEMPTS =>
+                {
                     attempts += 1;
+                    tokio::time::sleep(backoff.delay(None)).await;
                 }
                 other => break other?,
             }
@@ -56,12 +62,15 @@ impl DatabaseClient {
         self.until_indexed(name).await
     }
 
+    /// Reads the definition and replaces it, unless nothing is lacking any more.
     async fn try_extend(&self, name: &str, model: &ContainerDefinition) -> Result<()> {
         let resource = self.container_resource(name)?;
         let read = Request::new(OperationKind::ReadContainer, Method::GET, resource.clone());
         let live = self.send(&read).await?;
         let mut body: Map<String, Value> = live.json()?;
-        add_what_lacks(&mut body, model)?;
+        if !add_what_lacks(&mut body, model)? {
+            return Ok(());
+        }
         let etag = body.get("_etag").and_then(Value::as_str).map(ETag::new);
         let mut replace = Request::new(OperationKind::ReplaceContainer, Method::PUT, resource);
         if let Some(etag) = &etag {
@@ -89,13 +98,13 @@ impl DatabaseClient {
     }
 }
 
-/// Adds to a definition, as the service wrote it, what it lacks. The rest stays as it is, word for word.
-fn add_what_lacks(live: &mut Map<String, Value>, model: &ContainerDefinition) -> Result<()> {
+/// Adds to a definition, as the service wrote it, what it lacks. The rest stays as it is, word for word. Returns `false`
+/// when nothing is lacking.
+fn add_what_lacks(live: &mut Map<String, Value>, model: &ContainerDefinition) -> Result<bool> {
     let known: ContainerDefinition =
         serde_json::from_value(Value::Object(live.clone())).map_err(Error::decode)?;
-    if known.default_ttl.is_none()
-        && let Some(ttl) = model.default_ttl
-    {
+    let lacking_ttl = model.default_ttl.filter(|_| known.default_ttl.is_none());
+    if let Some(ttl) = lacking_ttl {
         live.insert("defaultTtl".to_owned(), ttl.into());
     }
     let lacking = model.indexing_policy.lacking_in(&known.indexing_policy);
@@ -123,7 +132,8 @@ fn add_what_lacks(live: &mut Map<String, Value>, model: &ContainerDefinition) ->
         let paths = serde_json::to_value(paths).map_err(Error::encode)?;
         list(policy, "compositeIndexes")?.push(paths);
     }
-    Ok(())
+    let lacks_indexes = !lacking.included_paths.is_empty() || !lacking.composite_indexes.is_empty();
+    Ok(lacking_ttl.is_some() || lacks_indexes)
 }
 
 fn list<'a>(policy: &'a mut Map<String, Value>, name: &str) -> Result<&'a mut Vec<Value>> {

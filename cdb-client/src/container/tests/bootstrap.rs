@@ -6,6 +6,7 @@ use super::shelf::{Shelf, client, two_ranges};
 use crate::container::{Bootstrap, BootstrapConfig, ContainerChange, OnDifference, Throughput};
 use crate::error::{Error, ErrorKind};
 use crate::scripted::{Script, Step};
+use crate::transport::Delivery;
 
 fn live(change: impl FnOnce(&mut Value)) -> Step {
     let mut live = json!({
@@ -97,12 +98,26 @@ async fn no_throughput_is_sent_unless_configured() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_someone_else_creates_in_the_meantime_is_checked() {
-    let steps = vec![Step::refusal(404, 0), Step::refusal(409, 0), live(|_| {})];
-    bootstrap(Bootstrap::CreateIfMissing, steps)
-        .await
-        .0
-        .unwrap();
+async fn a_container_that_another_process_creates_is_awaited_and_checked() {
+    let steps = vec![
+        Step::refusal(404, 0),
+        Step::refusal(409, 0),
+        Step::refusal(404, 1003),
+        two_ranges(),
+        live(|_| {}),
+    ];
+    let (result, script) = bootstrap(Bootstrap::CreateIfMissing, steps).await;
+    result.unwrap();
+    assert_eq!(
+        sent(&script),
+        [
+            "GET /dbs/db/colls/c",
+            "POST /dbs/db/colls",
+            "GET /dbs/db/colls/c/pkranges",
+            "GET /dbs/db/colls/c/pkranges",
+            "GET /dbs/db/colls/c",
+        ]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -293,6 +308,39 @@ async fn what_a_container_lacks_is_added_and_nothing_is_taken_away() {
         json!({"mode": "LastWriterWins"})
     );
     assert_eq!(body["partitionKey"]["paths"], json!(["/pk"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_extension_whose_answer_is_lost_is_read_and_not_repeated() {
+    let extend =
+        BootstrapConfig::from(Bootstrap::CreateIfMissing).with_on_difference(OnDifference::Extend);
+    let steps = vec![
+        somebody_elses(),
+        somebody_elses(),
+        Step::NoAnswer(Delivery::Unknown),
+        // It did not take place, so it is sent again.
+        somebody_elses(),
+        Step::NoAnswer(Delivery::Unknown),
+        // Now it has.
+        live(|_| {}),
+        progress("100"),
+    ];
+    let (result, script) = bootstrap(extend, steps).await;
+    result.unwrap();
+    let replacements = script.requests().into_iter();
+    assert_eq!(replacements.filter(|sent| sent.method == "PUT").count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_extension_without_answers_is_given_up_after_five_attempts() {
+    let extend =
+        BootstrapConfig::from(Bootstrap::CreateIfMissing).with_on_difference(OnDifference::Extend);
+    let mut steps = vec![somebody_elses()];
+    for _ in 0..5 {
+        steps.extend([somebody_elses(), Step::NoAnswer(Delivery::Unknown)]);
+    }
+    let error = bootstrap(extend, steps).await.0.unwrap_err();
+    assert!(error.is_ambiguous(), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
