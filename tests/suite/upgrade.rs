@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use cdb_emulator::{Emulator, OperationKind};
 use cdb_provider::client::{Bootstrap, CosmosClient, MasterKey};
-use cdb_provider::documents::{NEVER, SCHEMA_PARTITION, SCHEMA_VERSION, Schema};
+use cdb_provider::documents::{NEVER, SCHEMA_PARTITION, SCHEMA_VERSION, Schema, SchemaKey};
 use cdb_provider::model::{Container, ContainerDefinition, DecodeError, DefaultTtl, DocumentShape};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::providers::{Provider, ProviderAdmin, TagFilter};
@@ -375,4 +375,16 @@ async fn the_gate_for_older_runtimes_is_no_work_and_no_instance_to_us() {
         .fetch_work_item(brief, brief, None, &TagFilter::Any)
         .await;
     assert!(matches!(work, Ok(None)), "{work:?}");
+}
+
+#[tokio::test]
+async fn a_container_whose_schema_document_was_deleted_gets_another() {
+    let emulator = started().await;
+    let provider = open(&emulator).await;
+    let schema = SchemaKey::new(SCHEMA_PARTITION);
+    let container = provider.container();
+    container.delete(&schema).await.expect("it is deleted");
+    open(&emulator).await;
+    let stored = container.read(&schema).await.expect("it can be read");
+    assert!(stored.is_some());
 }

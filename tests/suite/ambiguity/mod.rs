@@ -4,4 +4,5 @@
 mod each_write;
 mod every_request;
 mod list;
+mod opening;
 mod scenario;

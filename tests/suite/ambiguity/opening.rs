@@ -1,0 +1,200 @@
+//! Strikes each request of opening a container, one per run and with each kind of fault: the container opens all the
+//! same, and nothing of it is missing.
+
+use cdb_client::{Bootstrap, CosmosClient, DatabaseClient, MasterKey};
+use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
+use cdb_model::{Container, ContainerDefinition, DecodeError, DefaultTtl, DocumentShape, Query};
+use cdb_provider::CosmosDBProvider;
+use cdb_provider::documents::{Durable, SCHEMA_PARTITION};
+use duroxide::providers::ProviderError;
+use futures::StreamExt;
+
+/// How many runs go on at once.
+const AT_ONCE: usize = 6;
+
+/// The requests that opening can send.
+const REQUESTS: [OperationKind; 4] = [
+    OperationKind::Metadata,
+    OperationKind::Read,
+    OperationKind::Create,
+    OperationKind::Batch,
+];
+
+/// The schema document, and a message and an activity for each of 16 slots.
+const SCHEMA_AND_GATE: usize = 1 + 2 * 16;
+
+/// What exists before the container is opened.
+#[derive(Clone, Copy, Debug)]
+enum Before {
+    /// An account without a database.
+    NewAccount,
+    /// A container without composite indexes and expiry, as another program creates it.
+    LacksIndexes,
+    /// A container that a provider has opened.
+    Opened,
+}
+
+/// The container of [`Before::LacksIndexes`].
+#[derive(Debug)]
+enum Lacking {}
+
+impl Container for Lacking {
+    const NAME: &'static str = "Lacking";
+    const DISCRIMINATOR: &'static str = "type";
+    const PARTITION_KEY: &'static [&'static str] = &["/instanceId"];
+    const DOCUMENTS: &'static [&'static DocumentShape] = &[];
+    const DEFAULT_TTL: DefaultTtl = DefaultTtl::Off;
+
+    fn decode(discriminator: &str, _: &str) -> Result<Self, DecodeError> {
+        Err(DecodeError::UnknownType {
+            container: Self::NAME,
+            discriminator: discriminator.to_owned(),
+        })
+    }
+
+    fn shape(&self) -> &'static DocumentShape {
+        match *self {}
+    }
+
+    fn definition() -> ContainerDefinition {
+        let mut definition = Durable::definition();
+        definition.default_ttl = None;
+        definition.indexing_policy.composite_indexes.clear();
+        definition
+    }
+}
+
+impl Before {
+    async fn prepare(self, emulator: &Emulator) {
+        match self {
+            Self::NewAccount => {}
+            Self::LacksIndexes => {
+                let created = database(emulator)
+                    .bootstrap::<Lacking>("duroxide", Bootstrap::CreateIfMissing)
+                    .await;
+                created.expect("the container is created");
+            }
+            Self::Opened => {
+                open(emulator).await.expect("the container opens");
+            }
+        }
+    }
+}
+
+fn database(emulator: &Emulator) -> DatabaseClient {
+    let key = MasterKey::new(emulator.key()).expect("a key");
+    let client = CosmosClient::builder(emulator.endpoint()).credential(key);
+    client.build().expect("a client").database("duroxide")
+}
+
+async fn open(emulator: &Emulator) -> Result<CosmosDBProvider, ProviderError> {
+    CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await
+}
+
+/// Every way in which one request can fail and succeed when it is sent again.
+fn effects() -> Vec<Effect> {
+    let refused = |status| Effect::Status {
+        status,
+        substatus: 0,
+        retry_after_ms: None,
+    };
+    let throttled = Effect::Status {
+        status: 429,
+        substatus: 3200,
+        retry_after_ms: Some(5),
+    };
+    let refused = [408, 410, 449, 500, 502, 503, 504].map(refused);
+    let late = [408, 500, 502, 503, 504].map(|status| Effect::StatusAfterEffect { status });
+    let mut effects = vec![Effect::DropRequest, Effect::DropAnswer, throttled];
+    effects.extend(refused);
+    effects.extend(late);
+    effects
+}
+
+fn on_opening(fault: Fault) -> Fault {
+    REQUESTS.into_iter().fold(fault, Fault::on)
+}
+
+/// Opens once, with `fault` if there is one. Returns how many requests that took.
+async fn run(before: Before, fault: Option<Fault>) -> u64 {
+    let emulator = Emulator::start().await.expect("the emulator starts");
+    before.prepare(&emulator).await;
+    emulator.reset_requests();
+    let what = format!("{before:?} with {fault:?}");
+    if let Some(fault) = fault {
+        emulator.inject(fault);
+    }
+    let opened = open(&emulator).await;
+    let counts = emulator.requests().counts;
+    emulator.clear_faults();
+    let provider = opened.unwrap_or_else(|error| panic!("{what}: {error}"));
+    let differences = database(&emulator).differences::<Durable>("duroxide").await;
+    let differences = differences.expect("the definition can be read");
+    assert!(differences.is_empty(), "{what}: {differences:?}");
+    let schema_and_gate = Query::<Durable>::in_partition(SCHEMA_PARTITION);
+    let stored = provider.container().query(schema_and_gate).all().await;
+    let stored = stored.expect("the schema can be read").len();
+    assert_eq!(stored, SCHEMA_AND_GATE, "{what}");
+    let counts = REQUESTS.iter().filter_map(|kind| counts.get(kind));
+    counts.sum()
+}
+
+async fn strike_each(before: Before) {
+    let requests = u32::try_from(run(before, None).await).expect("a few requests");
+    assert!(requests >= 2, "opening reads the container and its schema");
+    let faults = (0..requests).flat_map(|n| {
+        let faults = effects().into_iter().map(Fault::once);
+        faults.map(move |fault| on_opening(fault.after(n)))
+    });
+    let runs = futures::stream::iter(faults)
+        .map(|fault| run(before, Some(fault)))
+        .buffer_unordered(AT_ONCE);
+    let runs = runs.count().await;
+    println!("{before:?}: {requests} requests struck in {runs} runs");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_account_opens_whichever_request_fails() {
+    strike_each(Before::NewAccount).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_container_that_lacks_indexes_opens_whichever_request_fails() {
+    strike_each(Before::LacksIndexes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_container_that_was_opened_before_opens_whichever_request_fails() {
+    strike_each(Before::Opened).await;
+}
+
+#[tokio::test]
+async fn opening_sends_the_schema_again_until_an_answer_arrives() {
+    for effect in [
+        Effect::DropRequest,
+        Effect::StatusAfterEffect { status: 503 },
+    ] {
+        let lost = Fault::once(effect).times(3).on(OperationKind::Batch);
+        run(Before::NewAccount, Some(lost)).await;
+    }
+}
+
+#[tokio::test]
+async fn opening_gives_up_when_the_schema_never_arrives() {
+    let emulator = Emulator::start().await.expect("the emulator starts");
+    // 500 leaves open whether the batch took effect.
+    let failed = Effect::Status {
+        status: 500,
+        substatus: 0,
+        retry_after_ms: None,
+    };
+    emulator.inject(Fault::always(failed).on(OperationKind::Batch));
+    let error = open(&emulator).await.expect_err("no batch succeeds");
+    assert!(error.is_retryable(), "{error}");
+    let sent = emulator
+        .requests()
+        .counts
+        .get(&OperationKind::Batch)
+        .copied();
+    assert_eq!(sent, Some(5));
+}
