@@ -86,25 +86,24 @@ impl DeadLetterOffice {
         let live = model
             .live(&connection.database()?, &connection.container)
             .await?;
-        Self::of(connection, model, &live)
+        Self::of(connection, model, &live).await
     }
 
-    /// Sends nothing.
+    /// Writes nothing.
     ///
     /// # Errors
     /// When the container keeps neither orchestrations nor mail, or mail that this command cannot read.
-    pub(crate) fn of(
+    pub(crate) async fn of(
         connection: &Connection,
         model: &Model,
         live: &ContainerDefinition,
     ) -> Result<Self, Failure> {
         let database = connection.database()?;
         let mail = model.mailroom(&database, &connection.container, live)?;
-        let orchestrations = model
-            .holds_orchestrations()
-            .is_ok()
-            .then(|| Orchestrations::open(connection, model))
-            .transpose()?;
+        let orchestrations = match model.holds_orchestrations() {
+            Ok(()) => Some(Orchestrations::open(connection, model).await?),
+            Err(_) => None,
+        };
         if orchestrations.is_none() && mail.is_none() {
             return Err(Failure::usage(format!(
                 "`{}` keeps neither orchestrations nor mail, which are what dead letters come from",

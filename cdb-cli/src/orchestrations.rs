@@ -1,12 +1,11 @@
 //! The orchestrations in a container: duroxide's client for changes, the typed container for questions.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use cdb_client::ContainerClient;
 use cdb_model::Query;
 use cdb_provider::documents::{
-    Durable, Instance, InstanceKey, NEVER as NEVER_DUE, OrchestratorItem,
+    Durable, Instance, InstanceKey, NEVER, OrchestratorItem, SCHEMA_PARTITION, SchemaKey,
 };
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::Client;
@@ -17,9 +16,6 @@ use crate::exit::Failure;
 use crate::model::Model;
 use crate::view::work_item::describe;
 
-/// Longer than any run: whoever looks after a container does not deliver its messages.
-const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
-
 /// What commands about orchestrations work on.
 #[derive(Clone)]
 pub(crate) struct Orchestrations {
@@ -29,17 +25,20 @@ pub(crate) struct Orchestrations {
 }
 
 impl Orchestrations {
-    /// Sends nothing, and creates nothing.
-    pub(crate) fn open(connection: &Connection, model: &Model) -> Result<Self, Failure> {
+    /// Reads the schema of the container, and writes nothing.
+    ///
+    /// # Errors
+    /// When the container keeps no orchestrations, has a newer form than this command knows, or cannot be read.
+    pub(crate) async fn open(connection: &Connection, model: &Model) -> Result<Self, Failure> {
         model.holds_orchestrations()?;
         let container = connection
             .database()?
             .container::<Durable>(&connection.container);
-        let config = CosmosDBProviderConfig {
-            reconciler_interval: NEVER,
-            ..CosmosDBProviderConfig::default()
-        };
-        let provider = CosmosDBProvider::on(container.clone(), &config);
+        let config = CosmosDBProviderConfig::default();
+        let schema = container.read(&SchemaKey::new(SCHEMA_PARTITION)).await?;
+        let schema = schema.as_ref().map(|stored| &stored.document);
+        let provider = CosmosDBProvider::for_tools(container.clone(), &config, schema)
+            .map_err(|error| Failure::usage(error.message))?;
         let store: Arc<dyn Provider> = Arc::new(provider.clone());
         Ok(Self {
             container,
@@ -68,7 +67,7 @@ impl Orchestrations {
         let mut waiting = messages
             .into_iter()
             .map(|stored| stored.document)
-            .filter(|message| message.visible_at < NEVER_DUE);
+            .filter(|message| message.visible_at < NEVER);
         let Some(first) = waiting.next() else {
             return Ok(Failure::finding(format!("there is no instance `{id}`")));
         };

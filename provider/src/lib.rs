@@ -55,6 +55,7 @@ mod shutdown;
 mod spill;
 mod stats;
 mod telemetry;
+mod tools;
 mod turn;
 mod wait;
 mod work;

@@ -181,39 +181,51 @@ impl CosmosDBProvider {
             )
             .await
             .in_operation(OPEN)?;
-        schema::admit(&container).await.in_operation(OPEN)?;
-        Ok(Self::on(container, &config))
+        Self::on(container, &config).await
     }
 
-    /// Works on a container that is open already: with another credential, or as the view of a container that holds
-    /// documents of your own too. Of `config`, connection and bootstrap are not used. Neither the form of its documents
-    /// nor `config` is checked; see [`validate`](CosmosDBProviderConfig::validate).
+    /// Opens a container through a client of your own: one with other settings, or the view of a container that also holds
+    /// documents of your own types. Neither creates the container nor compares its indexing policy; that is
+    /// [`bootstrap`](cdb_client::DatabaseClient::bootstrap). Connection and bootstrap of `config` are not used.
     ///
-    /// # Panics
-    /// Outside of a Tokio runtime.
-    pub fn on(container: ContainerClient<Durable>, config: &CosmosDBProviderConfig) -> Self {
+    /// The first opening writes the schema and the gate that keeps runtimes of `duroxide-cdb` out.
+    ///
+    /// # Errors
+    /// When a setting of `config` cannot work, see [`validate`](CosmosDBProviderConfig::validate); when a newer version
+    /// wrote the container; when the container does not exist or cannot be reached.
+    pub async fn on(
+        container: ContainerClient<Durable>,
+        config: &CosmosDBProviderConfig,
+    ) -> Result<Self, ProviderError> {
         let Some(membership) = config.membership.clone() else {
-            return Self::with_leases(container, config, Arc::new(InMemoryLeaseProvider::all()));
+            let leases = Arc::new(InMemoryLeaseProvider::all());
+            return Self::with_leases(container, config, leases).await;
         };
+        config.validate()?;
+        schema::admit(&container).await.in_operation(OPEN)?;
         let membership = Membership::start::<Member, _>(container.clone(), membership);
         let membership = Arc::new(membership);
-        Self::open(container, config, membership.clone(), Some(membership))
+        let opened = Self::open(container, config, membership.clone(), Some(membership));
+        Ok(opened.in_background(config))
     }
 
     /// Like [`CosmosDBProvider::on`], for one of several runtimes that share the dispatch slots by a rule of your own.
     /// `config.membership` is not used.
     ///
-    /// # Panics
-    /// Outside of a Tokio runtime.
-    pub fn with_leases(
+    /// # Errors
+    /// As [`CosmosDBProvider::on`].
+    pub async fn with_leases(
         container: ContainerClient<Durable>,
         config: &CosmosDBProviderConfig,
         leases: Arc<dyn LeaseProvider>,
-    ) -> Self {
-        Self::open(container, config, leases, None)
+    ) -> Result<Self, ProviderError> {
+        config.validate()?;
+        schema::admit(&container).await.in_operation(OPEN)?;
+        Ok(Self::open(container, config, leases, None).in_background(config))
     }
 
-    fn open(
+    /// Sends nothing and starts nothing.
+    pub(crate) fn open(
         container: ContainerClient<Durable>,
         config: &CosmosDBProviderConfig,
         leases: Arc<dyn LeaseProvider>,
@@ -258,21 +270,26 @@ impl CosmosDBProvider {
             myself: myself.clone(),
             background: Background::default(),
         });
-        let background = &inner.background;
-        if let Some(keep) = config.retention {
-            let myself = Arc::downgrade(&inner);
-            background.spawn(retention::run(myself, keep, background.closing()));
-        }
-        background.spawn(outbox::reconcile(
-            Arc::downgrade(&inner),
-            config.reconciler_interval,
-            config.delivery_retry,
-            background.closing(),
-        ));
         Self {
             _owner: Arc::new(Owner::new(inner.clone())),
             inner,
         }
+    }
+
+    /// Starts the retention and the delivery of what other runtimes left undelivered.
+    fn in_background(self, config: &CosmosDBProviderConfig) -> Self {
+        let background = &self.inner.background;
+        if let Some(keep) = config.retention {
+            let myself = Arc::downgrade(&self.inner);
+            background.spawn(retention::run(myself, keep, background.closing()));
+        }
+        background.spawn(outbox::reconcile(
+            Arc::downgrade(&self.inner),
+            config.reconciler_interval,
+            config.delivery_retry,
+            background.closing(),
+        ));
+        self
     }
 
     /// The container, for documents of your own and for tools.

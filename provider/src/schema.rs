@@ -27,7 +27,7 @@ pub(crate) async fn admit(container: &ContainerClient<Durable>) -> Result<()> {
 }
 
 /// Refuses a newer form.
-fn check(container: &str, schema: Option<&Schema>) -> Result<()> {
+pub(crate) fn check(container: &str, schema: Option<&Schema>) -> Result<()> {
     let Some(newer) = schema.filter(|schema| schema.version > SCHEMA_VERSION) else {
         return Ok(());
     };

@@ -13,6 +13,7 @@ mod locks;
 mod members;
 mod model;
 mod outbox;
+mod own_container;
 mod policy;
 mod requests;
 mod retention;

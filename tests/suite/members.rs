@@ -200,12 +200,10 @@ async fn half_and_foreign(backend: &Backend) -> (CosmosDBProvider, String) {
         .map(|n| format!("foreign-{n}"))
         .find(|instance| !slots.contains(dispatch_slot(instance)))
         .expect("every second one is");
-    let half = CosmosDBProvider::with_leases(
-        backend.provider().await.container().clone(),
-        &CosmosDBProviderConfig::default(),
-        Arc::new(share),
-    );
-    (half, foreign)
+    let container = backend.provider().await.container().clone();
+    let config = CosmosDBProviderConfig::default();
+    let half = CosmosDBProvider::with_leases(container, &config, Arc::new(share)).await;
+    (half.expect("the container opens"), foreign)
 }
 
 #[tokio::test]

@@ -140,11 +140,11 @@ async fn ask_everything(provider: &CosmosDBProvider) {
     };
     let gpu = TagFilter::tags(["gpu"]);
     let share = InMemoryLeaseProvider::share(0, 2);
-    let shared = CosmosDBProvider::with_leases(
-        provider.container().clone(),
-        &cdb_provider::CosmosDBProviderConfig::default(),
-        std::sync::Arc::new(share),
-    );
+    let container = provider.container().clone();
+    let config = cdb_provider::CosmosDBProviderConfig::default();
+    let leases = std::sync::Arc::new(share);
+    let shared = CosmosDBProvider::with_leases(container, &config, leases).await;
+    let shared = shared.expect("the container opens");
     for provider in [&shared, provider] {
         let fetch = provider.fetch_work_item(lock, Duration::ZERO, None, &TagFilter::DefaultOnly);
         fetch.await.expect("fetch");

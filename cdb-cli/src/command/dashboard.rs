@@ -49,9 +49,9 @@ pub(crate) async fn run(
     model: &Model,
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
-    let orchestrations = Orchestrations::open(&args.connection, model)?;
     // Fails here, and not in the page, when the account or the container is not there.
     let office = DeadLetterOffice::open(&args.connection, model).await?;
+    let orchestrations = Orchestrations::open(&args.connection, model).await?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
         .await
         .map_err(|error| {

@@ -23,7 +23,7 @@ pub(crate) async fn run(
     model: &Model,
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
-    let orchestrations = Orchestrations::open(&args.connection, model)?;
+    let orchestrations = Orchestrations::open(&args.connection, model).await?;
     console.answer(&members::read(&orchestrations.container, args.group.as_deref()).await?)?;
     Ok(Exit::Ok)
 }

@@ -27,7 +27,7 @@ pub(crate) async fn run(
     model: &Model,
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
-    let orchestrations = Orchestrations::open(&args.connection, model)?;
+    let orchestrations = Orchestrations::open(&args.connection, model).await?;
     let rows = usize::from(args.limit);
     console.answer(&outbox::read(&orchestrations.container, rows, args.from.as_ref()).await?)?;
     Ok(Exit::Ok)

@@ -23,7 +23,7 @@ pub(crate) async fn run(
     model: &Model,
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
-    let orchestrations = Orchestrations::open(&args.connection, model)?;
+    let orchestrations = Orchestrations::open(&args.connection, model).await?;
     let queues = queues::read(&orchestrations.container).await?;
     console.answer(&queues)?;
     if args.slots && !console.json {

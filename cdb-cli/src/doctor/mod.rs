@@ -6,6 +6,7 @@ mod work;
 
 use std::fmt;
 
+use cdb_provider::documents::Durable;
 use serde::Serialize;
 
 use crate::connection::Connection;
@@ -90,11 +91,19 @@ pub(crate) async fn examine(connection: &Connection, model: &Model) -> Result<Di
     findings.extend(container::definition(model, &live));
     findings.push(container::indexing(&database, &connection.container).await?);
     if model.holds_orchestrations().is_ok() {
-        let orchestrations = Orchestrations::open(connection, model)?;
-        findings.extend(service::rights(&orchestrations.container).await?);
+        let documents = database.container::<Durable>(&connection.container);
+        findings.extend(service::rights(&documents).await?);
+        let orchestrations = match Orchestrations::open(connection, model).await {
+            Err(refused) if refused.exit == Exit::Usage => {
+                let remedy = "use a newer version of {cdb}";
+                findings.push(Finding::problem("schema", refused.message, remedy));
+                return Ok(Diagnosis { findings });
+            }
+            opened => opened?,
+        };
         findings.extend(work::examine(&orchestrations).await?);
         // Mail that this command cannot read is no finding: it says so where it is asked for it.
-        if let Ok(office) = DeadLetterOffice::of(connection, model, &live) {
+        if let Ok(office) = DeadLetterOffice::of(connection, model, &live).await {
             findings.push(work::dead_letters(office.count().await?));
         }
         findings.push(service::throttling(&orchestrations.container.usage()));

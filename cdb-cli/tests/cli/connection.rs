@@ -66,7 +66,7 @@ async fn a_reader_that_has_seen_enough_is_no_error() {
 
 #[tokio::test]
 async fn a_service_that_is_there_and_busy_is_not_looked_for() {
-    let unavailable = r#"{ "faults": [{ "kinds": ["metadata"], "effects": [{ "status": { "status": 503 } }] }] }"#;
+    let unavailable = r#"{ "faults": [{ "kinds": ["metadata", "read"], "effects": [{ "status": { "status": 503 } }] }] }"#;
     let plan = serde_json::from_str(unavailable).expect("a plan");
     let emulator = Emulator::builder().faults(plan).start().await;
     let emulator = emulator.expect("the emulator starts");

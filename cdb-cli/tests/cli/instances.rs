@@ -261,11 +261,9 @@ async fn a_plan_of_nothing_needs_no_consent() {
 #[tokio::test]
 async fn an_instance_that_nobody_has_taken_up_is_not_yet_there() {
     let account = Account::start().await;
-    let store = CosmosDBProvider::on(
-        account.container().await,
-        &CosmosDBProviderConfig::default(),
-    );
-    let client = Client::new(Arc::new(store));
+    let config = CosmosDBProviderConfig::default();
+    let store = CosmosDBProvider::on(account.container().await, &config).await;
+    let client = Client::new(Arc::new(store.expect("the container opens")));
     let started = client.start_orchestration("soon", "Order", "").await;
     started.expect("it is queued");
     let run = account.cdb(&["instances", "show", "soon"]).await;

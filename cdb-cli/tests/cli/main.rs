@@ -18,4 +18,5 @@ mod model;
 mod orchestration;
 mod policy;
 mod queues;
+mod schema;
 mod shop;

@@ -38,10 +38,9 @@ async fn start(store: Arc<CosmosDBProvider>) -> Arc<Runtime> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_running_orchestration_is_followed_and_gets_its_event() {
     let account = Account::start().await;
-    let store = Arc::new(CosmosDBProvider::on(
-        account.container().await,
-        &CosmosDBProviderConfig::default(),
-    ));
+    let config = CosmosDBProviderConfig::default();
+    let store = CosmosDBProvider::on(account.container().await, &config).await;
+    let store = Arc::new(store.expect("the container opens"));
     let runtime = start(store.clone()).await;
     let client = Client::new(store);
     client

@@ -37,7 +37,7 @@ async fn main() -> Result<(), Failure> {
         .await?;
     // The provider sees its own documents in it, and nothing else.
     let config = CosmosDBProviderConfig::default();
-    let provider = Arc::new(CosmosDBProvider::on(shop.view(), &config));
+    let provider = Arc::new(CosmosDBProvider::on(shop.view(), &config).await?);
 
     let runtime =
         Runtime::start_with_store(provider.clone(), activities(shop.clone()), orchestrations())

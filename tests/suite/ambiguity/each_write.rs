@@ -181,7 +181,8 @@ async fn the_end_of_an_activity_waits_for_the_store_while_its_lock_lasts() {
         .expect("a client")
         .database("duroxide")
         .container::<Durable>(provider.container().name());
-    let provider = CosmosDBProvider::on(hasty, &CosmosDBProviderConfig::default());
+    let provider = CosmosDBProvider::on(hasty, &CosmosDBProviderConfig::default()).await;
+    let provider = provider.expect("the container opens");
     let stored = provider.enqueue_for_worker(activity(None)).await;
     stored.expect("it is stored");
     let (_, token, _) = fetch_activity(&provider, None).await;

@@ -65,7 +65,7 @@ pub(crate) async fn run(
     model: &Model,
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
-    let orchestrations = Orchestrations::open(&args.connection, model)?;
+    let orchestrations = Orchestrations::open(&args.connection, model).await?;
     match &args.command {
         InstancesCommand::List(list) => list.run(&orchestrations, console).await,
         InstancesCommand::Show { instance } => {
