@@ -132,9 +132,9 @@ async fn disturb(emulator: &Emulator, plan: &Plan, workers: &mut [Child]) -> Res
 }
 
 fn signal(signal: &str, worker: &Child) -> Result<(), Failure> {
-    let sent = Command::new("kill")
-        .args([signal, &worker.id().to_string()])
-        .status()?;
+    // The shell's own `kill`: a minimal image has no program of that name.
+    let kill = format!("kill {signal} {}", worker.id());
+    let sent = Command::new("sh").args(["-c", &kill]).status()?;
     if sent.success() {
         Ok(())
     } else {

@@ -1,8 +1,16 @@
 //! The lists name every validation function that the installed duroxide has.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Waker};
+
+use async_trait::async_trait;
+use duroxide::provider_validations::{ProviderFactory, test_execution_isolation};
+use duroxide::providers::Provider;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
 
 const LISTS: [&str; 3] = [
     include_str!("mod.rs"),
@@ -18,7 +26,8 @@ fn every_validation_function_of_the_installed_duroxide_is_called() {
         .collect();
     let mut count = 0;
     let mut missing = Vec::new();
-    for entry in std::fs::read_dir(sources()).expect("the sources can be listed") {
+    let folder = sources();
+    for entry in std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{folder:?}: {error}")) {
         let path = entry.expect("an entry").path();
         let module = path
             .file_stem()
@@ -50,24 +59,58 @@ fn every_validation_function_of_the_installed_duroxide_is_called() {
     assert!(missing.is_empty(), "not called: {missing:?}");
 }
 
-/// Where cargo keeps the sources of the duroxide that this was built with.
+/// Returns the folder that holds the sources of duroxide's validation functions.
+///
+/// A validation function begins with a log event, which carries the path of its source as the compiler saw it. That path
+/// holds for a registry, path, git or vendored dependency. Cargo is not asked: `cargo metadata --offline` fails unless the
+/// crates of all platforms are downloaded, and `cargo test` downloads those of one.
 fn sources() -> PathBuf {
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--offline", "--locked"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .output()
-        .expect("cargo metadata runs");
-    let metadata: serde_json::Value =
-        serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON");
-    let manifest = metadata["packages"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .find(|package| package["name"] == "duroxide")
-        .and_then(|package| package["manifest_path"].as_str())
-        .expect("duroxide is a dependency");
-    PathBuf::from(manifest)
-        .parent()
-        .expect("a manifest is in a folder")
-        .join("src/provider_validation")
+    let seen = SourceFile::default();
+    let _logged = tracing::subscriber::set_default(seen.clone());
+    let mut context = Context::from_waker(Waker::noop());
+    let polled = pin!(test_execution_isolation(&NoProvider)).poll(&mut context);
+    assert!(polled.is_pending(), "it waits for its provider");
+    let file = seen.0.get().expect("a validation function logs first");
+    // A dependency inside this workspace has a path that is relative to the workspace's root.
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    root.join(file).parent().expect("a folder").to_owned()
+}
+
+/// A factory whose provider is never ready.
+struct NoProvider;
+
+#[async_trait]
+impl ProviderFactory for NoProvider {
+    async fn create_provider(&self) -> Arc<dyn Provider> {
+        std::future::pending().await
+    }
+}
+
+/// Keeps the source file of the first event that duroxide logs.
+#[derive(Clone, Default)]
+struct SourceFile(Arc<OnceLock<&'static str>>);
+
+impl Subscriber for SourceFile {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        if let Some(file) = event.metadata().file() {
+            // Only the first event counts.
+            let _first = self.0.get_or_init(|| file);
+        }
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
 }
