@@ -86,7 +86,7 @@ async fn a_renewal_that_arrives_late_does_not_bring_the_lock_back() {
     backend.stop().await;
 }
 
-fn activity() -> WorkItem {
+pub(crate) fn activity() -> WorkItem {
     WorkItem::ActivityExecute {
         instance: "shared".to_owned(),
         execution_id: 1,
@@ -98,7 +98,7 @@ fn activity() -> WorkItem {
     }
 }
 
-fn completed(result: &str) -> WorkItem {
+pub(crate) fn completed(result: &str) -> WorkItem {
     WorkItem::ActivityCompleted {
         instance: "shared".to_owned(),
         execution_id: 1,

@@ -5,6 +5,7 @@ mod harness;
 mod ambiguity;
 mod bad_input;
 mod book;
+mod core_faults;
 mod faults;
 mod hostile;
 mod large;

@@ -7,8 +7,10 @@ use cdb_model::{Batch, BatchError, OperationIndex, Stored, Timestamp};
 use duroxide::providers::WorkItem;
 
 use super::LOST;
+use super::abandon::abandon;
 use super::ahead::Following;
 use super::fetch::read;
+use super::renew::may_wait;
 use super::table::{SharedLock, WorkLock};
 use crate::documents::{
     Chunked, Durable, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, Text, WorkerItem,
@@ -23,9 +25,6 @@ use crate::turn::{Ahead, enqueued};
 /// How often the batch is sent again while the lock is still ours.
 const MAX_SENDS: u32 = 4;
 
-/// How long to wait before a store is asked again that has not answered for as long as a request tries.
-const AWAY: Duration = Duration::from_millis(200);
-
 /// What goes where with the end of an activity.
 enum Completion {
     None,
@@ -39,6 +38,10 @@ enum Completion {
 pub(crate) async fn ack(inner: &Inner, token: &str, completion: Option<WorkItem>) -> Result<()> {
     let completion = completion.map(|completion| within_limit(inner, completion));
     let shared = inner.work.get(token)?;
+    if completion.is_none() && shared.lock().await.unanswered {
+        // Not cancelled: duroxide drops an activity after any failed renewal.
+        return abandon(inner, token, None, true).await;
+    }
     let cargo = Cargo::load(inner, &shared, completion.as_ref()).await?;
     let mut lock = shared.lock().await;
     let now = held(inner, &mut lock)?;
@@ -243,16 +246,6 @@ async fn what_is_left(inner: &Inner, lock: &WorkLock) -> Result<Option<Stored<Wo
             found => return found,
         }
     }
-}
-
-/// Waits a little before the store is asked again, if it was `away` and there is time. duroxide asks for an end once: after
-/// a failure it gives the activity back, which runs again, however long it took.
-async fn may_wait(inner: &Inner, lock: &WorkLock, away: bool) -> bool {
-    let waits = away && lock.holds(inner.container.now() + AWAY);
-    if waits {
-        tokio::time::sleep(AWAY).await;
-    }
-    waits
 }
 
 /// The end of an activity as it is sent: with the locks of what comes next.

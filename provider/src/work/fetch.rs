@@ -160,6 +160,7 @@ async fn begin(
         item,
         ask: asked.patient.clone(),
         begun_at: Instant::now(),
+        unanswered: false,
         ended: false,
     });
     let reason = match spill::read(&inner.container, text).await {

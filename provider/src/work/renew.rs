@@ -3,15 +3,21 @@
 use std::time::Duration;
 
 use cdb_coordination::{Kept, keep};
-use cdb_model::{Patch, Stored};
+use cdb_model::Patch;
 
 use super::LOST;
+use super::table::WorkLock;
 use crate::documents::WorkerItem;
 use crate::error::{Error, Result};
 use crate::provider::Inner;
 
-/// Implements `Provider::renew_work_item_lock`. A lock that cannot be renewed tells the worker that its activity was
-/// cancelled.
+/// How long to wait before the next try of a call for which the store was away.
+const AWAY: Duration = Duration::from_millis(200);
+
+/// Implements `Provider::renew_work_item_lock`.
+///
+/// The runtime takes every error for a cancellation and acknowledges the activity without a result. So the renewal is
+/// retried while the lock lasts, and a failure other than a lost lock is noted for that acknowledgement.
 pub(crate) async fn renew(inner: &Inner, token: &str, extend_for: Duration) -> Result<()> {
     let shared = inner.work.get(token)?;
     let mut lock = shared.lock().await;
@@ -20,31 +26,59 @@ pub(crate) async fn renew(inner: &Inner, token: &str, extend_for: Duration) -> R
         inner.work.remove(&mut lock);
         return Err(Error::LockLost("it has expired"));
     }
-    let mut item = lock.item.document.clone();
-    item.locked_until = Some(now + extend_for);
-    item.visible_at = now + extend_for;
-    let patch = Patch::<WorkerItem>::new()
-        .set(WorkerItem::LOCKED_UNTIL, item.locked_until)
-        .set(WorkerItem::VISIBLE_AT, item.visible_at);
-    match keep(&inner.container, &lock.item, &patch).await? {
-        Kept::Written(etag) => {
-            inner.work.extend(&lock.item, now + extend_for);
-            lock.advance(item, etag);
+    let kept = extend(inner, &mut lock, extend_for).await;
+    lock.unanswered = kept.is_err();
+    match kept? {
+        Kept::Written(_) => {
             inner
                 .sessions
                 .touch(&inner.container, &lock.item.document, now)
                 .await;
             Ok(())
         }
-        // Ours, renewed or not: the caller renews again well before the lock ends.
-        Kept::Held(stored) => {
-            let Stored { document, etag, .. } = *stored;
-            lock.advance(document, etag);
-            Ok(())
-        }
+        // Renewed or not: the caller renews again well before the lock ends.
+        Kept::Held(_) => Ok(()),
         Kept::Lost => {
             inner.work.remove(&mut lock);
             Err(Error::LockLost(LOST))
         }
     }
+}
+
+/// Moves the end of the lock, unless it is lost. Tries while the store is away and the lock lasts.
+async fn extend(
+    inner: &Inner,
+    lock: &mut WorkLock,
+    extend_for: Duration,
+) -> Result<Kept<WorkerItem>, cdb_client::Error> {
+    loop {
+        let until = inner.container.now() + extend_for;
+        let patch = Patch::<WorkerItem>::new()
+            .set(WorkerItem::LOCKED_UNTIL, Some(until))
+            .set(WorkerItem::VISIBLE_AT, until);
+        let kept = keep(&inner.container, &lock.item, &patch).await;
+        match &kept {
+            Err(error) if may_wait(inner, lock, error.is_transient()).await => continue,
+            Ok(Kept::Written(etag)) => {
+                let mut item = lock.item.document.clone();
+                item.locked_until = Some(until);
+                item.visible_at = until;
+                inner.work.extend(&lock.item, until);
+                lock.advance(item, etag.clone());
+            }
+            Ok(Kept::Held(stored)) => lock.advance(stored.document.clone(), stored.etag.clone()),
+            Ok(Kept::Lost) | Err(_) => {}
+        }
+        return kept;
+    }
+}
+
+/// Waits before another try, if the store is `away` and the lock lasts that long. The runtime calls once: after an error it
+/// runs the activity again, however long it took.
+pub(super) async fn may_wait(inner: &Inner, lock: &WorkLock, away: bool) -> bool {
+    let waits = away && lock.holds(inner.container.now() + AWAY);
+    if waits {
+        tokio::time::sleep(AWAY).await;
+    }
+    waits
 }

@@ -23,6 +23,8 @@ pub(crate) struct WorkLock {
     pub(crate) ask: Option<Arc<Ask>>,
     /// When a worker got it.
     pub(crate) begun_at: Instant,
+    /// The last renewal failed, and not because the lock is lost.
+    pub(crate) unanswered: bool,
     /// Ended, abandoned or lost. A second call with the same token waited for the first one and comes too late.
     pub(crate) ended: bool,
 }
