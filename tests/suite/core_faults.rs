@@ -5,14 +5,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use cdb_emulator::{Effect, Fault, OperationKind};
+use cdb_provider::CosmosDBProvider;
+use cdb_provider::documents::InstanceKey;
 use cdb_tests::Backend;
-use duroxide::providers::{Provider, TagFilter};
+use duroxide::providers::{OrchestrationItem, Provider, TagFilter};
 use duroxide::runtime::RuntimeOptions;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
-use crate::harness::{World, eventually};
+use crate::harness::{PATIENCE, World, eventually};
 use crate::locks::{activity, completed};
+use crate::several::{ack, enqueue, start};
 
 const LOCK: Duration = Duration::from_secs(60);
 
@@ -120,4 +123,119 @@ async fn an_orchestration_ends_although_a_renewal_of_its_activity_fails() {
     emulator.inject(refuse_next_patch());
     assert_eq!(world.end_of("i").await.as_deref(), Ok("2"));
     world.stop().await;
+}
+
+/// A lock that is short for a test and long for a request.
+const SHORT: Duration = Duration::from_secs(3);
+/// Longer than any test: the request is never answered.
+const NEVER: Duration = Duration::from_secs(600);
+
+fn unanswered() -> Effect {
+    Effect::Delay(NEVER.into())
+}
+
+fn throttled() -> Effect {
+    Effect::Status {
+        status: 429,
+        substatus: 3200,
+        retry_after_ms: Some(5),
+    }
+}
+
+/// Starts the instance `i` and fetches its first turn.
+async fn first_turn(provider: &CosmosDBProvider, lock: Duration) -> (OrchestrationItem, String) {
+    enqueue(provider, start("i")).await;
+    let fetched = provider.fetch_orchestration_item(lock, PATIENCE, None);
+    let (item, token, _) = fetched.await.expect("fetch").expect("a turn");
+    (item, token)
+}
+
+/// Commits while `other` asks for the same instance until the commit has ended.
+async fn commits_before(effect: Effect) {
+    let Some((backend, slow)) = Backend::failing(|_| {}).await else {
+        return;
+    };
+    let emulator = backend.emulator().expect("checked before");
+    let other = backend.provider().await;
+    let (item, token) = first_turn(&slow, SHORT).await;
+    emulator.inject(Fault::always(effect).on(OperationKind::Batch));
+    let commit = ack(&slow, &item, &token);
+    let recovers = async {
+        tokio::time::sleep(SHORT * 2).await;
+        emulator.clear_faults();
+    };
+    let rival = async {
+        loop {
+            let fetched = other.fetch_orchestration_item(SHORT, Duration::from_millis(200), None);
+            let fetched = fetched.await.expect("fetch");
+            assert!(fetched.is_none(), "another runtime took the instance");
+        }
+    };
+    tokio::select! {
+        biased;
+        ((), ()) = async { tokio::join!(commit, recovers) } => {}
+        () = rival => {}
+    }
+    let history = other.read("i").await.expect("a history");
+    assert_eq!(history.len(), 1);
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_commit_without_an_answer_keeps_its_lock() {
+    commits_before(unanswered()).await;
+}
+
+#[tokio::test]
+async fn a_throttled_commit_keeps_its_lock() {
+    commits_before(throttled()).await;
+}
+
+#[tokio::test]
+async fn a_renewal_does_not_wait_for_a_commit() {
+    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
+        return;
+    };
+    let emulator = backend.emulator().expect("checked before");
+    let lock = Duration::from_secs(15);
+    let (item, token) = first_turn(&provider, lock).await;
+    emulator.inject(Fault::always(unanswered()).on(OperationKind::Batch));
+    let commit = ack(&provider, &item, &token);
+    let renewal = async {
+        let renewed = provider.renew_orchestration_item_lock(&token, lock);
+        // Shorter than one send of the commit.
+        let renewed = tokio::time::timeout(lock / 6, renewed).await;
+        emulator.clear_faults();
+        renewed
+            .expect("at once")
+            .expect("the commit keeps the lock");
+    };
+    tokio::join!(commit, renewal);
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_turn_that_reached_its_commit_costs_no_attempt() {
+    let Some((backend, killed)) = Backend::failing(|_| {}).await else {
+        return;
+    };
+    let emulator = backend.emulator().expect("checked before");
+    let (item, token) = first_turn(&killed, SHORT).await;
+    let instance = async || {
+        let read = killed.container().read(&InstanceKey::new("i")).await;
+        read.expect("it is read").expect("it exists").document
+    };
+    let locked_until = instance().await.locked_until;
+    emulator.inject(Fault::always(unanswered()).on(OperationKind::Batch));
+    let renewed = eventually(async || instance().await.locked_until > locked_until);
+    tokio::select! {
+        () = ack(&killed, &item, &token) => panic!("the store does not answer"),
+        () = renewed => {}
+    }
+    emulator.clear_faults();
+    let other = backend.provider().await;
+    let fetched = other.fetch_orchestration_item(LOCK, PATIENCE, None).await;
+    let (_, _, attempt) = fetched.expect("fetch").expect("the lock has ended");
+    assert_eq!(attempt, 1);
+    backend.stop().await;
 }

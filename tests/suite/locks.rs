@@ -38,13 +38,15 @@ async fn a_commit_that_arrives_after_its_lock_has_ended_changes_nothing() {
     enqueue(&slow, start("shared")).await;
     let fetched = slow.fetch_orchestration_item(SHORT, PATIENCE, None).await;
     let (_, slow_token, _) = fetched.expect("fetch").expect("a turn");
+    // The commit, and the question whether it took place.
     delay_next(emulator, OperationKind::Batch);
+    delay_next(emulator, OperationKind::Read);
     let empty = ExecutionMetadata::default();
     let (late, ()) = tokio::join!(
         slow.ack_orchestration_item(&slow_token, 1, vec![], vec![], vec![], empty, vec![]),
         async {
-            // The delayed request is on its way, and takes the fault with it.
-            tokio::time::sleep(SHORT / 2).await;
+            // The delayed requests are on their way, and take the faults with them.
+            tokio::time::sleep(SHORT).await;
             let fetched = quick.fetch_orchestration_item(LONG, PATIENCE, None).await;
             let (item, token, _) = fetched.expect("fetch").expect("the lock has ended");
             ack(&quick, &item, &token).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cdb_model::{Batch, BatchError, Patch};
 
-use super::lock::{uncounted, unlock_patch};
+use super::lock::{attempts_before, unlock_patch};
 use super::table::Turn;
 use crate::documents::{Durable, InstanceKey, OrchestratorItem};
 use crate::error::{Error, Result};
@@ -54,8 +54,8 @@ fn release(
 ) -> Result<Batch<Durable>, BatchError> {
     let now = inner.container.now();
     let instance = &turn.instance.document;
-    let attempts = if ignore_attempt {
-        uncounted(instance, &turn.messages)
+    let attempts = if ignore_attempt || turn.uncounted.is_some() {
+        attempts_before(turn)
     } else {
         instance.attempts.clone()
     };

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use cdb_client::BatchOutcome;
 use cdb_model::{
-    Batch, BatchError, BulkBatch, Document, DocumentKey, ETag, OperationIndex, Stored, Timestamp,
+    Batch, BatchError, BulkBatch, Document, DocumentKey, ETag, OperationIndex, Stored,
 };
 use duroxide::providers::{DispatcherCapabilityFilter, WorkItem};
 use tokio::time::Instant;
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use super::begin::{self, Fetched};
 use super::candidate::supports;
 use super::claim::{Claim, Wish};
-use super::lock::{lock_patch, locked, uncounted, unlock_patch};
+use super::lock::{attempts_before, lock_patch, locked, unlock_patch};
 use super::mail::{MAX_MESSAGES, Message};
 use super::memory::{Past, Remembered};
 use super::renew::extend;
@@ -195,6 +195,8 @@ impl<'a> Ahead<'a> {
                     timestamp,
                 },
                 messages,
+                lock_time: self.timeout,
+                uncounted: None,
                 kv,
                 past: Ok(past),
                 patient: true,
@@ -253,8 +255,13 @@ pub(super) async fn begin(
         give_back(inner, turn).await;
         return Ok(None);
     }
-    let fresh = turn.instance.document.locked_until > Some(now + lock_timeout / 4 * 3);
-    if !fresh && !renew(inner, &mut turn, now + lock_timeout).await {
+    turn.lock_time = lock_timeout;
+    let fresh_until = Some(now + lock_timeout / 4 * 3);
+    let is_fresh = |turn: &Turn| turn.instance.document.locked_until > fresh_until;
+    // An error leaves the lock as it was: a load will tell.
+    let lasts = is_fresh(&turn)
+        || (extend(inner, &mut turn).await.is_ok_and(|held| held) && is_fresh(&turn));
+    if !lasts {
         let instance_id = &turn.instance.document.instance_id;
         inner.release_instance(instance_id, turn.claim);
         inner.hint_unknown(instance_id, None, Duration::ZERO);
@@ -262,13 +269,6 @@ pub(super) async fn begin(
     }
     merge_late(inner, &mut turn);
     begin::begin(inner, turn).await.map(Some)
-}
-
-/// Gives a lock its full time again after its turn had to wait.
-async fn renew(inner: &Inner, turn: &mut Turn, until: Timestamp) -> bool {
-    // Lost, or nobody knows: a load will tell.
-    let extended = extend(inner, turn, until).await;
-    matches!(extended, Ok(true)) && turn.instance.document.locked_until == Some(until)
 }
 
 /// Adds what has become known since the lock was taken.
@@ -296,7 +296,7 @@ pub(crate) async fn give_back_unwanted(inner: &Inner) {
 /// Unlocks the instance of a turn that nobody began, and lets anyone try it anew.
 pub(super) async fn give_back(inner: &Inner, turn: Turn) {
     let instance_id = turn.instance.document.instance_id.clone();
-    unlock(inner, &turn.instance, &turn.messages).await;
+    unlock(inner, &turn).await;
     inner.turns.forget_try(&turn.token);
     inner.release_instance(&instance_id, turn.claim);
     inner.hint_unknown(&instance_id, None, Duration::ZERO);
@@ -320,9 +320,9 @@ pub(super) async fn release_taken(
     inner.hint_unknown(instance_id, None, Duration::ZERO);
 }
 
-/// Gives a lock back. Nobody has worked on the messages, so the attempt does not count.
-pub(super) async fn unlock(inner: &Inner, instance: &Stored<Instance>, messages: &[Message]) {
-    unlock_with(inner, instance, uncounted(&instance.document, messages)).await;
+/// Gives the lock of a turn back. The attempt does not count.
+pub(super) async fn unlock(inner: &Inner, turn: &Turn) {
+    unlock_with(inner, &turn.instance, attempts_before(turn)).await;
 }
 
 async fn unlock_with(inner: &Inner, instance: &Stored<Instance>, attempts: BTreeMap<String, u32>) {

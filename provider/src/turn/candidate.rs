@@ -307,6 +307,8 @@ async fn lock_turn(
         claim: claim.number,
         instance,
         messages: loaded.messages,
+        lock_time: ask.lock_timeout,
+        uncounted: None,
         kv: loaded.kv,
         past,
         patient: ask.patient,

@@ -6,6 +6,7 @@ use cdb_client::{BatchOutcome, machine_now};
 use cdb_model::{Batch, BatchError, ItemId, OperationIndex, Stored};
 use duroxide::Event;
 use duroxide::providers::{ExecutionMetadata, ScheduledActivityIdentifier, WorkItem};
+use tokio::time::{Instant, timeout};
 
 use super::advance::advance;
 use super::ahead;
@@ -24,8 +25,12 @@ use crate::outbox;
 use crate::provider::Inner;
 use crate::work;
 
-/// How often a commit is sent again while the lock is still ours.
-const MAX_SENDS: u32 = 4;
+/// How long a commit is sent again while its lock can be renewed. duroxide fails the orchestration when it is told that the
+/// store does not answer; a lost lock has the turn run again.
+const MAX_TIME: Duration = Duration::from_secs(120);
+
+/// How long to wait between two sends.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// What the runtime made of a turn.
 #[derive(Debug)]
@@ -41,7 +46,7 @@ pub(crate) struct TurnResult {
 /// Implements `Provider::ack_orchestration_item`.
 pub(crate) async fn commit(inner: &Inner, token: &str, mut result: TurnResult) -> Result<()> {
     let shared = inner.turns.get(token)?;
-    let mut turn = shared.lock().await;
+    let (mut turn, _committing) = shared.lock_for_commit().await;
     let now = inner.container.now();
     if !turn.holds(now) {
         inner.finish_turn(&mut turn);
@@ -97,7 +102,10 @@ async fn load_and_send(
     }
 }
 
-/// Sends the batch until it is known to be committed or the lock is known to be lost.
+/// Sends the batch until it is known to be committed, or until the lock is lost or does not help.
+///
+/// The lock is renewed between two sends. A renewal moves the version that the batch is conditional on, so a send that is
+/// still on its way then changes nothing.
 async fn send(
     inner: &Inner,
     turn: &mut Turn,
@@ -105,45 +113,55 @@ async fn send(
     origin: &Origin<'_>,
     cargo: &mut Cargo,
 ) -> Result<Sent> {
-    let mut unanswered = false;
-    for _ in 0..MAX_SENDS {
+    let begun = Instant::now();
+    let mut is_open = false;
+    let mut renews = turn.lasts_less_than(inner.container.now(), turn.lock_time / 2);
+    while turn.holds(inner.container.now()) && begun.elapsed() < MAX_TIME {
+        if renews {
+            // Whatever comes of it: the send meets the version that is stored then.
+            let _renewed = renew::extend_for_commit(inner, turn).await;
+        }
         let mut sent = prepare(inner, turn, result, origin, cargo).await?;
-        match inner.container.execute(&sent.batch).await {
-            Ok(outcome) => {
+        let sending = inner.container.execute(&sent.batch);
+        let error = match timeout(turn.lock_time / 3, sending).await {
+            Ok(Ok(outcome)) => {
                 sent.outcome = Some(outcome);
                 return Ok(sent);
             }
-            Err(error) if error.is_ambiguous() || error.is_precondition_failed() => {
-                unanswered |= error.is_ambiguous();
-                match fate(inner, turn).await? {
-                    Fate::Committed => {
-                        if !unanswered {
-                            // By an earlier call. What this one would have left is not what is stored.
-                            cargo.spilling.give_up(inner);
-                            cargo.outgoing.intents.clear();
-                        }
-                        return Ok(sent);
-                    }
-                    // The version is the one that was asked for: it was a message that was not.
-                    Fate::Held(stored)
-                        if !error.is_ambiguous() && stored.etag == turn.instance.etag =>
-                    {
-                        ahead::unlock(inner, &turn.instance, &turn.messages).await;
-                        return Err(lost(inner, turn));
-                    }
-                    Fate::Held(stored) => turn.instance.etag = stored.etag,
-                    Fate::Lost => return Err(lost(inner, turn)),
-                }
-            }
+            Ok(Err(error)) => Some(error),
+            Err(_elapsed) => None,
+        };
+        renews = true;
+        let unanswered = error.as_ref().is_none_or(cdb_client::Error::is_ambiguous);
+        is_open |= unanswered;
+        match error {
+            Some(error) if error.is_transient() && !unanswered => {}
             // A message is gone that another turn has consumed, or the instance was deleted by hand.
-            Err(error) if error.is_not_found() => {
-                ahead::unlock(inner, &turn.instance, &turn.messages).await;
-                return Err(lost(inner, turn));
+            Some(error) if error.is_not_found() => break,
+            Some(error) if !unanswered && !error.is_precondition_failed() => {
+                return Err(error.into());
             }
-            Err(error) => return Err(error.into()),
+            _ => match fate(inner, turn).await {
+                Ok(Fate::Committed) => {
+                    if !is_open {
+                        // By an earlier call. What this one would have left is not what is stored.
+                        cargo.spilling.give_up(inner);
+                        cargo.outgoing.intents.clear();
+                    }
+                    return Ok(sent);
+                }
+                // The version is the one that was asked for: it was a message that was not.
+                Ok(Fate::Held(stored)) if !unanswered && stored.etag == turn.instance.etag => break,
+                Ok(Fate::Held(stored)) => turn.instance.etag = stored.etag,
+                Ok(Fate::Lost) => return Err(lost(inner, turn)),
+                Err(error) if error.is_retryable() => {}
+                Err(error) => return Err(error),
+            },
         }
+        tokio::time::sleep(PAUSE).await;
     }
-    Err(Error::Retryable("the service did not answer".to_owned()))
+    ahead::unlock(inner, turn).await;
+    Err(lost(inner, turn))
 }
 
 /// The commit as one batch. What is too large for that leaves it, and is written before.

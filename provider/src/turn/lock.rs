@@ -7,6 +7,7 @@ use cdb_model::{Batch, DocumentKey, ETag, ItemId, Patch, Stored, Timestamp};
 
 use super::load::Loaded;
 use super::mail::Message;
+use super::table::Turn;
 use crate::documents::{Durable, Instance, InstanceKey, OrchestratorItem};
 use crate::error::{Error, Result};
 use crate::provider::Inner;
@@ -30,8 +31,16 @@ pub(super) fn locked<'a>(
     instance
 }
 
+/// The attempts of a turn's instance without the one that its lock has counted.
+pub(super) fn attempts_before(turn: &Turn) -> BTreeMap<String, u32> {
+    match &turn.uncounted {
+        Some(attempts) => attempts.clone(),
+        None => uncounted(&turn.instance.document, &turn.messages),
+    }
+}
+
 /// The attempts of an instance without the one that its lock has counted for these messages.
-pub(super) fn uncounted(instance: &Instance, messages: &[Message]) -> BTreeMap<String, u32> {
+fn uncounted(instance: &Instance, messages: &[Message]) -> BTreeMap<String, u32> {
     let mut attempts = instance.attempts.clone();
     for message in messages {
         let id = message.id().as_str();

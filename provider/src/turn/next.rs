@@ -86,6 +86,8 @@ impl NextTurn {
                 claim: before.claim,
                 instance: left.instance,
                 messages,
+                lock_time: self.timeout,
+                uncounted: None,
                 kv: left.kv,
                 past: Ok(left.past),
                 patient: true,

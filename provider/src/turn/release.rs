@@ -6,7 +6,7 @@ use futures::StreamExt as _;
 use futures::stream;
 
 use super::ahead;
-use super::lock::uncounted;
+use super::lock::attempts_before;
 use crate::documents::Instance;
 use crate::provider::Inner;
 
@@ -30,8 +30,8 @@ pub(crate) async fn give_back_all(inner: &Inner) {
             if turn.holds(inner.container.now()) {
                 let instance_id = turn.instance.document.instance_id.clone();
                 // By its token: a renewal or commit that was dropped may have moved the version.
-                let attempts = |instance: &Instance| uncounted(instance, &turn.messages);
-                ahead::release_taken(inner, &instance_id, &turn.token, attempts).await;
+                let attempts = attempts_before(&turn);
+                ahead::release_taken(inner, &instance_id, &turn.token, |_| attempts).await;
                 inner.finish_turn(&mut turn);
             }
         })

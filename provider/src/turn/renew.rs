@@ -2,28 +2,29 @@
 
 use std::time::Duration;
 
-use cdb_coordination::{Kept, keep};
-use cdb_model::{Patch, Stored, Timestamp};
+use cdb_coordination::{Kept, Lockable as _, keep};
+use cdb_model::{Patch, Stored};
 
+use super::lock::attempts_before;
 use super::table::Turn;
 use crate::documents::Instance;
 use crate::error::{Error, Result};
 use crate::provider::Inner;
 
-/// How long a lock is renewed for where no dispatcher says how long it asks for.
-const USUAL_TIMEOUT: Duration = Duration::from_secs(5);
-
 const LOST: &str = "another runtime took it, or it was deleted";
 
-/// Implements `Provider::renew_orchestration_item_lock`.
+/// Implements `Provider::renew_orchestration_item_lock`. A commit that is under way renews the lock itself.
 pub(crate) async fn renew(inner: &Inner, token: &str, extend_for: Duration) -> Result<()> {
     let shared = inner.turns.get(token)?;
+    if shared.is_committing() {
+        return Ok(());
+    }
     let mut turn = shared.lock().await;
-    let now = inner.container.now();
-    if !turn.holds(now) {
+    if !turn.holds(inner.container.now()) {
         return Err(Error::LockLost("it has expired"));
     }
-    if extend(inner, &mut turn, now + extend_for).await? {
+    turn.lock_time = extend_for;
+    if extend(inner, &mut turn).await? {
         Ok(())
     } else {
         Err(Error::LockLost(LOST))
@@ -36,28 +37,39 @@ pub(super) async fn while_doing<T>(
     turn: &mut Turn,
     work: impl Future<Output = Result<T>>,
 ) -> Result<T> {
-    let timeout = inner.turns.lock_timeout().unwrap_or(USUAL_TIMEOUT);
     tokio::pin!(work);
     loop {
-        if let Ok(done) = tokio::time::timeout(timeout / 3, &mut work).await {
+        if let Ok(done) = tokio::time::timeout(turn.lock_time / 3, &mut work).await {
             return done;
         }
-        let until = inner.container.now() + timeout;
-        if !extend(inner, turn, until).await? {
+        if !extend_for_commit(inner, turn).await? {
             return Err(Error::LockLost(LOST));
         }
     }
 }
 
-/// Moves the end of the lock, unless it is lost. After a lost answer it may stay where it was: whoever renews does so
-/// again well before the lock ends.
-pub(super) async fn extend(inner: &Inner, turn: &mut Turn, until: Timestamp) -> Result<bool> {
-    let patch = Patch::<Instance>::new().set(Instance::LOCKED_UNTIL, Some(until));
+/// Extends the lock for a commit, without the attempt that the lock has counted: a turn that can be committed is not to
+/// blame for the time that its commit takes.
+pub(super) async fn extend_for_commit(inner: &Inner, turn: &mut Turn) -> Result<bool> {
+    turn.uncounted = Some(attempts_before(turn));
+    extend(inner, turn).await
+}
+
+/// Gives the lock its full time again, unless it is lost. After a lost answer its end may stay where it was: the caller
+/// renews again well before.
+pub(super) async fn extend(inner: &Inner, turn: &mut Turn) -> Result<bool> {
+    let until = inner.container.now() + turn.lock_time;
+    let mut patch = Patch::<Instance>::new().set(Instance::LOCKED_UNTIL, Some(until));
+    if let Some(attempts) = &turn.uncounted {
+        patch = patch.set(Instance::ATTEMPTS, attempts.clone());
+    }
     match keep(&inner.container, &turn.instance, &patch).await? {
         Kept::Written(etag) => {
             let mut instance = turn.instance.document.clone();
             instance.locked_until = Some(until);
-            inner.turns.extend(&instance.instance_id, turn.claim, until);
+            if let Some(attempts) = &turn.uncounted {
+                instance.attempts.clone_from(attempts);
+            }
             turn.advance(instance, etag);
         }
         Kept::Held(stored) => {
@@ -66,5 +78,8 @@ pub(super) async fn extend(inner: &Inner, turn: &mut Turn, until: Timestamp) -> 
         }
         Kept::Lost => return Ok(false),
     }
+    let instance = &turn.instance.document;
+    let until = instance.locked_until().unwrap_or_default();
+    inner.turns.extend(&instance.instance_id, turn.claim, until);
     Ok(true)
 }

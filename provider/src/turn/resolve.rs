@@ -21,8 +21,9 @@ pub(super) enum Fate {
 
 /// Reads the instance and compares its tokens with the turn's.
 pub(super) async fn fate(inner: &Inner, turn: &Turn) -> Result<Fate> {
+    let latest = inner.container.latest_committed();
     let instance_id = &turn.instance.document.instance_id;
-    let Some(stored) = history::read_instance(&inner.container, instance_id).await? else {
+    let Some(stored) = history::read_instance(&latest, instance_id).await? else {
         return Ok(Fate::Lost);
     };
     let token = Some(turn.token.as_str());

@@ -1,14 +1,14 @@
 //! The turns this process works on, by lock token, and the instances that are busy here.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard as StdMutexGuard, PoisonError};
 use std::time::Duration;
 
 use cdb_coordination::Lockable;
 use cdb_model::{ETag, Stored, Timestamp};
 use duroxide::Event;
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::avoided::{Avoided, Outlook};
@@ -30,6 +30,10 @@ pub(crate) struct Turn {
     /// The instance as locked: its ETag is the one that the commit is conditional on.
     pub(crate) instance: Stored<Instance>,
     pub(crate) messages: Vec<Message>,
+    /// How long the lock lasts each time it is taken or renewed.
+    pub(super) lock_time: Duration,
+    /// The attempts without the one that this lock has counted, once a commit has had to renew the lock.
+    pub(super) uncounted: Option<BTreeMap<String, u32>>,
     pub(crate) kv: KvState,
     /// The history of the newest execution, or why it cannot be read.
     pub(crate) past: Result<Past, String>,
@@ -49,6 +53,11 @@ impl Turn {
         !self.ended && !self.instance.document.is_lockable(now)
     }
 
+    /// Whether less than `time` is left of the lock at `now`.
+    pub(super) fn lasts_less_than(&self, now: Timestamp, time: Duration) -> bool {
+        self.instance.document.is_lockable(now + time)
+    }
+
     /// The highest count of fetches among the messages. One that came after the lock was taken counts once.
     pub(crate) fn attempt_count(&self) -> u32 {
         let attempts = &self.instance.document.attempts;
@@ -64,7 +73,51 @@ impl Turn {
 }
 
 /// A turn in the table. Renewal and commit of one turn both move its ETag, so they take turns.
-pub(crate) type SharedTurn = Arc<AsyncMutex<Turn>>;
+#[derive(Debug)]
+pub(crate) struct SharedTurn {
+    turn: AsyncMutex<Turn>,
+    is_committing: AtomicBool,
+}
+
+impl SharedTurn {
+    fn new(turn: Turn) -> Arc<Self> {
+        Arc::new(Self {
+            turn: AsyncMutex::new(turn),
+            is_committing: AtomicBool::new(false),
+        })
+    }
+
+    /// Waits for the right to change the turn.
+    pub(crate) async fn lock(&self) -> MutexGuard<'_, Turn> {
+        self.turn.lock().await
+    }
+
+    /// The turn, unless somebody else is changing it.
+    fn try_lock(&self) -> Option<MutexGuard<'_, Turn>> {
+        self.turn.try_lock().ok()
+    }
+
+    /// Waits for the right to commit the turn, and then keeps its lock.
+    pub(super) async fn lock_for_commit(&self) -> (MutexGuard<'_, Turn>, Committing<'_>) {
+        let turn = self.turn.lock().await;
+        self.is_committing.store(true, Ordering::Relaxed);
+        (turn, Committing(self))
+    }
+
+    /// Whether a commit is under way, which renews the lock itself.
+    pub(super) fn is_committing(&self) -> bool {
+        self.is_committing.load(Ordering::Relaxed)
+    }
+}
+
+/// A commit of a turn that is under way.
+pub(super) struct Committing<'a>(&'a SharedTurn);
+
+impl Drop for Committing<'_> {
+    fn drop(&mut self) {
+        self.0.is_committing.store(false, Ordering::Relaxed);
+    }
+}
 
 /// All turns of this process.
 #[derive(Debug, Default)]
@@ -74,7 +127,7 @@ pub(crate) struct TurnTable {
 
 #[derive(Debug, Default)]
 struct State {
-    turns: HashMap<String, SharedTurn>,
+    turns: HashMap<String, Arc<SharedTurn>>,
     /// The histories that these turns have begun with, by instance. Beside the turns, which their commits lock.
     histories: HashMap<String, Arc<Vec<Event>>>,
     busy: HashMap<String, Busy>,
@@ -97,9 +150,9 @@ struct State {
 impl State {
     /// The turns of dispatchers that wait for work. One that is being worked on at this very moment can be locked; then
     /// it belongs to a dispatcher anyway.
-    fn at_work(&self) -> impl Iterator<Item = &SharedTurn> {
+    fn at_work(&self) -> impl Iterator<Item = &Arc<SharedTurn>> {
         let turns = self.turns.values();
-        turns.filter(|turn| turn.try_lock().map_or(true, |turn| turn.patient))
+        turns.filter(|turn| turn.try_lock().is_none_or(|turn| turn.patient))
     }
 
     fn note_history(&mut self, turn: &Turn) {
@@ -136,7 +189,7 @@ const WAIT_SHARE: u32 = 8;
 const MOST_AHEAD: usize = 64;
 
 impl TurnTable {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> StdMutexGuard<'_, State> {
         // The state is valid between any two statements, so a panic elsewhere does not spoil it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -293,17 +346,12 @@ impl TurnTable {
         let mut state = self.state();
         state.note_history(&turn);
         state.tried.remove(&token);
-        state.turns.insert(token, Arc::new(AsyncMutex::new(turn)));
+        state.turns.insert(token, SharedTurn::new(turn));
     }
 
     /// Notes the lock time that a waiting dispatcher asked for: locks taken ahead of it last as long.
     pub(crate) fn note_lock_timeout(&self, lock_timeout: Duration) {
         self.state().lock_timeout = Some(lock_timeout);
-    }
-
-    /// The lock time that dispatchers of this process ask for, if any has asked.
-    pub(super) fn lock_timeout(&self) -> Option<Duration> {
-        self.state().lock_timeout
     }
 
     /// How long a lock taken ahead lasts; nothing when the turn would have to wait: when `ready` candidates are enough
@@ -361,7 +409,7 @@ impl TurnTable {
     }
 
     /// The turns that dispatchers have got.
-    pub(super) fn held(&self) -> Vec<SharedTurn> {
+    pub(super) fn held(&self) -> Vec<Arc<SharedTurn>> {
         self.state().turns.values().cloned().collect()
     }
 
@@ -379,7 +427,7 @@ impl TurnTable {
     ///
     /// # Errors
     /// When this process holds no such lock.
-    pub(crate) fn get(&self, token: &str) -> Result<SharedTurn> {
+    pub(crate) fn get(&self, token: &str) -> Result<Arc<SharedTurn>> {
         let held = self.state().turns.get(token).cloned();
         held.ok_or_else(|| Error::LockLost("this process holds no such lock"))
     }
@@ -398,9 +446,8 @@ impl TurnTable {
         let mut state = self.state();
         let state = &mut *state;
         state.turns.retain(|_, turn| {
-            turn.try_lock().map_or(true, |turn| {
-                turn.instance.document.locked_until >= Some(now)
-            })
+            turn.try_lock()
+                .is_none_or(|turn| turn.instance.document.locked_until >= Some(now))
         });
         state.busy.retain(|_, busy| busy.until > now);
         state.tried.retain(|_, (_, until)| *until > now);
