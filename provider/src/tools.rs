@@ -8,6 +8,7 @@ use duroxide::providers::ProviderError;
 
 use crate::config::CosmosDBProviderConfig;
 use crate::documents::{Durable, Schema};
+use crate::error::InOperation as _;
 use crate::provider::CosmosDBProvider;
 use crate::schema;
 
@@ -43,7 +44,7 @@ impl CosmosDBProvider {
         schema: Option<&Schema>,
     ) -> Result<Self, ProviderError> {
         config.validate()?;
-        schema::check(container.name(), schema)?;
+        schema::check(container.name(), schema).in_operation("for_tools")?;
         let leases = Arc::new(InMemoryLeaseProvider::all());
         Ok(Self::open(container, config, leases, None))
     }
