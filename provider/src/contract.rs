@@ -94,12 +94,12 @@ impl Provider for CosmosDBProvider {
 
     async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
         // A worker looks up what its activity belongs to. What the commit left that scheduled it is good enough.
-        if self.inner.work.take_unread(instance)
-            && let Some(events) = self.inner.known_history(instance)
+        if self.inner.activities.take_unread(instance)
+            && let Some(events) = self.inner.instances.history(instance)
         {
             return Ok(Vec::clone(&events));
         }
-        let guess = self.inner.turns.newest_execution(instance).unwrap_or(1);
+        let guess = self.inner.instances.newest_execution(instance).unwrap_or(1);
         history::read_latest(&self.inner.container, instance, guess)
             .await
             .in_operation("read")

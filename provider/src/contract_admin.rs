@@ -43,7 +43,7 @@ impl ProviderAdmin for CosmosDBProvider {
     }
 
     async fn read_history(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
-        let guess = self.inner.turns.newest_execution(instance).unwrap_or(1);
+        let guess = self.inner.instances.newest_execution(instance).unwrap_or(1);
         history::read_latest(&self.inner.container, instance, guess)
             .await
             .in_operation("read_history")

@@ -11,7 +11,7 @@ use crate::documents::{Chunked, Durable, OrchestratorItem, WorkerItem, target_in
 use crate::error::{Error, Result};
 use crate::provider::Inner;
 use crate::spill::Spilling;
-use crate::turn::{Ahead, Message, enqueued};
+use crate::turn::{Message, Prelock, enqueued};
 
 /// Implements `Provider::enqueue_for_orchestrator`.
 pub(crate) async fn message(inner: &Inner, item: &WorkItem, delay: Option<Duration>) -> Result<()> {
@@ -42,7 +42,7 @@ pub(crate) async fn message(inner: &Inner, item: &WorkItem, delay: Option<Durati
         WorkItem::ExternalRaised { .. } | WorkItem::QueueMessage { .. }
     );
     if due <= now
-        && let Some(turn) = Ahead::of_start(inner, item)
+        && let Some(turn) = Prelock::of_start(inner, item)
     {
         match start(inner, turn, &document, item).await {
             Ok(true) => return Ok(()),
@@ -55,11 +55,13 @@ pub(crate) async fn message(inner: &Inner, item: &WorkItem, delay: Option<Durati
     match inner.container.ensure(&document).await {
         Ok(Some(written)) => {
             if let Some(message) = Message::written(document, item.clone(), written.etag) {
-                inner.expect_message(message, after);
+                inner.instances.expect(message);
             }
         }
         // An earlier try has stored it.
-        Ok(None) => inner.hint_unknown(target_instance(item), document.execution_id, after),
+        Ok(None) => inner
+            .instances
+            .suspect(target_instance(item), document.execution_id, after),
         Err(error) => return Err(error.into()),
     }
     Ok(())
@@ -86,14 +88,16 @@ async fn large_message(
             return Err(error.into());
         }
     }
-    inner.hint_unknown(&document.instance_id, document.execution_id, after);
+    inner
+        .instances
+        .suspect(&document.instance_id, document.execution_id, after);
     Ok(())
 }
 
 /// Creates the start message together with the locked instance. `false` when it may not have taken place.
 async fn start(
     inner: &Inner,
-    mut turn: Ahead<'_>,
+    mut turn: Prelock<'_>,
     document: &OrchestratorItem,
     item: &WorkItem,
 ) -> Result<bool> {
@@ -132,6 +136,6 @@ pub(crate) async fn activity(inner: &Inner, item: &WorkItem) -> Result<()> {
         )
     })?;
     inner.container.ensure(&document).await?;
-    inner.activities.quicken();
+    inner.activities.poll_soon();
     Ok(())
 }

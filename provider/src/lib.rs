@@ -46,6 +46,7 @@ mod enqueue;
 mod error;
 mod history;
 mod kv;
+mod local_queue;
 mod outbox;
 mod provider;
 mod retention;

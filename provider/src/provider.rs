@@ -11,16 +11,14 @@ use cdb_client::{
     BootstrapConfig, ContainerClient, CosmosClient, Credential, MasterKey, OnDifference,
 };
 use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider, Membership, MembershipView};
-use cdb_model::{Stored, Timestamp};
-use duroxide::Event;
+use cdb_model::Timestamp;
 use duroxide::providers::{ProviderError, WorkItem};
-use tokio::time::Instant;
 
 use crate::admin::purge::Purge;
 use crate::background::Background;
 use crate::config::CosmosDBProviderConfig;
 use crate::damage::Damage;
-use crate::documents::{Durable, Member, OrchestratorItem, WorkerItem};
+use crate::documents::{Durable, Member, OrchestratorItem};
 use crate::error::InOperation;
 use crate::outbox::{self, Outbox};
 use crate::retention;
@@ -29,9 +27,9 @@ use crate::session::Sessions;
 use crate::shutdown::Owner;
 use crate::spill::Limits;
 use crate::telemetry::Telemetry;
-use crate::turn::{InstanceCandidate, Mail, Memory, Message, Turn, TurnTable, Wish};
-use crate::wait::{Depth, Lobby, Share, Watch, is_near};
-use crate::work::{WorkTable, WorkerCandidate};
+use crate::turn::InstanceQueue;
+use crate::wait::{Depth, Share, Watch};
+use crate::work::ActivityQueue;
 
 /// How many candidates a poll fetches per dispatcher, so that one poll feeds all of them for a while.
 const PREFETCH_PER_DISPATCHER: u32 = 4;
@@ -77,13 +75,9 @@ pub(crate) struct Inner {
     pub(crate) container: ContainerClient<Durable>,
     pub(crate) long_polling: bool,
     pub(crate) share: Share,
-    pub(crate) turns: TurnTable,
-    pub(crate) memory: Memory,
-    pub(crate) mail: Mail,
-    pub(crate) work: WorkTable,
-    pub(crate) sessions: Sessions,
-    pub(crate) orchestrations: Lobby<InstanceCandidate>,
-    pub(crate) activities: Lobby<WorkerCandidate>,
+    pub(crate) instances: InstanceQueue,
+    pub(crate) activities: ActivityQueue,
+    pub(crate) sessions: Arc<Sessions>,
     pub(crate) watch: Watch,
     /// How deep the polls of both queues look.
     pub(crate) depths: Depths,
@@ -237,19 +231,14 @@ impl CosmosDBProvider {
                 .max(MIN_PREFETCH)
         };
         let damage = Arc::<Damage>::default();
-        let lobby_pace = (config.min_poll_interval, config.max_poll_interval);
         let inner = Arc::new_cyclic(|myself| Inner {
+            instances: InstanceQueue::new(container.clone(), config),
+            activities: ActivityQueue::new(container.clone(), config),
             container,
             long_polling: config.long_polling,
             share: Share::new(leases),
             membership,
-            turns: TurnTable::default(),
-            memory: Memory::new(config.history_cache_bytes),
-            mail: Mail::default(),
-            work: WorkTable::default(),
-            sessions: Sessions::new(damage.clone()),
-            orchestrations: Lobby::new(lobby_pace.0, lobby_pace.1),
-            activities: Lobby::new(lobby_pace.0, lobby_pace.1),
+            sessions: Arc::new(Sessions::new(damage.clone())),
             watch: Watch::default(),
             depths: Depths::default(),
             damage,
@@ -373,84 +362,6 @@ impl Inner {
         Timestamp::from_millis(now.max(last + 1))
     }
 
-    /// This process has queued a message that will be due `after` a while.
-    pub(crate) fn expect_message(&self, message: Message, after: Duration) {
-        if !is_near(after) {
-            return;
-        }
-        let instance_id = message.stored.document.instance_id.clone();
-        self.mail.note(message);
-        self.turns.welcome(&instance_id);
-        self.hint_known(&instance_id, after);
-    }
-
-    /// An instance has messages due that this process knows.
-    pub(crate) fn hint_known(&self, instance_id: &str, after: Duration) {
-        let candidate = InstanceCandidate {
-            instance_id: instance_id.to_owned(),
-            execution_id: None,
-            known: true,
-            polled: false,
-        };
-        self.orchestrations.hint(candidate, after);
-    }
-
-    /// An instance has messages due, perhaps; its partition must be searched.
-    pub(crate) fn hint_unknown(
-        &self,
-        instance_id: &str,
-        execution_id: Option<u64>,
-        after: Duration,
-    ) {
-        let candidate = InstanceCandidate {
-            instance_id: instance_id.to_owned(),
-            execution_id,
-            known: false,
-            polled: false,
-        };
-        self.orchestrations.hint(candidate, after);
-    }
-
-    /// This process knows of an activity that will be free `after` a while.
-    pub(crate) fn hint_free(&self, item: Stored<WorkerItem>, after: Duration) {
-        let candidate = WorkerCandidate {
-            item,
-            handed_at: None,
-            polled: false,
-        };
-        self.activities.hint(candidate, after);
-    }
-
-    /// An activity is locked for whichever worker of this process asks next.
-    pub(crate) fn hand_over(&self, item: Stored<WorkerItem>) {
-        let candidate = WorkerCandidate {
-            item,
-            handed_at: Some(Instant::now()),
-            polled: false,
-        };
-        self.activities.hint_first(candidate);
-    }
-
-    /// A turn has ended: its instance is free for the next one.
-    pub(crate) fn finish_turn(&self, turn: &mut Turn) {
-        self.turns.end(turn);
-        self.release_instance(&turn.instance.document.instance_id, turn.claim);
-    }
-
-    /// Gives back the claim on an instance, and looks again if somebody asked for it meanwhile.
-    pub(crate) fn release_instance(&self, instance_id: &str, claim: u64) {
-        match self.turns.release(instance_id, claim) {
-            Wish::None => {}
-            Wish::Known => self.hint_known(instance_id, Duration::ZERO),
-            Wish::Search => self.hint_unknown(instance_id, None, Duration::ZERO),
-        }
-    }
-
-    /// Whether a runtime of this process works on an instance, or just has: what comes for it is for this runtime.
-    pub(crate) fn is_home_of(&self, instance_id: &str) -> bool {
-        self.memory.get(instance_id).is_some() || self.turns.is_busy(instance_id)
-    }
-
     /// A message as it is to be written: reserved, if dispatchers of this process will work on it.
     pub(crate) fn reserve_if_ours(
         &self,
@@ -459,23 +370,15 @@ impl Inner {
         now: Timestamp,
     ) -> OrchestratorItem {
         let starts = matches!(item, WorkItem::StartOrchestration { .. });
-        let (_, waiting) = self.orchestrations.ready_and_waiting();
         let stays = !self.background.is_closing();
         if stays
-            && self.turns.has_dispatchers(waiting)
-            && (starts || self.is_home_of(&message.instance_id))
+            && self.instances.has_dispatchers()
+            && (starts || self.instances.is_home_of(&message.instance_id))
         {
             message.reserved(now)
         } else {
             message
         }
-    }
-
-    /// What this process knows of the history of an instance, if anything.
-    pub(crate) fn known_history(&self, instance_id: &str) -> Option<Arc<Vec<Event>>> {
-        let remembered = self.memory.get(instance_id);
-        let events = remembered.map(|remembered| remembered.past.events.clone());
-        events.or_else(|| self.turns.history(instance_id))
     }
 
     /// Runs something that nobody waits for, unless the provider is gone.

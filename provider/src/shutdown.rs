@@ -33,6 +33,8 @@ impl CosmosDBProvider {
     pub async fn shutdown(&self, grace: Duration) {
         let inner = &self.inner;
         inner.background.close();
+        inner.instances.close();
+        inner.activities.close();
         let in_order = async {
             futures::join!(give_back(inner), self.leave());
             inner.background.finished().await;
@@ -84,8 +86,8 @@ impl Drop for Owner {
         self.runtime.spawn(async move {
             let farewell = async {
                 futures::join!(
-                    turn::give_back_ahead(&inner),
-                    work::give_back_ahead(&inner),
+                    turn::give_back_ahead(&inner, Duration::ZERO),
+                    work::give_back_ahead(&inner, Duration::ZERO),
                     inner.leave()
                 );
             };

@@ -10,6 +10,7 @@ mod faults;
 mod hostile;
 mod large;
 mod limits;
+mod local_queue;
 mod locks;
 mod members;
 mod model;

@@ -39,6 +39,6 @@ pub(super) async fn deliver(
         }
         rest = &rest[count..];
     }
-    inner.activities.quicken();
+    inner.activities.poll_soon();
     Ok(())
 }

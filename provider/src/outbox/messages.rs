@@ -13,7 +13,7 @@ use duroxide::providers::WorkItem;
 use crate::documents::{Durable, OrchestratorItem, OutboxIntent, OutboxIntentKey, WorkerItemKey};
 use crate::error::{Error, Result};
 use crate::provider::Inner;
-use crate::turn::{Ahead, Message};
+use crate::turn::{Message, Prelock};
 
 /// Messages and removals on their way, and who they are from.
 #[derive(Default)]
@@ -52,7 +52,7 @@ struct Letter<'a> {
     item: WorkItem,
     operation: OperationIndex,
     /// The lock of its target, taken along with it.
-    turn: Option<Ahead<'a>>,
+    turn: Option<Prelock<'a>>,
 }
 
 impl<'a> Mailbag<'a> {
@@ -67,7 +67,7 @@ impl<'a> Mailbag<'a> {
         let document = inner.reserve_if_ours(document, &item, now);
         let operation = self.bulk.create(&document)?;
         let mut turn = (document.due_at() <= now)
-            .then(|| Ahead::of_target(inner, &document.instance_id, &item))
+            .then(|| Prelock::of_target(inner, &document.instance_id, &item))
             .flatten();
         if let Some(lock) = &mut turn
             && lock.add_to_bulk(&mut self.bulk, &document).is_err()
@@ -134,7 +134,7 @@ impl<'a> Mailbag<'a> {
         }
         for letter in self.letters {
             let message = result_of(letter.operation);
-            let lock = letter.turn.as_ref().and_then(Ahead::operation);
+            let lock = letter.turn.as_ref().and_then(Prelock::operation);
             let lock = lock.and_then(&mut result_of);
             let intent = letter.intent;
             if let Some(failure) = letter.arrived(inner, message, lock) {
@@ -198,7 +198,7 @@ fn note(
     after: Duration,
 ) {
     match message {
-        Some(message) => inner.expect_message(message, after),
-        None => inner.hint_unknown(instance_id, execution_id, after),
+        Some(message) => inner.instances.expect(message),
+        None => inner.instances.suspect(instance_id, execution_id, after),
     }
 }

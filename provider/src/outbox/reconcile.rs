@@ -31,8 +31,8 @@ pub(crate) async fn run(
             () = tokio::time::sleep_until(tick) => {}
         }
         let Some(inner) = inner.upgrade() else { return };
-        inner.turns.sweep(inner.container.now());
-        inner.work.sweep(inner.container.now());
+        inner.instances.sweep();
+        inner.activities.sweep();
         turn::give_back_unwanted(&inner).await;
         work::give_back_unwanted(&inner).await;
         if Instant::now() >= last_sweep + inner.spill_age / 2 {

@@ -20,7 +20,7 @@ pub(crate) async fn abandon(
     delay: Option<Duration>,
     ignore_attempt: bool,
 ) -> Result<()> {
-    let shared = inner.turns.get(token)?;
+    let shared = inner.instances.turn(token)?;
     let mut turn = shared.lock().await;
     if turn.ended {
         return Err(Error::LockLost("the turn has ended"));
@@ -28,10 +28,11 @@ pub(crate) async fn abandon(
     let batch = release(inner, &turn, delay, ignore_attempt)?;
     let outcome = inner.container.execute(&batch).await;
     // Their versions have changed, and perhaps their times.
-    inner.mail.forget(&turn.instance.document.instance_id);
-    inner.finish_turn(&mut turn);
+    let instance_id = &turn.instance.document.instance_id.clone();
+    inner.instances.forget_messages(instance_id);
+    inner.instances.finish(&mut turn);
     let instance = &turn.instance.document;
-    inner.hint_unknown(
+    inner.instances.suspect(
         &instance.instance_id,
         Some(instance.current_execution_id),
         delay.unwrap_or_default(),

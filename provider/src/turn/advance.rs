@@ -2,10 +2,10 @@
 
 use cdb_model::Timestamp;
 
-use super::candidate::pack_version;
 use super::commit::TurnResult;
 use super::lock::take_out;
 use super::table::Turn;
+use super::version::pack_version;
 use crate::custom_status;
 use crate::documents::{Execution, Instance, Status, Text};
 

@@ -9,11 +9,11 @@ use duroxide::providers::{ExecutionMetadata, ScheduledActivityIdentifier, WorkIt
 use tokio::time::{Instant, timeout};
 
 use super::advance::advance;
-use super::ahead;
 use super::cargo::{Cargo, has_no_room, kv_changes};
-use super::next::NextTurn;
 use super::outgoing::{Origin, Placed};
+use super::prelock::NextTurn;
 use super::refusal::Refusal;
+use super::release;
 use super::renew;
 use super::resolve::{Fate, fate};
 use super::settle::settle;
@@ -45,11 +45,11 @@ pub(crate) struct TurnResult {
 
 /// Implements `Provider::ack_orchestration_item`.
 pub(crate) async fn commit(inner: &Inner, token: &str, mut result: TurnResult) -> Result<()> {
-    let shared = inner.turns.get(token)?;
+    let shared = inner.instances.turn(token)?;
     let (mut turn, _committing) = shared.lock_for_commit().await;
     let now = inner.container.now();
     if !turn.holds(now) {
-        inner.finish_turn(&mut turn);
+        inner.instances.finish(&mut turn);
         return Err(Error::LockLost("it has expired"));
     }
     if let Some(refusal) = turn.refused.take() {
@@ -160,7 +160,7 @@ async fn send(
         }
         tokio::time::sleep(PAUSE).await;
     }
-    ahead::unlock(inner, turn).await;
+    release::unlock(inner, turn).await;
     Err(lost(inner, turn))
 }
 
@@ -185,9 +185,9 @@ async fn prepare(
 
 fn lost(inner: &Inner, turn: &mut Turn) -> Error {
     let instance_id = turn.instance.document.instance_id.clone();
-    inner.mail.forget(&instance_id);
-    inner.finish_turn(turn);
-    inner.hint_unknown(&instance_id, None, Duration::ZERO);
+    inner.instances.forget_messages(&instance_id);
+    inner.instances.finish(turn);
+    inner.instances.suspect(&instance_id, None, Duration::ZERO);
     Error::LockLost("another runtime took the instance, or it was deleted")
 }
 

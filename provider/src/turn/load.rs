@@ -8,7 +8,7 @@ use duroxide::Event;
 use duroxide::providers::WorkItem;
 use tokio::time::Instant;
 
-use super::candidate::InstanceCandidate;
+use super::known::Attempt;
 use super::mail::{MAX_MESSAGES, Message, in_order};
 use super::memory::{Past, Remembered};
 use crate::documents::{
@@ -58,8 +58,21 @@ enum History {
 }
 
 impl Loaded {
-    /// What is remembered of an instance, with messages that are known to wait for it.
-    pub(crate) fn remembered(remembered: &Remembered, messages: Vec<Message>) -> Self {
+    /// The instance as this process expects it, if it knows enough for that.
+    pub(super) fn expected(instance_id: &str, known: &Attempt) -> Option<Self> {
+        if known.search || known.messages.is_empty() {
+            return None;
+        }
+        let messages = known.messages.clone();
+        match &known.cached {
+            Some(cached) => Some(Self::remembered(cached, messages)),
+            None if starts(&messages) && !known.exists => Some(Self::unborn(instance_id, messages)),
+            None => None,
+        }
+    }
+
+    /// A cached instance, with messages that are known to wait for it.
+    fn remembered(remembered: &Remembered, messages: Vec<Message>) -> Self {
         let instance = &remembered.instance;
         Self {
             instance_id: instance.document.instance_id.clone(),
@@ -73,7 +86,7 @@ impl Loaded {
     }
 
     /// An instance that does not exist yet, as far as is known, and the messages that start it.
-    pub(crate) fn unborn(instance_id: &str, messages: Vec<Message>) -> Self {
+    fn unborn(instance_id: &str, messages: Vec<Message>) -> Self {
         Self {
             instance_id: instance_id.to_owned(),
             instance: None,
@@ -207,7 +220,7 @@ impl Loaded {
 }
 
 /// Whether these messages start an orchestration.
-pub(crate) fn starts(messages: &[Message]) -> bool {
+fn starts(messages: &[Message]) -> bool {
     messages.iter().any(|message| {
         matches!(
             message.content.item(),
@@ -221,14 +234,12 @@ pub(crate) fn starts(messages: &[Message]) -> bool {
 /// A single page comes from one replica at one moment. Several pages do not, and then the lock, taken afterwards on
 /// the instance's ETag, would prove nothing about the rest; so a load of several pages is repeated until the instance
 /// is the same before and after.
-pub(crate) async fn load(inner: &Inner, candidate: &InstanceCandidate) -> Result<Loaded> {
-    // A guess: one that is wrong costs a query more.
-    let known = inner.turns.newest_execution(&candidate.instance_id);
-    let execution_id = known.or(candidate.execution_id).unwrap_or(1);
+/// `execution_id` is a guess: one that is wrong costs a query more.
+pub(super) async fn load(inner: &Inner, instance_id: &str, execution_id: u64) -> Result<Loaded> {
     loop {
         let asked = (inner.container.now(), Instant::now());
-        let (rows, at_once) = read(inner, &candidate.instance_id, execution_id).await?;
-        let loaded = sort_out(inner, &candidate.instance_id, execution_id, rows, asked);
+        let (rows, at_once) = read(inner, instance_id, execution_id).await?;
+        let loaded = sort_out(inner, instance_id, execution_id, rows, asked);
         if at_once || is_unchanged(inner, &loaded).await? {
             return Ok(loaded);
         }

@@ -15,7 +15,7 @@ const LOST: &str = "another runtime took it, or it was deleted";
 
 /// Implements `Provider::renew_orchestration_item_lock`. A commit that is under way renews the lock itself.
 pub(crate) async fn renew(inner: &Inner, token: &str, extend_for: Duration) -> Result<()> {
-    let shared = inner.turns.get(token)?;
+    let shared = inner.instances.turn(token)?;
     if shared.is_committing() {
         return Ok(());
     }
@@ -78,8 +78,7 @@ pub(super) async fn extend(inner: &Inner, turn: &mut Turn) -> Result<bool> {
         }
         Kept::Lost => return Ok(false),
     }
-    let instance = &turn.instance.document;
-    let until = instance.locked_until().unwrap_or_default();
-    inner.turns.extend(&instance.instance_id, turn.claim, until);
+    let until = turn.instance.document.locked_until().unwrap_or_default();
+    inner.instances.extend(&turn.token, until);
     Ok(true)
 }

@@ -1,6 +1,6 @@
 //! A turn is committed: what it left is remembered for the next one, and what waits for it in this process is woken.
 //!
-//! Nothing here sends anything. What does comes after ([`super::after`]).
+//! Nothing here sends a request.
 
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ pub(super) fn settle(
     mut cargo: Cargo,
     mut sent: Sent,
 ) -> Vec<OutboxIntent> {
-    inner.mail.consumed(&turn.messages);
-    inner.turns.note_execution(&sent.instance);
+    let instance_id = &turn.instance.document.instance_id;
+    inner.instances.consumed(instance_id, &turn.messages);
     hand_on_activities(inner, &mut cargo, &sent);
     let own = hand_on_messages(inner, &mut cargo, &sent);
     let intents = std::mem::take(&mut cargo.outgoing.intents);
@@ -35,19 +35,15 @@ pub(super) fn settle(
     }
     let known = remembered(inner, turn, result, cargo, &mut sent);
     match (sent.next, known) {
-        (Some(next), Some(known)) => {
-            inner.turns.end(turn);
-            next.begin(inner, turn, known, own);
-        }
+        (Some(next), Some(known)) => next.begin(inner, turn, known, own),
         (Some(next), None) => {
-            inner.finish_turn(turn);
+            inner.instances.finish(turn);
             next.lost_sight(inner, turn);
         }
         (None, known) => {
-            if let Some(known) = known.filter(|known| known.instance.document.has_more()) {
-                inner.memory.put(known);
-            }
-            inner.finish_turn(turn);
+            let known = known.filter(|known| known.instance.document.has_more());
+            let execution = sent.instance.current_execution_id;
+            inner.instances.finish_committed(turn, known, execution);
         }
     }
     intents
@@ -71,7 +67,7 @@ fn remembered(
         std::mem::replace(&mut turn.past, Ok(Past::default()))
     };
     inner
-        .turns
+        .instances
         .release_history(&turn.instance.document.instance_id);
     let past = past.map(|past| past.extended(&result.history_delta, cargo.history_bytes));
     let id = turn.instance.id.clone();
@@ -97,10 +93,10 @@ fn hand_on_activities(inner: &Inner, cargo: &mut Cargo, sent: &Sent) {
         let id = document.key().to_id().ok();
         let stored = id.and_then(|id| sent.stored(id, document, operation));
         match (stored, locked) {
-            (Some(item), Some(_)) => inner.hand_over(item),
-            (Some(item), None) => inner.hint_free(item, Duration::ZERO),
+            (Some(item), Some(_)) => inner.activities.hand_over(item),
+            (Some(item), None) => inner.activities.free(item, Duration::ZERO),
             (None, Some(item)) => work::lost_sight(inner, item),
-            (None, None) => inner.activities.quicken(),
+            (None, None) => inner.activities.poll_soon(),
         }
     }
 }
@@ -120,13 +116,13 @@ fn hand_on_messages(inner: &Inner, cargo: &mut Cargo, sent: &Sent) -> Vec<Messag
             .and_then(|id| sent.stored(id, document, operation));
         match stored.map(|stored| Message::read(stored, Instant::now())) {
             Some(message) if after.is_zero() => due.push(message),
-            Some(message) => inner.expect_message(message, after),
-            None => inner.hint_unknown(&instance_id, execution_id, after),
+            Some(message) => inner.instances.expect(message),
+            None => inner.instances.suspect(&instance_id, execution_id, after),
         }
     }
     if sent.next.is_none() {
         for message in std::mem::take(&mut due) {
-            inner.expect_message(message, Duration::ZERO);
+            inner.instances.expect(message);
         }
     }
     due

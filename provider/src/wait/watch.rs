@@ -57,8 +57,8 @@ impl Watch {
             .is_none_or(|(_, quiet)| quiet);
         // What is due and stays so is nothing for this process, and no reason to hurry.
         if was_quiet && !quiet {
-            inner.orchestrations.quicken();
-            inner.activities.quicken();
+            inner.instances.poll_soon();
+            inner.activities.poll_soon();
         }
         Ok(quiet)
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::LOST;
-use super::ahead::{lock_patch, unlocked};
+use super::lock::{lock_patch, unlocked};
 use crate::error::{Error, Result};
 use crate::provider::Inner;
 
@@ -14,7 +14,7 @@ pub(crate) async fn abandon(
     delay: Option<Duration>,
     ignore_attempt: bool,
 ) -> Result<()> {
-    let shared = inner.work.get(token)?;
+    let shared = inner.activities.lock(token)?;
     let mut lock = shared.lock().await;
     if lock.ended {
         return Err(Error::LockLost("the activity has ended"));
@@ -24,13 +24,13 @@ pub(crate) async fn abandon(
     let item = unlocked(lock.item.document.clone(), visible_at, !ignore_attempt);
     let patch = lock_patch(&item);
     let written = inner.container.patch_stored(&lock.item, &patch).await;
-    inner.work.remove(&mut lock);
+    inner.activities.finish(&mut lock);
     match written {
         Ok(written) => {
             let mut stored = lock.item.clone();
             stored.document = item;
             stored.etag = written.etag;
-            inner.hint_free(stored, delay);
+            inner.activities.free(stored, delay);
             Ok(())
         }
         Err(error) if error.is_not_found() || error.is_precondition_failed() => {

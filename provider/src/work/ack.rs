@@ -8,8 +8,9 @@ use duroxide::providers::WorkItem;
 
 use super::LOST;
 use super::abandon::abandon;
-use super::ahead::Following;
 use super::fetch::read;
+use super::known::ActivityKey;
+use super::prelock::Following;
 use super::renew::may_wait;
 use super::table::{SharedLock, WorkLock};
 use crate::documents::{
@@ -20,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::outbox;
 use crate::provider::Inner;
 use crate::spill::{Leftover, Spilling};
-use crate::turn::{Ahead, enqueued};
+use crate::turn::{Prelock, enqueued};
 
 /// How often the batch is sent again while the lock is still ours.
 const MAX_SENDS: u32 = 4;
@@ -37,7 +38,7 @@ enum Completion {
 /// Implements `Provider::ack_work_item`.
 pub(crate) async fn ack(inner: &Inner, token: &str, completion: Option<WorkItem>) -> Result<()> {
     let completion = completion.map(|completion| within_limit(inner, completion));
-    let shared = inner.work.get(token)?;
+    let shared = inner.activities.lock(token)?;
     if completion.is_none() && shared.lock().await.unanswered {
         // Not cancelled: duroxide drops an activity after any failed renewal.
         return abandon(inner, token, None, true).await;
@@ -51,7 +52,7 @@ pub(crate) async fn ack(inner: &Inner, token: &str, completion: Option<WorkItem>
     }
     match &result {
         Err(error) if error.is_retryable() => return result.map(|_| ()),
-        _ => inner.work.remove(&mut lock),
+        _ => inner.activities.finish(&mut lock),
     }
     let sent = result?;
     if let Some(leftover) = cargo.leftover {
@@ -98,7 +99,7 @@ impl Cargo {
         let mut sorted = sort(&lock, completion, now)?;
         if let Completion::Own(message) = &mut sorted
             && lock.ask.is_some()
-            && inner.is_home_of(&message.instance_id)
+            && inner.instances.is_home_of(&message.instance_id)
         {
             **message = OrchestratorItem::clone(message).reserved(now);
         }
@@ -122,7 +123,7 @@ fn held(inner: &Inner, lock: &mut WorkLock) -> Result<Timestamp> {
     if lock.holds(now) {
         return Ok(now);
     }
-    inner.work.remove(lock);
+    inner.activities.finish(lock);
     Err(Error::LockLost("it has expired"))
 }
 
@@ -241,7 +242,7 @@ async fn send<'a>(inner: &'a Inner, lock: &mut WorkLock, cargo: &Cargo) -> Resul
 /// The item as it is now, whenever the store answers while the lock lasts.
 async fn what_is_left(inner: &Inner, lock: &WorkLock) -> Result<Option<Stored<WorkerItem>>> {
     loop {
-        match read(inner, &lock.item.document).await {
+        match read(inner, &ActivityKey::of(&lock.item.document)).await {
             Err(error) if may_wait(inner, lock, error.is_retryable()).await => {}
             found => return found,
         }
@@ -251,9 +252,9 @@ async fn what_is_left(inner: &Inner, lock: &WorkLock) -> Result<Option<Stored<Wo
 /// The end of an activity as it is sent: with the locks of what comes next.
 struct Sent<'a> {
     /// The turn of the instance that waits for the completion.
-    turn: Option<Ahead<'a>>,
+    turn: Option<Prelock<'a>>,
     /// The worker's next activity.
-    following: Option<Following>,
+    following: Option<Following<'a>>,
     /// Where in the batch the completion is.
     completion: Option<OperationIndex>,
     /// Nothing when the answer was lost.
@@ -263,7 +264,7 @@ struct Sent<'a> {
 impl<'a> Sent<'a> {
     fn new(inner: &'a Inner, lock: &WorkLock, completion: &Completion) -> Self {
         let turn = match completion {
-            Completion::Own(message) => Ahead::of_remembered(inner, &message.instance_id),
+            Completion::Own(message) => Prelock::of_cached(inner, &message.instance_id),
             _ => None,
         };
         Self {
@@ -339,14 +340,16 @@ impl<'a> Sent<'a> {
         let message = outcome
             .zip(self.completion)
             .and_then(|(outcome, operation)| enqueued(outcome, operation, document, item));
-        let lock = self.turn.as_ref().and_then(Ahead::operation);
+        let lock = self.turn.as_ref().and_then(Prelock::operation);
         let lock = outcome.zip(lock);
         let etag = lock.and_then(|(outcome, operation)| outcome.etag(operation));
         match (self.turn, message, etag) {
             (Some(turn), Some(message), Some(etag)) => turn.won(etag, message),
             (Some(turn), ..) => turn.lost_sight(),
-            (None, Some(message), _) => inner.expect_message(message, Duration::ZERO),
-            (None, None, _) => inner.hint_unknown(&instance_id, execution_id, Duration::ZERO),
+            (None, Some(message), _) => inner.instances.expect(message),
+            (None, None, _) => inner
+                .instances
+                .suspect(&instance_id, execution_id, Duration::ZERO),
         }
     }
 }

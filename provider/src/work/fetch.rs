@@ -1,168 +1,139 @@
 //! From a hint to a locked activity.
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use cdb_client::Error as ClientError;
 use cdb_coordination::{Lockable, lock, settle};
-use cdb_model::{Batch, ETag, Filter, ItemId, Query, Stored, Unreadable};
+use cdb_model::{Batch, ETag, OperationIndex, Query, Stored, Unreadable};
 use duroxide::providers::{SessionFetchConfig, TagFilter, WorkItem};
-use tokio::time::Instant;
 
 use super::abandon::abandon;
-use super::ahead::{lock_patch, locked};
+use super::known::{Activities, ActivityKey, KnownActivity, WorkerAsk};
+use super::lock::{lock_patch, locked};
 use super::poison::set_aside;
-use super::table::{Ask, WorkLock};
+use super::scope::Scope;
+use super::table::WorkLock;
 use crate::documents::{Durable, Salvage, WorkerItem, WorkerItemKey};
 use crate::error::{Error, Result};
+use crate::local_queue::{Ask, Guard, PollNumber, Taken};
 use crate::provider::Inner;
 use crate::session::Claim as SessionClaim;
 use crate::spill;
-use crate::wait::{Candidate, Queue, Seen};
+use crate::wait::{Queue, Seen};
 
 /// How long an activity is left alone that cannot be begun, and not for want of an answer.
-const AVOID_UNFIT: Duration = Duration::from_secs(10);
+const UNFIT_PAUSE: Duration = Duration::from_secs(10);
 
-/// An activity that may be free, as it was last seen.
-#[derive(Clone, Debug)]
-pub(crate) struct WorkerCandidate {
-    pub(crate) item: Stored<WorkerItem>,
-    /// Since when it is locked for whichever worker of this process takes it.
-    pub(crate) handed_at: Option<Instant>,
-    /// Found by a poll, as other runtimes find it too.
-    pub(crate) polled: bool,
-}
-
-impl Candidate for WorkerCandidate {
-    type Key = (String, ItemId);
-
-    fn key(&self) -> Self::Key {
-        (self.item.document.instance_id.clone(), self.item.id.clone())
-    }
-
-    fn is_polled(&self) -> bool {
-        self.polled
-    }
-}
+/// How long an activity is left alone about which the service did not answer.
+const UNANSWERED_PAUSE: Duration = Duration::from_millis(100);
 
 /// What a fetch gives to the runtime: the activity, its lock token, the attempt.
 type Fetched = (WorkItem, String, u32);
-
-/// What one worker asks for.
-#[derive(Clone)]
-struct Asked<'a> {
-    lock_timeout: Duration,
-    session: Option<&'a SessionFetchConfig>,
-    tags: &'a TagFilter,
-    /// It waits for work: a runtime's worker, not somebody who looks once.
-    patient: Option<Arc<Ask>>,
-}
 
 /// Implements `Provider::fetch_work_item`.
 pub(crate) async fn fetch(
     inner: &Inner,
     lock_timeout: Duration,
-    patience: Duration,
+    poll_timeout: Duration,
     session: Option<&SessionFetchConfig>,
     tags: &TagFilter,
 ) -> Result<Option<Fetched>> {
     if matches!(tags, TagFilter::None) {
         return Ok(None);
     }
-    let ask = || {
-        Arc::new(Ask {
-            lock_timeout,
+    let ask = Ask {
+        who: WorkerAsk {
             tags: tags.clone(),
-        })
-    };
-    let asked = Asked {
+            session: session.cloned(),
+            sessions: inner.sessions.clone(),
+            container: inner.container.clone(),
+        },
         lock_timeout,
-        session,
-        tags,
-        patient: (!patience.is_zero()).then(ask),
+        long_poll: !poll_timeout.is_zero(),
     };
-    if let Some(ask) = &asked.patient {
-        inner.work.note_ask(ask.clone());
+    if session.is_some() {
+        inner.activities.end_fetches_without_sessions();
     }
-    let wanted = |candidate: &WorkerCandidate| {
-        let item = &candidate.item.document;
-        tags.matches(item.tag.as_deref())
-            && inner
-                .sessions
-                .may_fetch(item, session, inner.container.now())
-    };
-    let mut waiter = inner.activities.wait(patience);
-    while let Some(candidate) = waiter
-        .next(
-            wanted,
-            || poll(inner, session.is_some(), tags),
-            || poll_in_background(inner, &asked),
-        )
-        .await?
-    {
-        if let Some(fetched) = take(inner, candidate, &asked).await? {
-            return Ok(Some(fetched));
+    let mut waiter = inner.activities.local().fetch(ask.clone(), poll_timeout);
+    let scope = Scope::of(vec![ask.who.clone()]);
+    let poll = |number| poll(inner, number, &scope);
+    let start_poll = |number| poll_in_background(inner, number);
+    while let Some(taken) = waiter.next(poll, start_poll).await? {
+        let fetched = match taken {
+            Taken::Locked(guard, item) => begin_locked(inner, guard, item, &ask).await?,
+            Taken::Free(guard, Some(item)) => try_lock(inner, guard, item, &ask).await?,
+            Taken::Free(guard, None) => {
+                guard.give_back(KnownActivity::forget);
+                None
+            }
+        };
+        if fetched.is_some() {
+            return Ok(fetched);
         }
     }
     Ok(None)
 }
 
-/// Begins an activity that is locked for a worker of this process, or locks one that is free.
-async fn take(
+/// Begins an activity that is locked for a worker of this process.
+async fn begin_locked(
     inner: &Inner,
-    candidate: WorkerCandidate,
-    asked: &Asked<'_>,
+    guard: Guard<'_, Activities>,
+    mut item: Stored<WorkerItem>,
+    ask: &Ask<WorkerAsk>,
 ) -> Result<Option<Fetched>> {
     let now = inner.container.now();
-    let mut item = candidate.item;
-    if candidate.handed_at.is_some() {
-        let fresh = item.document.locked_until > Some(now + asked.lock_timeout / 4 * 3);
-        if fresh {
-            return begin(inner, item, asked).await;
-        }
-        // It is ours but has lain for too long: locked anew, and the attempt counted once.
-        item.document.attempt_count = item.document.attempt_count.saturating_sub(1);
-    } else if !item.document.is_lockable(now) {
-        return Ok(None);
+    if item.document.locked_until > Some(now + ask.lock_timeout / 4 * 3) {
+        return begin(inner, guard, item, ask).await;
     }
-    let Some(claim) = Claim::try_new(inner, &item, asked.lock_timeout) else {
-        return Ok(None);
-    };
-    match attempt(inner, &item, asked).await {
-        Ok(Some(fetched)) => {
-            claim.keep();
-            Ok(Some(fetched))
+    // It has waited for too long: locked again, and the attempt counted once.
+    item.document.attempt_count = item.document.attempt_count.saturating_sub(1);
+    try_lock(inner, guard, item, ask).await
+}
+
+/// Locks an activity that is free, and begins it.
+async fn try_lock(
+    inner: &Inner,
+    guard: Guard<'_, Activities>,
+    item: Stored<WorkerItem>,
+    ask: &Ask<WorkerAsk>,
+) -> Result<Option<Fetched>> {
+    match attempt(inner, &guard, &item, ask).await {
+        Ok(Attempted::Locked(locked)) => begin(inner, guard, *locked, ask).await,
+        Ok(Attempted::Lost) => {
+            guard.give_back(KnownActivity::forget);
+            Ok(None)
         }
-        Ok(None) => Ok(None),
-        Err(error) if error.is_retryable() => Err(error),
+        // The next worker may have the session, or its lock ends.
+        Ok(Attempted::SessionHeld) => {
+            guard.give_back(|_| {});
+            Ok(None)
+        }
+        Err(error) if error.is_retryable() => {
+            guard.unanswered(UNANSWERED_PAUSE, KnownActivity::forget);
+            Err(error)
+        }
         // One activity must not keep its worker from all others.
         Err(error) => {
             tracing::error!(instance = %item.document.instance_id, id = %item.id, %error, "an activity cannot be begun");
-            let until = inner.container.now() + AVOID_UNFIT;
-            inner.work.avoid(&item, until);
-            claim.keep();
+            guard.back_off(UNFIT_PAUSE, KnownActivity::forget);
             Ok(None)
         }
     }
 }
 
-/// Hands a locked activity to its worker. One that cannot be read is handed to nobody.
+/// Hands a locked activity to its worker. One that cannot be read is set aside.
 async fn begin(
     inner: &Inner,
+    guard: Guard<'_, Activities>,
     item: Stored<WorkerItem>,
-    asked: &Asked<'_>,
+    ask: &Ask<WorkerAsk>,
 ) -> Result<Option<Fetched>> {
     let token = item.document.lock_token.clone().unwrap_or_default();
     let attempts = item.document.attempt_count;
     let text = item.document.work_item.clone();
     let id = item.id.clone();
-    inner.work.insert(WorkLock {
-        token: token.clone(),
-        item,
-        ask: asked.patient.clone(),
-        begun_at: Instant::now(),
-        unanswered: false,
-        ended: false,
-    });
+    let lock = WorkLock::new(item, ask.long_poll.then(|| ask.clone()));
+    inner.activities.hand_out(guard, lock);
     let reason = match spill::read(&inner.container, text).await {
         Ok(text) => match serde_json::from_str(&text) {
             Ok(work_item @ WorkItem::ActivityExecute { .. }) => {
@@ -181,204 +152,179 @@ async fn begin(
     Ok(None)
 }
 
-/// A poll that no worker waits for: all of them see what it finds, and those at work are not kept.
-fn poll_in_background(inner: &Inner, asked: &Asked<'_>) {
+/// Starts a poll that serves all workers of this process.
+fn poll_in_background(inner: &Inner, number: PollNumber) {
     if inner.background.is_closing() {
         return;
     }
-    let (sessions, tags) = (asked.session.is_some(), asked.tags.clone());
-    inner.spawn(|inner| async move {
-        let polling = inner.activities.polling();
-        let poll = poll(&inner, sessions, &tags);
-        match inner
-            .watch
-            .unless_quiet(&inner, polling.interval(), poll)
-            .await
-        {
-            Ok(found) => polling.finish(found),
+    inner.spawn(move |inner| async move {
+        let queue = inner.activities.local();
+        let polling = queue.polling();
+        let interval = queue.with(|queue, _| queue.poll_interval());
+        let scope = Scope::of(queue.with(|queue, _| queue.asks()));
+        let poll = poll(&inner, number, &scope);
+        match inner.watch.unless_quiet(&inner, interval, poll).await {
+            Ok(found) => {
+                if found.is_empty() {
+                    queue.with(|queue, now| queue.finish_poll(number, &[], |_| true, now));
+                }
+                polling.finish(!found.is_empty());
+            }
             Err(error) => tracing::warn!(%error, "the worker queue cannot be polled"),
         }
     });
 }
 
-/// Asks every physical partition for its first free activities that this worker may run.
-async fn poll(inner: &Inner, sessions: bool, tags: &TagFilter) -> Result<Vec<WorkerCandidate>> {
+/// Asks every physical partition for its first free activities of the scope. Returns what it found.
+async fn poll(inner: &Inner, number: PollNumber, scope: &Scope) -> Result<Vec<ActivityKey>> {
     let reach = inner.share.of_poll(Queue::Activities).await;
-    if reach.is_nothing() {
+    if reach.is_nothing() || scope.is_nothing() {
         return Ok(Vec::new());
     }
     let (visible_at, slot) = (WorkerItem::VISIBLE_AT, WorkerItem::DISPATCH_SLOT);
     let depth = &inner.depths.activities;
     let look = depth.look(inner.activity_prefetch);
-    let mut free = reach.due(visible_at, slot, (look.from, inner.container.now()));
-    if let Some(tags) = tagged(tags) {
-        free = free & tags;
-    }
-    if !sessions {
-        free = free
-            & absent(
-                WorkerItem::SESSION_ID.is_null(),
-                WorkerItem::SESSION_ID.is_defined(),
-            );
-    }
+    let free = reach.due(visible_at, slot, (look.from, inner.container.now()));
     let query = Query::<WorkerItem>::across_partitions()
-        .filter(free)
+        .filter(scope.filter(free))
         .order_by(WorkerItem::BY_DUE.asc())
         .top(look.rows);
     let rows = inner.container.query(query).row_by_row().all().await?;
     let mut seen = Seen::of(&rows, WorkerItem::VISIBLE_AT, |item| item.visible_at);
-    let found: Vec<WorkerCandidate> = rows
-        .into_iter()
-        .filter_map(|row| found(inner, row))
-        .collect();
-    seen.in_vain = seen.rows - found.len();
+    let mut found = Vec::with_capacity(rows.len());
+    for row in rows {
+        let Some((key, has_taker)) = note(inner, number, row, scope) else {
+            seen.in_vain += 1;
+            continue;
+        };
+        seen.in_vain += usize::from(!has_taker);
+        found.push(key);
+    }
     depth.note(look, seen);
+    let covers = |known: &KnownActivity| known.item().is_none_or(|item| scope.covers(item));
+    let queue = inner.activities.local();
+    queue.with(|queue, now| queue.finish_poll(number, &found, covers, now));
     Ok(found)
 }
 
-/// What a poll makes of one free activity. One that cannot be read is failed by whoever locks it.
-fn found(inner: &Inner, row: Result<Stored<WorkerItem>, Unreadable>) -> Option<WorkerCandidate> {
-    let salvaged = row.or_else(|found| {
+/// Notes a free activity, and says whether a worker can take it now. One that cannot be read is failed by the worker that
+/// locks it.
+fn note(
+    inner: &Inner,
+    number: PollNumber,
+    row: Result<Stored<WorkerItem>, Unreadable>,
+    scope: &Scope,
+) -> Option<(ActivityKey, bool)> {
+    let readable = row.or_else(|found| {
         inner.damage.tell(&found);
-        // Nobody's: it stays where it is, and is looked past.
+        // Without an instance it stays where it is, and is looked past.
         WorkerItem::salvage_stored(&found).ok_or(())
     });
-    let item = salvaged.ok()?;
-    if inner.work.is_busy(&item, inner.container.now()) {
-        return None;
-    }
-    Some(WorkerCandidate {
-        item,
-        handed_at: None,
-        polled: true,
-    })
+    let item = readable.ok()?;
+    let has_taker = scope.has_taker(&item.document);
+    let key = inner.activities.found(number, item)?;
+    Some((key, has_taker))
 }
 
-/// Which tags to ask for; nothing when any will do.
-fn tagged(tags: &TagFilter) -> Option<Filter<WorkerItem>> {
-    let untagged = || absent(WorkerItem::TAG.is_null(), WorkerItem::TAG.is_defined());
-    match tags {
-        TagFilter::Any => None,
-        TagFilter::None => Some(Filter::none()),
-        TagFilter::DefaultOnly => Some(untagged()),
-        TagFilter::Tags(tags) => Some(WorkerItem::TAG.is_in(tags.iter().cloned().map(Some))),
-        TagFilter::DefaultAnd(tags) => {
-            Some(untagged() | WorkerItem::TAG.is_in(tags.iter().cloned().map(Some)))
-        }
-    }
+/// The result of an attempt to lock an activity.
+enum Attempted {
+    Locked(Box<Stored<WorkerItem>>),
+    /// Another worker was faster.
+    Lost,
+    /// Another worker holds its session.
+    SessionHeld,
 }
 
-/// `duroxide-cdb` leaves out what is absent, we write null.
-fn absent(is_null: Filter<WorkerItem>, is_defined: Filter<WorkerItem>) -> Filter<WorkerItem> {
-    is_null | !is_defined
-}
-
-/// Locks the activity as it was last seen. `None` when somebody was faster, or holds its session.
+/// Locks the activity as it was last seen.
 async fn attempt(
     inner: &Inner,
+    guard: &Guard<'_, Activities>,
     seen: &Stored<WorkerItem>,
-    asked: &Asked<'_>,
-) -> Result<Option<Fetched>> {
-    let claim = match asked.session.filter(|_| seen.document.session_id.is_some()) {
+    ask: &Ask<WorkerAsk>,
+) -> Result<Attempted> {
+    let (sessions, container) = (&inner.sessions, &inner.container);
+    let config = ask.who.session.as_ref();
+    let config = config.filter(|_| seen.document.session_id.is_some());
+    let claim = match config {
         None => None,
         Some(config) => {
-            let now = inner.container.now();
-            match inner
-                .sessions
-                .claim(&inner.container, &seen.document, config, now)
-                .await?
-            {
+            let now = container.now();
+            let claim = sessions.claim(container, &seen.document, config, now).await;
+            match claim? {
                 Some(claim) => Some(claim),
-                None => return Ok(None),
+                None => return Ok(Attempted::SessionHeld),
             }
         }
     };
-    let now = inner.container.now();
-    let item = locked(seen.document.clone(), now, asked.lock_timeout);
-    inner.work.try_lock(item.clone());
-    let Some(etag) = write(inner, seen, &item, claim.as_ref()).await? else {
-        inner.work.forget_try(&item);
-        return Ok(None);
+    let now = container.now();
+    let item = locked(seen.document.clone(), now, ask.lock_timeout);
+    guard.locking(
+        item.lock_token.as_deref().unwrap_or_default(),
+        ask.lock_timeout,
+    );
+    let etag = match write(inner, seen, &item, claim.as_ref()).await? {
+        Written::Locked(etag) => etag,
+        Written::Lost => return Ok(Attempted::Lost),
+        Written::SessionTaken => return Ok(Attempted::SessionHeld),
     };
     if let Some(claim) = &claim {
-        inner.sessions.claimed(claim);
+        sessions.claimed(claim);
     }
-    let item = Stored {
+    Ok(Attempted::Locked(Box::new(Stored {
         id: seen.id.clone(),
         document: item,
         etag,
         timestamp: now,
-    };
-    begin(inner, item, asked).await
+    })))
 }
 
-/// One conditional write: of the item, or of the item together with its session. `None` when somebody was faster.
+/// The result of the write that locks an activity.
+enum Written {
+    Locked(ETag),
+    Lost,
+    /// Another worker claimed the session at the same moment.
+    SessionTaken,
+}
+
+/// One conditional write: of the item, or of the item together with its session.
 async fn write(
     inner: &Inner,
     seen: &Stored<WorkerItem>,
     locked: &WorkerItem,
     session: Option<&SessionClaim>,
-) -> Result<Option<ETag>> {
+) -> Result<Written> {
     let (container, patch) = (&inner.container, lock_patch(locked));
     let mark = locked.lock_mark().unwrap_or_default();
     let taken = match session {
-        None => lock(container, seen, &patch, mark).await,
+        None => lock(container, seen, &patch, mark).await?,
         Some(session) => {
             let mut batch = Batch::<Durable>::new(&*locked.instance_id);
-            let operation = batch
-                .patch_stored(seen, &patch)
-                .and_then(|operation| session.add_to(&mut batch).map(|()| operation))?;
+            let operation = batch.patch_stored(seen, &patch)?;
+            session.add_to(&mut batch)?;
             match container.execute(&batch).await {
-                Ok(outcome) => Ok(outcome.etag(operation).cloned()),
+                Ok(outcome) => outcome.etag(operation).cloned(),
+                Err(error) if is_about_another(&error, operation) => {
+                    return Ok(Written::SessionTaken);
+                }
                 Err(error) => {
                     let now = container.latest_committed();
-                    settle(Err(error), mark, now.read_stored(seen)).await
+                    settle(Err(error), mark, now.read_stored(seen)).await?
                 }
             }
         }
     };
-    taken.map_err(Error::from)
+    Ok(taken.map_or(Written::Lost, Written::Locked))
+}
+
+/// Whether another operation than this one made the batch fail, because a document has changed.
+fn is_about_another(error: &ClientError, operation: OperationIndex) -> bool {
+    let failed = error.operation_index();
+    failed.is_some_and(|failed| failed != operation.get())
+        && (error.is_conflict() || error.is_precondition_failed())
 }
 
 /// The item as it is now.
-pub(super) async fn read(inner: &Inner, item: &WorkerItem) -> Result<Option<Stored<WorkerItem>>> {
-    let key = WorkerItemKey::new(&*item.instance_id, item.execution_id, item.activity_id);
+pub(super) async fn read(inner: &Inner, key: &ActivityKey) -> Result<Option<Stored<WorkerItem>>> {
+    let key = WorkerItemKey::new(&*key.instance, key.execution, key.activity);
     inner.container.read(&key).await.map_err(Error::from)
-}
-
-/// The right of one dispatcher to try an item. Given back on drop, unless the lock was won.
-struct Claim<'a> {
-    inner: &'a Inner,
-    item: &'a Stored<WorkerItem>,
-    kept: bool,
-}
-
-impl<'a> Claim<'a> {
-    fn try_new(
-        inner: &'a Inner,
-        item: &'a Stored<WorkerItem>,
-        lock_timeout: Duration,
-    ) -> Option<Self> {
-        let now = inner.container.now();
-        inner
-            .work
-            .claim(item, now, now + lock_timeout)
-            .then_some(Self {
-                inner,
-                item,
-                kept: false,
-            })
-    }
-
-    fn keep(mut self) {
-        self.kept = true;
-    }
-}
-
-impl Drop for Claim<'_> {
-    fn drop(&mut self) {
-        if !self.kept {
-            self.inner.work.release(self.item);
-        }
-    }
 }

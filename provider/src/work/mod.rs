@@ -2,20 +2,25 @@
 
 mod abandon;
 mod ack;
-mod ahead;
 mod fetch;
+mod known;
+mod lock;
 mod poison;
+mod prelock;
+mod queue;
+mod reads;
 mod release;
 mod renew;
+mod scope;
 mod table;
 
 pub(crate) use abandon::abandon;
 pub(crate) use ack::ack;
-pub(crate) use ahead::{give_back_unwanted, lock_ahead, lost_sight};
-pub(crate) use fetch::{WorkerCandidate, fetch};
-pub(crate) use release::{give_back_ahead, give_back_all};
+pub(crate) use fetch::fetch;
+pub(crate) use prelock::{lock_ahead, lost_sight};
+pub(crate) use queue::ActivityQueue;
+pub(crate) use release::{give_back_ahead, give_back_all, give_back_unwanted};
 pub(crate) use renew::renew;
-pub(crate) use table::WorkTable;
 
 /// What became of an activity whose lock is gone.
 const LOST: &str = "the activity was cancelled, or another worker took it";

@@ -1,55 +1,108 @@
-//! Locks of activities given back when the provider ends, so that others need not wait until they end by themselves.
+//! Giving locks of activities back, so that others need not wait until they end by themselves.
 
+use std::time::Duration;
+
+use cdb_model::Stored;
 use futures::StreamExt as _;
 use futures::stream;
 
-use super::ahead::unlock;
 use super::fetch::read;
+use super::known::ActivityKey;
+use super::lock::{lock_patch, unlocked};
 use crate::documents::WorkerItem;
 use crate::provider::Inner;
 
 /// How many locks are given back at the same time.
 const AT_ONCE: usize = 16;
 
-/// Gives back the activities that no worker has begun to run.
-pub(crate) async fn give_back_ahead(inner: &Inner) {
-    let handed = std::iter::from_fn(|| {
-        let candidate = inner.activities.take(|other| other.handed_at.is_some());
-        candidate.map(|candidate| candidate.item)
-    });
-    let handed: Vec<_> = handed.collect();
-    stream::iter(handed)
-        .for_each_concurrent(AT_ONCE, |item| unlock(inner, item))
+/// How long an activity that was locked ahead waits for a worker before its lock is given back.
+const UNWANTED_AFTER: Duration = Duration::from_secs(1);
+
+/// Gives back the locks that no worker has asked for, and those that dropped fetches may have taken.
+pub(crate) async fn give_back_unwanted(inner: &Inner) {
+    give_back_ahead(inner, UNWANTED_AFTER).await;
+    give_back_dropped(inner).await;
+}
+
+/// Gives back the activities that were locked at least `age` ago and that no worker has begun to run.
+pub(crate) async fn give_back_ahead(inner: &Inner, age: Duration) {
+    stream::iter(inner.activities.take_unwanted(age))
+        .for_each_concurrent(AT_ONCE, |(claim, item)| async move {
+            let free = unlock(inner, *item).await;
+            inner.activities.released(&claim);
+            note_free(inner, free);
+        })
+        .await;
+}
+
+/// Gives back locks that dropped fetches may have taken.
+async fn give_back_dropped(inner: &Inner) {
+    stream::iter(inner.activities.take_dropped())
+        .for_each_concurrent(AT_ONCE, |(claim, token)| async move {
+            let free = release_taken(inner, &claim.key, Some(&token)).await;
+            inner.activities.released(&claim);
+            note_free(inner, free);
+        })
         .await;
 }
 
 /// Gives back all activities of this process: those too that their runtime has broken off, and whose fetch it has
 /// dropped. One that is being ended at this moment is waited for.
 pub(crate) async fn give_back_all(inner: &Inner) {
-    give_back_ahead(inner).await;
-    stream::iter(inner.work.held())
+    give_back_ahead(inner, Duration::ZERO).await;
+    stream::iter(inner.activities.locks())
         .for_each_concurrent(AT_ONCE, |shared| async move {
             let mut lock = shared.lock().await;
             if lock.holds(inner.container.now()) {
-                release_taken(inner, &lock.item.document).await;
-                inner.work.remove(&mut lock);
+                let item = &lock.item.document;
+                let (key, token) = (ActivityKey::of(item), item.lock_token.clone());
+                let free = release_taken(inner, &key, token.as_deref()).await;
+                inner.activities.finish(&mut lock);
+                note_free(inner, free);
             }
         })
         .await;
-    stream::iter(inner.work.take_tried())
-        .for_each_concurrent(AT_ONCE, |item| async move {
-            release_taken(inner, &item).await;
-        })
-        .await;
+    give_back_dropped(inner).await;
 }
 
-/// Gives an activity back that is locked by the token of `item`, whatever its version is now.
-async fn release_taken(inner: &Inner, item: &WorkerItem) {
-    match read(inner, item).await {
-        Ok(Some(stored)) if stored.document.lock_token == item.lock_token => {
-            unlock(inner, stored).await;
+/// Gives an activity back that is locked by this token, whatever its version is now. Returns it as it is then.
+async fn release_taken(
+    inner: &Inner,
+    key: &ActivityKey,
+    token: Option<&str>,
+) -> Option<Stored<WorkerItem>> {
+    match read(inner, key).await {
+        Ok(Some(stored)) if stored.document.lock_token.as_deref() == token => {
+            unlock(inner, stored).await
         }
-        Ok(_) => {}
-        Err(error) => tracing::debug!(%error, "a lock is left to end by itself"),
+        Ok(_) => None,
+        Err(error) => {
+            tracing::debug!(%error, "a lock is left to end by itself");
+            None
+        }
+    }
+}
+
+/// Gives a lock back. No worker has run the activity, so the attempt does not count.
+async fn unlock(inner: &Inner, mut stored: Stored<WorkerItem>) -> Option<Stored<WorkerItem>> {
+    let free = unlocked(stored.document.clone(), inner.container.now(), false);
+    let patch = lock_patch(&free);
+    match inner.container.patch_stored(&stored, &patch).await {
+        Ok(written) => {
+            stored.etag = written.etag;
+            stored.document = free;
+            Some(stored)
+        }
+        Err(error) => {
+            tracing::debug!(%error, "a lock is left to end by itself");
+            None
+        }
+    }
+}
+
+/// An activity that was given back is for the next worker that asks.
+fn note_free(inner: &Inner, free: Option<Stored<WorkerItem>>) {
+    if let Some(item) = free {
+        inner.activities.free(item, Duration::ZERO);
     }
 }

@@ -19,11 +19,11 @@ const AWAY: Duration = Duration::from_millis(200);
 /// The runtime takes every error for a cancellation and acknowledges the activity without a result. So the renewal is
 /// retried while the lock lasts, and a failure other than a lost lock is noted for that acknowledgement.
 pub(crate) async fn renew(inner: &Inner, token: &str, extend_for: Duration) -> Result<()> {
-    let shared = inner.work.get(token)?;
+    let shared = inner.activities.lock(token)?;
     let mut lock = shared.lock().await;
     let now = inner.container.now();
     if !lock.holds(now) {
-        inner.work.remove(&mut lock);
+        inner.activities.finish(&mut lock);
         return Err(Error::LockLost("it has expired"));
     }
     let kept = extend(inner, &mut lock, extend_for).await;
@@ -39,7 +39,7 @@ pub(crate) async fn renew(inner: &Inner, token: &str, extend_for: Duration) -> R
         // Renewed or not: the caller renews again well before the lock ends.
         Kept::Held(_) => Ok(()),
         Kept::Lost => {
-            inner.work.remove(&mut lock);
+            inner.activities.finish(&mut lock);
             Err(Error::LockLost(LOST))
         }
     }
@@ -63,7 +63,7 @@ async fn extend(
                 let mut item = lock.item.document.clone();
                 item.locked_until = Some(until);
                 item.visible_at = until;
-                inner.work.extend(&lock.item, until);
+                inner.activities.extend(&lock.token, until);
                 lock.advance(item, etag.clone());
             }
             Ok(Kept::Held(stored)) => lock.advance(stored.document.clone(), stored.etag.clone()),

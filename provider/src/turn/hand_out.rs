@@ -5,11 +5,13 @@ use std::collections::HashMap;
 use duroxide::providers::{OrchestrationItem, WorkItem};
 use duroxide::{Event, EventKind};
 
-use super::ahead;
+use super::known::Instances;
 use super::mail::{Content, Message};
+use super::release;
 use super::table::Turn;
 use crate::documents::Instance;
 use crate::error::{Error, Result};
+use crate::local_queue::Guard;
 use crate::provider::Inner;
 use crate::spill;
 
@@ -20,14 +22,20 @@ pub(super) type Fetched = (OrchestrationItem, String, u32);
 ///
 /// # Errors
 /// When the service does not say what is in its messages. The lock is given back then.
-pub(super) async fn begin(inner: &Inner, mut turn: Turn) -> Result<Fetched> {
+pub(super) async fn begin(
+    inner: &Inner,
+    guard: Guard<'_, Instances>,
+    mut turn: Turn,
+) -> Result<Fetched> {
+    inner.instances.merge_late(&mut turn);
     match read_messages(inner, &mut turn.messages).await {
         Ok(()) => {}
         // The lock is held, so this is no error of the fetch: the runtime counts the attempt and in the end fails the
         // orchestration (provider guide, "History Deserialization Contract").
         Err(Error::Damaged(reason)) => turn.past = Err(reason),
         Err(error) => {
-            ahead::give_back(inner, turn).await;
+            release::unlock(inner, &turn).await;
+            guard.give_back(|known| known.search(std::time::Instant::now()));
             return Err(error);
         }
     }
@@ -35,7 +43,7 @@ pub(super) async fn begin(inner: &Inner, mut turn: Turn) -> Result<Fetched> {
         tracing::error!(instance = %turn.instance.document.instance_id, %reason, "instance cannot be read");
     }
     let fetched = (item(&turn), turn.token.clone(), turn.attempt_count());
-    inner.turns.insert(turn);
+    inner.instances.hand_out(guard, turn);
     Ok(fetched)
 }
 

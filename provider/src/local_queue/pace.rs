@@ -1,13 +1,11 @@
-//! How often a queue is polled: fast while something comes, slower and slower while nothing does.
+//! When a queue is polled next: soon after a poll that found work, later after each that found none.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tokio::time::Instant;
-
-/// The longest time between two polls while this process is at work: so soon is the work of others seen then.
+/// The longest time between two polls while this process is at work.
 const BUSY_POLL: Duration = Duration::from_millis(100);
 
-/// How long after its last work a process counts as at work.
+/// A process counts as being at work for this long after its last work.
 const BUSY_FOR: Duration = Duration::from_millis(250);
 
 /// The time of the next poll, and the interval that leads to it.
@@ -21,12 +19,12 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    pub(crate) fn new(min: Duration, max: Duration) -> Self {
+    pub(crate) fn new(min: Duration, max: Duration, now: Instant) -> Self {
         Self {
             min,
             max: max.max(min),
             interval: min,
-            next: Instant::now(),
+            next: now,
             busy_until: None,
         }
     }
@@ -36,12 +34,12 @@ impl Pace {
         self.next
     }
 
-    /// How long the last poll was waited for.
+    /// The time between the last two polls.
     pub(crate) fn interval(&self) -> Duration {
         self.interval
     }
 
-    /// A poll has ended.
+    /// Notes the end of a poll.
     pub(crate) fn polled(&mut self, found: bool, now: Instant) {
         let longest = if self.busy_until >= Some(now) {
             self.max.min(BUSY_POLL.max(self.min))
@@ -56,14 +54,14 @@ impl Pace {
         self.next = now + self.interval;
     }
 
-    /// This process has work, which it knows of without a poll.
+    /// Notes that this process has work which it knows without a poll.
     pub(crate) fn busy(&mut self, now: Instant) {
         self.busy_until = Some(now + BUSY_FOR);
         self.next = self.next.min(now + BUSY_POLL.max(self.min));
     }
 
-    /// Something may have come that only a poll can find.
-    pub(crate) fn quicken(&mut self, now: Instant) {
+    /// Polls soon: something may have come that only a poll can find.
+    pub(crate) fn reset(&mut self, now: Instant) {
         self.interval = self.min;
         self.next = self.next.min(now + self.min);
     }
@@ -87,7 +85,7 @@ mod tests {
     #[test]
     fn empty_polls_slow_down_to_the_maximum_and_work_speeds_up_again() {
         let start = Instant::now();
-        let mut pace = Pace::new(ms(50), ms(300));
+        let mut pace = Pace::new(ms(50), ms(300), start);
         assert_eq!(gaps(&mut pace, start), [ms(100), ms(200), ms(300), ms(300)]);
         pace.polled(true, start);
         assert_eq!(pace.next() - start, ms(50));
@@ -96,7 +94,7 @@ mod tests {
     #[test]
     fn a_process_at_work_looks_for_the_work_of_others_too() {
         let start = Instant::now();
-        let mut pace = Pace::new(ms(50), ms(1000));
+        let mut pace = Pace::new(ms(50), ms(1000), start);
         gaps(&mut pace, start);
         pace.busy(start);
         assert_eq!(pace.next() - start, ms(100));

@@ -1,0 +1,348 @@
+//! The transitions of an item: from an attempt to a lock, to the runtime, and back.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::queue::Queue;
+use super::slot::{Class, Epoch, Phase, Rank, Slot, Work};
+
+/// A dispatcher's right to an item. Void when another claim has taken its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Claim<K> {
+    pub(crate) key: K,
+    pub(super) epoch: Epoch,
+}
+
+/// An item that the runtime works on.
+#[derive(Debug)]
+pub(super) struct Held<W: Work> {
+    claim: Claim<W::Key>,
+    running: Arc<W::Running>,
+    long_poll: bool,
+    since: Instant,
+}
+
+/// A lock that was taken ahead and that no dispatcher has asked for.
+pub(crate) type Unwanted<W> = (Claim<<W as Work>::Key>, Box<<W as Work>::Lock>);
+
+/// A lock that was won.
+pub(crate) struct Won<L> {
+    pub(crate) lock: L,
+    pub(crate) token: String,
+    /// When it ends by itself.
+    pub(crate) until: Instant,
+}
+
+impl<W: Work> Queue<W> {
+    /// Claims a ready item for a lock that a batch is about to take.
+    pub(crate) fn claim_ready(
+        &mut self,
+        now: Instant,
+        until: Instant,
+        wanted: impl Fn(&W::Known) -> bool,
+    ) -> Option<(Claim<W::Key>, W::Attempt)> {
+        self.tick(now);
+        let ready = self.ready.values().find(|key| {
+            let slot = self.slots.get(*key);
+            slot.is_some_and(|slot| matches!(slot.phase, Phase::Idle) && wanted(&slot.known))
+        });
+        let key = ready.cloned()?;
+        self.claim(&key, now, until)
+    }
+
+    /// Claims an idle item for a lock that a batch is about to take; `None` while it is not idle.
+    pub(crate) fn claim(
+        &mut self,
+        key: &W::Key,
+        now: Instant,
+        until: Instant,
+    ) -> Option<(Claim<W::Key>, W::Attempt)> {
+        self.tick(now);
+        let slot = self.slots.entry(key.clone()).or_default();
+        if !matches!(slot.phase, Phase::Idle) {
+            return None;
+        }
+        let claimed = self.start_attempt(key, now, until);
+        self.place(key, now);
+        claimed
+    }
+
+    /// Gives an item to whoever asks for it now.
+    pub(super) fn start_attempt(
+        &mut self,
+        key: &W::Key,
+        now: Instant,
+        until: Instant,
+    ) -> Option<(Claim<W::Key>, W::Attempt)> {
+        self.sequence += 1;
+        let epoch = self.sequence;
+        let slot = self.slots.get_mut(key)?;
+        slot.epoch = epoch;
+        slot.phase = Phase::Trying { until };
+        let claim = Claim {
+            key: key.clone(),
+            epoch,
+        };
+        Some((claim, W::attempt(&slot.known, now)))
+    }
+
+    /// A lock is asked for under this token.
+    pub(crate) fn locking(
+        &mut self,
+        claim: &Claim<W::Key>,
+        token: &str,
+        until: Instant,
+        now: Instant,
+    ) -> bool {
+        let token = token.to_owned();
+        self.change(claim, Phase::Locking { token, until }, now, |_| {})
+    }
+
+    /// An attempt ended without a lock; `learn` notes what it found.
+    pub(crate) fn give_back(
+        &mut self,
+        claim: &Claim<W::Key>,
+        now: Instant,
+        learn: impl FnOnce(&mut W::Known),
+    ) {
+        self.change(claim, Phase::Idle, now, learn);
+    }
+
+    /// An attempt ended without a lock, and dispatchers leave the item alone until a time.
+    pub(crate) fn back_off(
+        &mut self,
+        claim: &Claim<W::Key>,
+        until: Instant,
+        now: Instant,
+        learn: impl FnOnce(&mut W::Known),
+    ) {
+        self.change(claim, Phase::Backoff { until }, now, learn);
+    }
+
+    /// An attempt was dropped. A lock that it may have taken is to be given back.
+    pub(crate) fn dropped(&mut self, claim: &Claim<W::Key>, now: Instant) {
+        let Some(slot) = self.attempted(claim) else {
+            return;
+        };
+        match std::mem::replace(&mut slot.phase, Phase::Idle) {
+            Phase::Trying { .. } => {}
+            Phase::Locking { token, until } => {
+                slot.phase = Phase::Releasing { token, until };
+                self.releasing.insert(claim.key.clone());
+            }
+            other => slot.phase = other,
+        }
+        self.place(&claim.key, now);
+        self.shrink(now);
+    }
+
+    /// The service did not answer. The item is left alone until a time; a lock that may have been taken is to be given
+    /// back.
+    pub(crate) fn unanswered(
+        &mut self,
+        claim: &Claim<W::Key>,
+        until: Instant,
+        now: Instant,
+        learn: impl FnOnce(&mut W::Known),
+    ) {
+        let slot = self.attempted(claim);
+        if slot.is_some_and(|slot| matches!(slot.phase, Phase::Locking { .. })) {
+            self.dropped(claim, now);
+            self.correct(&claim.key, now, learn);
+        } else {
+            self.back_off(claim, until, now, learn);
+        }
+    }
+
+    /// A lock may have been taken by the caller, who gives it back and calls [`released`](Self::released) then.
+    pub(crate) fn release_later(&mut self, claim: &Claim<W::Key>, now: Instant) {
+        self.dropped(claim, now);
+        self.releasing.remove(&claim.key);
+    }
+
+    /// A batch has locked the item for the next dispatcher that asks.
+    pub(crate) fn prelocked(
+        &mut self,
+        claim: &Claim<W::Key>,
+        won: Won<W::Lock>,
+        now: Instant,
+        learn: impl FnOnce(&mut W::Known),
+    ) {
+        let phase = Phase::Prelocked {
+            lock: Box::new(won.lock),
+            token: won.token,
+            until: won.until,
+            since: now,
+        };
+        self.change(claim, phase, now, learn);
+    }
+
+    /// The runtime gets the item. `false` when the claim is void.
+    pub(crate) fn hand_out(
+        &mut self,
+        claim: &Claim<W::Key>,
+        won: Won<Arc<W::Running>>,
+        long_poll: bool,
+        now: Instant,
+        learn: impl FnOnce(&mut W::Known),
+    ) -> bool {
+        let (token, until) = (won.token, won.until);
+        let phase = Phase::Running {
+            token: token.clone(),
+            until,
+        };
+        if !self.change(claim, phase, now, learn) {
+            return false;
+        }
+        self.dispatchers.working += usize::from(long_poll);
+        let held = Held {
+            claim: claim.clone(),
+            running: won.lock,
+            long_poll,
+            since: now,
+        };
+        self.held.insert(token, held);
+        true
+    }
+
+    /// What the runtime works on under this token.
+    pub(crate) fn running(&self, token: &str) -> Option<Arc<W::Running>> {
+        self.held.get(token).map(|held| held.running.clone())
+    }
+
+    /// All that the runtime works on.
+    pub(crate) fn all_running(&self) -> Vec<Arc<W::Running>> {
+        self.held
+            .values()
+            .map(|held| held.running.clone())
+            .collect()
+    }
+
+    /// The lock of this token now ends at `until`.
+    pub(crate) fn extend(&mut self, token: &str, until: Instant, now: Instant) {
+        let Some(claim) = self.held.get(token).map(|held| held.claim.clone()) else {
+            return;
+        };
+        if let Some(slot) = self.slots.get_mut(&claim.key)
+            && slot.epoch == claim.epoch
+            && let Phase::Running { until: end, .. } = &mut slot.phase
+        {
+            *end = until;
+            self.place(&claim.key, now);
+        }
+    }
+
+    /// The runtime is done with the item of this token; `learn` notes what it left.
+    pub(crate) fn finish(&mut self, token: &str, now: Instant, learn: impl FnOnce(&mut W::Known)) {
+        if let Some(claim) = self.end(token, now) {
+            self.give_back(&claim, now, learn);
+        }
+    }
+
+    /// The same, and the item is locked for its next turn already.
+    pub(crate) fn finish_prelocked(
+        &mut self,
+        token: &str,
+        won: Won<W::Lock>,
+        now: Instant,
+        learn: impl FnOnce(&mut W::Known),
+    ) {
+        if let Some(claim) = self.end(token, now) {
+            self.prelocked(&claim, won, now, learn);
+        }
+    }
+
+    /// Takes out what the runtime works on. The slot is as after an attempt whose result is known.
+    pub(super) fn end(&mut self, token: &str, now: Instant) -> Option<Claim<W::Key>> {
+        let held = self.held.remove(token)?;
+        if let Some(slot) = self.slots.get_mut(&held.claim.key)
+            && slot.epoch == held.claim.epoch
+            && let Phase::Running { until, .. } = slot.phase
+        {
+            slot.phase = Phase::Trying { until };
+        }
+        self.dispatchers.working -= usize::from(held.long_poll);
+        let time = now.saturating_duration_since(held.since);
+        self.dispatchers.average.took(time);
+        Some(held.claim)
+    }
+
+    /// Takes out the locks that were taken ahead and that no dispatcher has asked for since `before`. Each ends with
+    /// [`released`](Self::released).
+    pub(crate) fn take_unwanted(&mut self, before: Instant, now: Instant) -> Vec<Unwanted<W>> {
+        let first_free = Rank(Class::Free, 0);
+        let locked = self.ready.range(..first_free).map(|(_, key)| key.clone());
+        let mut taken = Vec::new();
+        for key in locked.collect::<Vec<_>>() {
+            let Some(slot) = self.slots.get_mut(&key) else {
+                continue;
+            };
+            match std::mem::replace(&mut slot.phase, Phase::Idle) {
+                Phase::Prelocked {
+                    lock,
+                    token,
+                    until,
+                    since,
+                } if since <= before => {
+                    slot.phase = Phase::Releasing { token, until };
+                    let epoch = slot.epoch;
+                    self.place(&key, now);
+                    taken.push((Claim { key, epoch }, lock));
+                }
+                other => slot.phase = other,
+            }
+        }
+        taken
+    }
+
+    /// Takes out the tokens of locks that a dropped fetch may have taken. Each ends with [`released`](Self::released).
+    pub(crate) fn take_releasing(&mut self) -> Vec<(Claim<W::Key>, String)> {
+        let mut taken = Vec::new();
+        for key in std::mem::take(&mut self.releasing) {
+            if let Some(slot) = self.slots.get(&key)
+                && let Phase::Releasing { token, .. } = &slot.phase
+            {
+                let epoch = slot.epoch;
+                taken.push((Claim { key, epoch }, token.clone()));
+            }
+        }
+        taken
+    }
+
+    /// A lock was given back, or is left to end by itself.
+    pub(crate) fn released(&mut self, claim: &Claim<W::Key>, now: Instant) {
+        let slot = self.slots.get_mut(&claim.key);
+        if let Some(slot) = slot.filter(|slot| slot.epoch == claim.epoch)
+            && matches!(slot.phase, Phase::Releasing { .. })
+        {
+            slot.phase = Phase::Idle;
+            self.edit(&claim.key, |known| W::expire(known, now));
+            self.place(&claim.key, now);
+            self.shrink(now);
+        }
+    }
+
+    /// The slot of an attempt, while its claim holds.
+    fn attempted(&mut self, claim: &Claim<W::Key>) -> Option<&mut Slot<W>> {
+        let slot = self.slots.get_mut(&claim.key)?;
+        (slot.epoch == claim.epoch && slot.phase.is_undecided()).then_some(slot)
+    }
+
+    /// The one way on from an attempt. `false` when its claim is void: then nothing changes.
+    fn change(
+        &mut self,
+        claim: &Claim<W::Key>,
+        phase: Phase<W::Lock>,
+        now: Instant,
+        learn: impl FnOnce(&mut W::Known),
+    ) -> bool {
+        let Some(slot) = self.attempted(claim) else {
+            return false;
+        };
+        slot.phase = phase;
+        self.edit(&claim.key, learn);
+        self.place(&claim.key, now);
+        self.shrink(now);
+        true
+    }
+}

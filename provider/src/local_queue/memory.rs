@@ -1,0 +1,64 @@
+//! How much a queue remembers, and what it gives up first.
+//!
+//! What is given up costs requests, never an item: what is due stays due and is read from the store.
+
+use std::time::Instant;
+
+use super::queue::Queue;
+use super::slot::{Phase, Work};
+
+impl<W: Work> Queue<W> {
+    /// Gives up what exceeds the limits: of what is cached, the least recently used; of what is pending, what is due last.
+    pub(super) fn shrink(&mut self, now: Instant) {
+        while self.memory.cached > self.limits.memory.cached || self.slots.len() > self.limits.slots
+        {
+            let Some((_, key)) = self.idle.pop_first() else {
+                break;
+            };
+            self.give_up(&key);
+        }
+        while self.memory.pending > self.limits.memory.pending {
+            let Some(key) = self.last_timed().or_else(|| self.last_ready()) else {
+                break;
+            };
+            let mut evicted = None;
+            self.edit(&key, |known| evicted = Some(W::evict_pending(known, now)));
+            self.garbage.extend(evicted);
+            self.place(&key, now);
+        }
+    }
+
+    /// Gives up an idle slot; what it waits for stays.
+    fn give_up(&mut self, key: &W::Key) {
+        let Some(slot) = self.slots.get_mut(key) else {
+            return;
+        };
+        slot.idle = None;
+        if slot.timer.is_none() {
+            self.remove(key);
+            return;
+        }
+        let mut evicted = None;
+        self.edit(key, |known| evicted = Some(W::evict_cache(known)));
+        self.garbage.extend(evicted);
+    }
+
+    /// The item with something pending that is due last, of those that nobody works on.
+    fn last_timed(&self) -> Option<W::Key> {
+        let mut timed = self.timers.values().rev();
+        timed.find(|key| self.holds_pending(key)).cloned()
+    }
+
+    fn last_ready(&self) -> Option<W::Key> {
+        let mut ready = self.ready.values().rev();
+        ready.find(|key| self.holds_pending(key)).cloned()
+    }
+
+    fn holds_pending(&self, key: &W::Key) -> bool {
+        let slot = self.slots.get(key);
+        slot.is_some_and(|slot| {
+            matches!(slot.phase, Phase::Idle | Phase::Backoff { .. })
+                && W::memory(&slot.known).pending > 0
+        })
+    }
+}

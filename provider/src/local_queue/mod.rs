@@ -1,0 +1,40 @@
+//! What this process knows of the items of one queue, and who works on them: one slot per item.
+//!
+//! The slots are hints. A dispatcher that takes one must still win the item's lock in the store, and whatever is lost
+//! here is found again by a poll. So nothing is durable, and nothing outside may depend on an item being handed out
+//! exactly once.
+//!
+//! [`Queue`] is a pure state machine: no clock, no I/O, no tasks. [`LocalQueue`] adds a mutex and the waiting. What an
+//! item is, when it is due, and which dispatcher can take it is the business of [`Work`]: instances and activities.
+//!
+//! ```text
+//!            due                take              lock sent           won, handed out
+//!   Idle ─────────► (ready) ─────────► Trying ─────────► Locking ─────────► Running ──┐
+//!    ▲ ▲               ▲                 │ │                │                  │      │ commit with
+//!    │ │ until         │ won by a batch  │ │ not now        │ fetch dropped    │      │ a prelock
+//!    │ └── Backoff ◄───┼─────────────────┼─┘                ▼                  │      ▼
+//!    │                 └── Prelocked ◄───┘              Releasing              │  Prelocked
+//!    └────────────────────────────────────────────────────────────────────────-┘
+//! ```
+//!
+//! Every phase but `Idle` ends by an event or by its time.
+
+mod claims;
+mod dispatchers;
+mod memory;
+mod moving_average;
+mod pace;
+mod polls;
+mod queue;
+mod slot;
+mod waiter;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use claims::{Claim, Unwanted, Won};
+pub(crate) use dispatchers::Ask;
+pub(crate) use pace::Pace;
+pub(crate) use queue::{Limits, Queue};
+pub(crate) use slot::{Memory, Offer, PollNumber, Work};
+pub(crate) use waiter::{Guard, LocalQueue, Taken};

@@ -1,0 +1,133 @@
+//! The state machine by itself: what holds after any sequence of events, and each promise by name.
+
+mod invariants;
+mod promises;
+
+use std::time::{Duration, Instant};
+
+use super::claims::Won;
+use super::dispatchers::Ask;
+use super::pace::Pace;
+use super::queue::{Limits, Queue};
+use super::slot::{Memory, Offer, Work};
+
+/// Items with colours; a dispatcher takes some of them.
+#[derive(Debug)]
+struct Paint;
+
+type Colours = u8;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Known {
+    /// When each pending message is due.
+    pending: Vec<Instant>,
+    colour: Colours,
+    cached: usize,
+    /// To be read from the store.
+    load: Option<Instant>,
+    is_open: bool,
+}
+
+const MESSAGE: usize = 100;
+
+impl Work for Paint {
+    type Key = u8;
+    type Known = Known;
+    type Attempt = Known;
+    type Lock = Colours;
+    type Running = u8;
+    type Ask = Colours;
+
+    fn due(known: &Known) -> Option<Instant> {
+        known.pending.iter().chain(&known.load).min().copied()
+    }
+
+    fn accepts(ask: &Colours, offer: Offer<'_, Self>) -> bool {
+        let colour = match offer {
+            Offer::Free(known) => known.colour,
+            Offer::Backoff(known) => known.colour & 1,
+            Offer::Locked(colour) => *colour,
+        };
+        colour == 0 || ask & colour != 0
+    }
+
+    fn is_open_in_backoff(known: &Known) -> bool {
+        known.is_open
+    }
+
+    fn attempt(known: &Known, _: Instant) -> Known {
+        known.clone()
+    }
+
+    fn expire(known: &mut Known, now: Instant) {
+        known.load = Some(now);
+    }
+
+    fn forget_polled(known: &mut Known) {
+        known.pending.clear();
+        known.load = None;
+    }
+
+    fn is_forgettable(known: &Known) -> bool {
+        known.pending.is_empty() && known.load.is_none() && known.cached == 0
+    }
+
+    fn memory(known: &Known) -> Memory {
+        Memory {
+            pending: known.pending.len() * MESSAGE,
+            cached: known.cached,
+        }
+    }
+
+    fn evict_cache(known: &mut Known) -> Known {
+        Known {
+            cached: std::mem::take(&mut known.cached),
+            ..Known::default()
+        }
+    }
+
+    fn evict_pending(known: &mut Known, now: Instant) -> Known {
+        if known.pending.iter().any(|due| *due <= now) {
+            known.load = Some(now);
+        }
+        Known {
+            pending: std::mem::take(&mut known.pending),
+            ..Known::default()
+        }
+    }
+}
+
+const LIMITS: Limits = Limits {
+    memory: Memory {
+        pending: 10 * MESSAGE,
+        cached: 1_000,
+    },
+    slots: 12,
+};
+
+const LOCK: Duration = Duration::from_secs(5);
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn queue(now: Instant) -> Queue<Paint> {
+    let pace = Pace::new(ms(10), ms(80), now);
+    Queue::new(pace, LIMITS)
+}
+
+fn ask(who: Colours) -> Ask<Colours> {
+    Ask {
+        who,
+        lock_timeout: LOCK,
+        long_poll: true,
+    }
+}
+
+fn won<L>(lock: L, token: &str, until: Instant) -> Won<L> {
+    Won {
+        lock,
+        token: token.to_owned(),
+        until,
+    }
+}

@@ -1,0 +1,306 @@
+//! Each promise of the queue by its name.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{Colours, LOCK, Paint, ask, ms, queue, won};
+use crate::local_queue::claims::Claim;
+use crate::local_queue::dispatchers::{Ask, Next, WaiterId};
+use crate::local_queue::queue::Queue;
+
+/// Makes an item due at once.
+fn learn(queue: &mut Queue<Paint>, key: u8, colour: Colours, now: Instant) {
+    queue.learn(&key, now, |known| {
+        known.pending.push(now);
+        known.colour = colour;
+    });
+}
+
+fn takes(queue: &mut Queue<Paint>, waiter: WaiterId, now: Instant) -> Option<Claim<u8>> {
+    match queue.next(waiter, now) {
+        Next::Try(claim, _) | Next::Begin(claim, _) => Some(claim),
+        _ => None,
+    }
+}
+
+/// A dispatcher that has found nothing and waits.
+fn sleeper(queue: &mut Queue<Paint>, colours: Colours, now: Instant) -> WaiterId {
+    let waiter = queue.ask(ask(colours));
+    assert_eq!(takes(queue, waiter, now), None);
+    waiter
+}
+
+#[test]
+fn an_item_wakes_a_dispatcher_that_can_take_it_and_no_other() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    let _red = sleeper(&mut queue, 1, now);
+    let blue = sleeper(&mut queue, 2, now);
+    let _both = sleeper(&mut queue, 3, now);
+    queue.learn_from_poll(1, &7, |known| {
+        known.pending.push(now);
+        known.colour = 2;
+    });
+    queue.finish_poll(1, &[7], |_| true, now);
+    assert_eq!(queue.take_woken(), [blue]);
+}
+
+#[test]
+fn an_item_that_one_dispatcher_passes_over_stays_for_the_next() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    learn(&mut queue, 7, 2, now);
+    let red = queue.ask(ask(1));
+    assert_eq!(takes(&mut queue, red, now), None);
+    queue.leave(red, now);
+    let blue = queue.ask(ask(2));
+    assert_eq!(takes(&mut queue, blue, now).map(|claim| claim.key), Some(7));
+}
+
+#[test]
+fn what_a_dispatcher_was_woken_for_goes_to_another_one_when_it_leaves() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    let first = sleeper(&mut queue, 1, now);
+    let second = sleeper(&mut queue, 1, now);
+    queue.learn_from_poll(1, &7, |known| known.pending.push(now));
+    queue.finish_poll(1, &[7], |_| true, now);
+    assert_eq!(queue.take_woken(), [first]);
+    queue.leave(first, now);
+    assert_eq!(queue.take_woken(), [second]);
+}
+
+#[test]
+fn a_narrow_poll_forgets_nothing_that_it_did_not_ask_for() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    for (key, colour) in [(1, 1), (2, 2)] {
+        queue.learn_from_poll(1, &key, |known| {
+            known.pending.push(now);
+            known.colour = colour;
+        });
+    }
+    queue.finish_poll(1, &[1, 2], |_| true, now);
+    queue.finish_poll(2, &[], |known| known.colour == 1, now);
+    assert_eq!(queue.known(&1), None);
+    assert!(queue.known(&2).is_some());
+}
+
+#[test]
+fn what_this_process_knows_by_itself_is_not_forgotten_by_a_poll() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    learn(&mut queue, 1, 0, now);
+    queue.finish_poll(1, &[], |_| true, now);
+    assert!(queue.known(&1).is_some());
+}
+
+#[test]
+fn news_during_an_attempt_is_tried_after_it() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    learn(&mut queue, 1, 0, now);
+    let waiter = queue.ask(ask(0));
+    let claim = takes(&mut queue, waiter, now).expect("it is due");
+    assert_eq!(takes(&mut queue, waiter, now), None);
+    learn(&mut queue, 1, 0, now);
+    queue.give_back(&claim, now, |known| {
+        known.pending.remove(0);
+    });
+    assert!(takes(&mut queue, waiter, now).is_some());
+}
+
+#[test]
+fn a_dropped_attempt_makes_its_item_ready_again() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    learn(&mut queue, 1, 0, now);
+    let waiter = queue.ask(ask(0));
+    let claim = takes(&mut queue, waiter, now).expect("it is due");
+    queue.dropped(&claim, now);
+    assert!(takes(&mut queue, waiter, now).is_some());
+}
+
+#[test]
+fn a_dropped_lock_request_is_given_back_before_the_item_is_tried_again() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    learn(&mut queue, 1, 0, now);
+    let waiter = queue.ask(ask(0));
+    let claim = takes(&mut queue, waiter, now).expect("it is due");
+    queue.locking(&claim, "a", now + LOCK, now);
+    queue.dropped(&claim, now);
+    assert_eq!(takes(&mut queue, waiter, now), None);
+    let releasing = queue.take_releasing();
+    assert_eq!(releasing, [(claim.clone(), "a".to_owned())]);
+    queue.released(&claim, now);
+    assert!(takes(&mut queue, waiter, now).is_some());
+}
+
+#[test]
+fn a_void_claim_changes_nothing() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    learn(&mut queue, 1, 0, now);
+    let waiter = queue.ask(ask(0));
+    let old = takes(&mut queue, waiter, now).expect("it is due");
+    let later = now + LOCK;
+    let new = takes(&mut queue, waiter, later).expect("the attempt took too long");
+    assert_ne!(old, new);
+    queue.give_back(&old, later, |known| known.pending.clear());
+    queue.back_off(&old, later + LOCK, later, |known| known.pending.clear());
+    queue.dropped(&old, later);
+    assert!(!queue.locking(&old, "a", later + LOCK, later));
+    assert!(!queue.hand_out(
+        &old,
+        won(Arc::new(0), "a", later + LOCK),
+        true,
+        later,
+        |_| {}
+    ));
+    assert_eq!(queue.known(&1).map(|known| known.pending.len()), Some(1));
+    assert!(queue.locking(&new, "b", later + LOCK, later));
+}
+
+#[test]
+fn an_item_whose_lock_ended_by_its_time_is_read_from_the_store() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    learn(&mut queue, 1, 0, now);
+    let waiter = queue.ask(ask(0));
+    let claim = takes(&mut queue, waiter, now).expect("it is due");
+    let lock = won(Arc::new(0), "a", now + LOCK);
+    assert!(queue.hand_out(&claim, lock, true, now, |known| known.pending.clear()));
+    assert_eq!(queue.load().working, 1);
+    let later = now + LOCK;
+    assert!(takes(&mut queue, waiter, later).is_some());
+    assert_eq!(queue.load().working, 0);
+    assert!(queue.running("a").is_none());
+}
+
+#[test]
+fn a_lock_taken_ahead_is_handed_out_before_anything_else() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    learn(&mut queue, 1, 0, now);
+    let (claim, _) = queue.claim(&2, now, now + LOCK).expect("it is idle");
+    queue.prelocked(&claim, won(0, "a", now + LOCK), now, |_| {});
+    let waiter = queue.ask(ask(0));
+    assert!(matches!(queue.next(waiter, now), Next::Begin(got, _) if got == claim));
+}
+
+#[test]
+fn a_lock_that_no_dispatcher_asks_for_is_given_back() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    let (claim, _) = queue.claim(&2, now, now + LOCK).expect("it is idle");
+    queue.prelocked(&claim, won(0, "a", now + LOCK), now, |_| {});
+    let later = now + ms(10);
+    queue.claim(&3, later, later + LOCK).expect("it is idle");
+    let taken = queue.take_unwanted(now, later);
+    assert_eq!(taken.len(), 1);
+    assert_eq!(taken[0].0, claim);
+    let waiter = queue.ask(ask(0));
+    assert_eq!(takes(&mut queue, waiter, later), None);
+}
+
+#[test]
+fn in_a_backoff_only_dispatchers_that_it_does_not_concern_get_the_item() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    learn(&mut queue, 1, 1, now);
+    let red = queue.ask(ask(1));
+    let blue = queue.ask(ask(2));
+    let claim = takes(&mut queue, red, now).expect("it is due");
+    queue.back_off(&claim, now + ms(500), now, |known| known.is_open = true);
+    assert_eq!(takes(&mut queue, blue, now), None);
+    assert!(takes(&mut queue, red, now).is_some());
+}
+
+#[test]
+fn a_backoff_ends_by_its_time() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    learn(&mut queue, 1, 0, now);
+    let waiter = queue.ask(ask(0));
+    let claim = takes(&mut queue, waiter, now).expect("it is due");
+    queue.back_off(&claim, now + ms(500), now, |_| {});
+    assert!(matches!(queue.next(waiter, now), Next::Wait(Some(_))));
+    assert!(takes(&mut queue, waiter, now + ms(499)).is_none());
+    assert!(takes(&mut queue, waiter, now + ms(500)).is_some());
+}
+
+#[test]
+fn messages_of_the_far_future_make_room_for_those_that_are_due() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    for key in 0..11 {
+        let due = now + ms(1_000 * (1 + u64::from(key)));
+        queue.learn(&key, now, |known| known.pending.push(due));
+    }
+    // The last one had no room, and a poll will find it.
+    assert_eq!(queue.known(&10), None);
+    learn(&mut queue, 11, 0, now);
+    assert_eq!(queue.known(&9), None);
+    assert!(queue.known(&11).is_some());
+}
+
+#[test]
+fn what_is_due_stays_due_when_there_is_no_room_for_it() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    for _ in 0..11 {
+        learn(&mut queue, 1, 0, now);
+    }
+    let known = queue.known(&1).expect("it is due");
+    assert_eq!((known.pending.len(), known.load), (0, Some(now)));
+    let waiter = queue.ask(ask(0));
+    assert!(takes(&mut queue, waiter, now).is_some());
+}
+
+#[test]
+fn the_least_recently_used_cache_is_given_up_first() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    for key in 0..4 {
+        queue.learn(&key, now, |known| known.cached = 300);
+    }
+    let kept: BTreeMap<u8, bool> = (0..4)
+        .map(|key| (key, queue.known(&key).is_some()))
+        .collect();
+    assert_eq!(
+        kept.into_values().collect::<Vec<_>>(),
+        [false, true, true, true]
+    );
+}
+
+#[test]
+fn a_fetch_that_does_not_wait_polls_once_and_waits_for_attempts_that_it_has_seen() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    learn(&mut queue, 1, 0, now);
+    let other = queue.ask(ask(0));
+    let claim = takes(&mut queue, other, now).expect("it is due");
+    let once = queue.ask(Ask {
+        long_poll: false,
+        ..ask(0)
+    });
+    assert!(matches!(queue.next(once, now), Next::Poll(_)));
+    queue.end_own_poll(once, &[1], now);
+    assert!(matches!(queue.next(once, now), Next::WaitForAttempt));
+    queue.give_back(&claim, now, |known| known.pending.clear());
+    assert!(matches!(queue.next(once, now), Next::GiveUp));
+}
+
+#[test]
+fn a_closed_queue_starts_no_polls_and_asks_for_no_locks() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    queue.ask(ask(0));
+    assert!(queue.last_ask().is_some() && queue.start_poll(now).is_some());
+    queue.end_poll(false, now);
+    queue.close();
+    let later = now + Duration::from_secs(9);
+    assert!(queue.last_ask().is_none() && queue.start_poll(later).is_none());
+}

@@ -1,0 +1,101 @@
+//! Polls of the orchestrator queue.
+
+use std::hash::BuildHasher as _;
+
+use cdb_model::{Query, Stored, Unreadable};
+use tokio::time::Instant;
+
+use super::known::Outlook;
+use super::mail::Message;
+use crate::documents::{OrchestratorItem, Salvage, dispatch_slot};
+use crate::error::Result;
+use crate::local_queue::PollNumber;
+use crate::provider::Inner;
+use crate::wait::{Queue, Seen};
+
+/// Starts a poll that serves all dispatchers of this process.
+pub(super) fn start(inner: &Inner, number: PollNumber) {
+    if inner.background.is_closing() {
+        return;
+    }
+    inner.spawn(move |inner| async move {
+        let queue = inner.instances.local();
+        let polling = queue.polling();
+        let interval = queue.with(|queue, _| queue.poll_interval());
+        let poll = poll(&inner, number);
+        match inner.watch.unless_quiet(&inner, interval, poll).await {
+            Ok(found) => {
+                if found.is_empty() {
+                    queue.with(|queue, now| queue.finish_poll(number, &[], |_| true, now));
+                }
+                polling.finish(!found.is_empty());
+            }
+            Err(error) => tracing::warn!(%error, "the orchestrator queue cannot be polled"),
+        }
+    });
+}
+
+/// Asks every physical partition for its first due messages. Returns their instances.
+pub(super) async fn poll(inner: &Inner, number: PollNumber) -> Result<Vec<String>> {
+    let reach = inner.share.of_poll(Queue::Orchestrations).await;
+    if reach.is_nothing() {
+        return Ok(Vec::new());
+    }
+    let (visible_at, slot) = (
+        OrchestratorItem::VISIBLE_AT,
+        OrchestratorItem::DISPATCH_SLOT,
+    );
+    let depth = &inner.depths.orchestrations;
+    let look = depth.look(inner.orchestration_prefetch);
+    let due = reach.due(visible_at, slot, (look.from, inner.container.now()));
+    let query = Query::<OrchestratorItem>::across_partitions()
+        .filter(due)
+        .order_by(OrchestratorItem::BY_DUE.asc())
+        .top(look.rows);
+    let asked_at = Instant::now();
+    let rows = inner.container.query(query).row_by_row().all().await?;
+    let mut seen = Seen::of(&rows, OrchestratorItem::VISIBLE_AT, |item| item.visible_at);
+    let mut found = Vec::with_capacity(rows.len());
+    for row in rows {
+        let (instance_id, outlook) = note(inner, number, row, asked_at);
+        seen.in_vain += usize::from(outlook != Outlook::Work);
+        found.extend(instance_id);
+    }
+    depth.note(look, seen);
+    // Runtimes find the same messages, and race for the same locks if they begin with the same. So each begins with the
+    // instances that it has cached, then those of its slots, each in an order of its own, and ends with those that it could
+    // not work on before.
+    found.sort_by_cached_key(|id| {
+        let (is_unfit, is_cached) = inner.instances.preference(id);
+        let is_foreign = !reach.is_own(dispatch_slot(id));
+        (is_unfit, !is_cached, is_foreign, inner.scatter.hash_one(id))
+    });
+    found.dedup();
+    let queue = inner.instances.local();
+    queue.with(|queue, now| queue.finish_poll(number, &found, |_| true, now));
+    Ok(found)
+}
+
+/// Notes one due message. Returns its instance, if there is something to do.
+fn note(
+    inner: &Inner,
+    number: PollNumber,
+    row: Result<Stored<OrchestratorItem>, Unreadable>,
+    asked_at: Instant,
+) -> (Option<String>, Outlook) {
+    let readable = row.or_else(|found| {
+        inner.damage.tell(&found);
+        // Without an instance it stays where it is, and is looked past.
+        OrchestratorItem::salvage_stored(&found).ok_or(())
+    });
+    let Ok(stored) = readable else {
+        return (None, Outlook::Nothing);
+    };
+    let instance_id = stored.document.instance_id.clone();
+    let message = Message::read(stored, asked_at);
+    let outlook = inner.instances.found(number, message);
+    (
+        (outlook != Outlook::Nothing).then_some(instance_id),
+        outlook,
+    )
+}

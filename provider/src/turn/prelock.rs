@@ -1,0 +1,342 @@
+//! Locks taken by a batch that gives an instance something to do: a start, the end of an activity, a delivery, a commit.
+//!
+//! The dispatcher of this process that works on the instance next then finds its turn locked, and the lock has cost neither
+//! a request nor a round trip. It is the same conditional write of the instance document as any other lock, it ends by
+//! itself, and one that no dispatcher asks for is given back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cdb_client::BatchOutcome;
+use cdb_model::{
+    Batch, BatchError, BulkBatch, Document, DocumentKey, ETag, OperationIndex, Stored, Timestamp,
+};
+use duroxide::providers::WorkItem;
+
+use super::TurnResult;
+use super::hand_out::{self, Fetched};
+use super::known::{Attempt, Instances};
+use super::lock::{lock_patch, locked, take_out};
+use super::mail::{MAX_MESSAGES, Message};
+use super::memory::{Past, Remembered};
+use super::release;
+use super::renew::extend;
+use super::table::Turn;
+use crate::documents::{Durable, Instance, InstanceKey, OrchestratorItem, Status};
+use crate::error::Result;
+use crate::kv::KvState;
+use crate::local_queue::Guard;
+use crate::provider::Inner;
+
+/// A lock to be taken by a batch.
+pub(crate) struct Prelock<'a> {
+    inner: &'a Inner,
+    guard: Guard<'a, Instances>,
+    token: String,
+    timeout: Duration,
+    /// `None` for an instance that the batch is to create.
+    before: Option<Arc<Remembered>>,
+    /// Messages that are queued already.
+    known: Vec<Message>,
+    /// The instance as the batch leaves it, and where in the batch that is.
+    after: Option<(Instance, OperationIndex)>,
+}
+
+impl<'a> Prelock<'a> {
+    /// For an instance that this process has cached. `None` when it has not, or when no dispatcher here has use for it.
+    pub(crate) fn of_cached(inner: &'a Inner, instance_id: &str) -> Option<Self> {
+        inner.instances.cached(instance_id)?;
+        Self::claim(inner, instance_id, |attempt| attempt.cached.is_some())
+    }
+
+    /// For an instance that the batch starts.
+    pub(crate) fn of_start(inner: &'a Inner, item: &WorkItem) -> Option<Self> {
+        let WorkItem::StartOrchestration { instance, .. } = item else {
+            return None;
+        };
+        let mut prelock = Self::claim(inner, instance, |_| true)?;
+        prelock.before = None;
+        Some(prelock)
+    }
+
+    /// For an instance that gets this message from another one.
+    pub(crate) fn of_target(inner: &'a Inner, instance_id: &str, item: &WorkItem) -> Option<Self> {
+        match item {
+            WorkItem::StartOrchestration { .. } => Self::of_start(inner, item),
+            _ => Self::of_cached(inner, instance_id),
+        }
+    }
+
+    fn claim(
+        inner: &'a Inner,
+        instance_id: &str,
+        wanted: impl Fn(&Attempt) -> bool,
+    ) -> Option<Self> {
+        let timeout = inner.instances.room_ahead()?;
+        let queue = inner.instances.local();
+        let (guard, attempt) = queue.claim(&instance_id.to_owned(), timeout)?;
+        if !wanted(&attempt) {
+            return None;
+        }
+        let mut known = attempt.messages;
+        known.truncate(MAX_MESSAGES - 1);
+        Some(Self {
+            inner,
+            guard,
+            token: uuid::Uuid::new_v4().to_string(),
+            timeout,
+            before: attempt.cached,
+            known,
+            after: None,
+        })
+    }
+
+    /// Adds the lock to the batch that enqueues `message`.
+    pub(crate) fn add_to(
+        &mut self,
+        batch: &mut Batch<Durable>,
+        message: &OrchestratorItem,
+    ) -> Result<(), BatchError> {
+        let instance = self.locked(message)?;
+        let operation = match &self.before {
+            Some(before) => {
+                let key = InstanceKey::new(&*self.guard.claim.key);
+                batch.patch_if_match(&key, &lock_patch(&instance), &before.instance.etag)?
+            }
+            None => batch.create(&instance)?,
+        };
+        self.after = Some((instance, operation));
+        Ok(())
+    }
+
+    /// Adds the lock to a bulk that enqueues `message`. There, each of both succeeds or fails by itself.
+    pub(crate) fn add_to_bulk(
+        &mut self,
+        bulk: &mut BulkBatch<Durable>,
+        message: &OrchestratorItem,
+    ) -> Result<OperationIndex, BatchError> {
+        let instance = self.locked(message)?;
+        let operation = match &self.before {
+            Some(before) => {
+                let key = InstanceKey::new(&*self.guard.claim.key);
+                bulk.patch_if_match(&key, &lock_patch(&instance), &before.instance.etag)?
+            }
+            None => bulk.create(&instance)?,
+        };
+        self.after = Some((instance, operation));
+        Ok(operation)
+    }
+
+    /// The instance as it will be.
+    fn locked(&self, message: &OrchestratorItem) -> Result<Instance, BatchError> {
+        let now = self.inner.container.now();
+        self.guard.locking(&self.token, self.timeout);
+        let id = message.key().to_id().map_err(BatchError::Id)?;
+        let known = self.known.iter();
+        let known = known.map(|message| (message.id(), &message.stored.document));
+        let messages = known.chain([(&id, message)]);
+        let times = (now, now + self.timeout);
+        let instance = self.before.as_ref().map_or_else(
+            || Instance::pending(&self.guard.claim.key, now),
+            |before| before.instance.document.clone(),
+        );
+        Ok(locked(instance, &self.token, times, messages))
+    }
+
+    /// Where in the batch the lock is.
+    pub(crate) fn operation(&self) -> Option<OperationIndex> {
+        self.after.as_ref().map(|(_, operation)| *operation)
+    }
+
+    /// Whether it was the lock that made the batch fail: the instance is not as cached.
+    pub(crate) fn failed(&self, error: &cdb_client::Error) -> bool {
+        let operation = self.operation().map(OperationIndex::get);
+        operation.is_some() && error.operation_index() == operation
+    }
+
+    /// The batch did not take place, or without this lock.
+    pub(crate) fn give_up(self) {
+        self.guard.give_back(|known| known.set_cached(None));
+    }
+
+    /// The lock was taken and gave the instance this version: the next dispatcher that asks gets the turn.
+    pub(crate) fn won(self, etag: &ETag, message: Message) {
+        let Some((instance, _)) = self.after else {
+            return;
+        };
+        let Ok(id) = InstanceKey::new(&*instance.instance_id).to_id() else {
+            return;
+        };
+        let (past, kv) = match &self.before {
+            Some(before) => (before.past.clone(), before.kv.clone()),
+            None => (Past::default(), KvState::default()),
+        };
+        let mut messages = self.known;
+        messages.push(message);
+        let taken = messages.clone();
+        let events = past.events.clone();
+        let turn = Turn {
+            token: self.token,
+            instance: Stored {
+                id,
+                timestamp: instance.updated_at,
+                document: instance,
+                etag: etag.clone(),
+            },
+            messages,
+            lock_time: self.timeout,
+            uncounted: None,
+            kv,
+            past: Ok(past),
+            patient: true,
+            refused: None,
+            ended: false,
+        };
+        let won = self.inner.instances.won(turn);
+        self.guard.prelocked(won, |known| {
+            known.set_cached(None);
+            known.take(&taken);
+            known.history = Some(events).filter(|events| !events.is_empty());
+        });
+    }
+
+    /// The batch may have taken place, and its answer was lost: gives the lock back if it was taken.
+    pub(crate) fn lost_sight(self) {
+        let token = self.token;
+        let before = self.before.as_ref();
+        let before = before.map(|before| before.instance.document.attempts.clone());
+        let claim = self.guard.release_later();
+        self.inner.spawn(|inner| async move {
+            // The lock may have counted a message that was consumed long ago, which nobody would ever take out again.
+            let attempts = |_: &Instance| before.unwrap_or_default();
+            release::release_taken(&inner, &claim.key, &token, attempts).await;
+            inner.instances.released(&claim);
+        });
+    }
+}
+
+/// Begins a turn that was locked by a batch, if the lock still lasts for long enough.
+pub(super) async fn begin(
+    inner: &Inner,
+    guard: Guard<'_, Instances>,
+    mut turn: Turn,
+    lock_timeout: Duration,
+) -> Result<Option<Fetched>> {
+    let now = inner.container.now();
+    turn.lock_time = lock_timeout;
+    let fresh_until = Some(now + lock_timeout / 4 * 3);
+    let is_fresh = |turn: &Turn| turn.instance.document.locked_until > fresh_until;
+    // An error leaves the lock as it was: a load will tell.
+    let lasts = is_fresh(&turn)
+        || (extend(inner, &mut turn).await.is_ok_and(|held| held) && is_fresh(&turn));
+    if !lasts {
+        guard.give_back(|known| known.search(std::time::Instant::now()));
+        return Ok(None);
+    }
+    hand_out::begin(inner, guard, turn).await.map(Some)
+}
+
+/// The next turn of an instance, locked by the commit of the one before it.
+pub(super) struct NextTurn {
+    token: String,
+    timeout: Duration,
+    /// Messages that were queued before.
+    known: Vec<Message>,
+}
+
+impl NextTurn {
+    /// `None` when nothing waits, or nobody here would take it soon. `own` are the messages of the commit itself.
+    pub(super) fn plan(
+        inner: &Inner,
+        turn: &Turn,
+        result: &TurnResult,
+        own: &[OrchestratorItem],
+    ) -> Option<Self> {
+        let status = result.metadata.status.clone().map(Status::from);
+        let ends = matches!(status, Some(Status::Completed | Status::Failed));
+        if ends || !turn.patient {
+            return None;
+        }
+        let timeout = inner.instances.room_ahead()?;
+        let now = inner.container.now();
+        let own = own.iter().filter(|item| item.due_at() <= now).count();
+        let read_at = turn.past.as_ref().ok()?.read_at;
+        let instance_id = &turn.instance.document.instance_id;
+        let mut known = inner.instances.due_messages(instance_id, read_at);
+        known.retain(|known| {
+            turn.messages
+                .iter()
+                .all(|message| message.id() != known.id())
+        });
+        known.truncate(MAX_MESSAGES.saturating_sub(own));
+        (own + known.len() > 0).then(|| Self {
+            token: uuid::Uuid::new_v4().to_string(),
+            timeout,
+            known,
+        })
+    }
+
+    /// The instance as the commit leaves it: locked for the next turn.
+    pub(super) fn lock(
+        &self,
+        instance: Instance,
+        own: &[OrchestratorItem],
+        now: Timestamp,
+    ) -> Result<Instance, BatchError> {
+        let due = own.iter().filter(|item| item.due_at() <= now);
+        let due = due
+            .map(|item| item.key().to_id().map(|id| (id, item)))
+            .collect::<Result<Vec<_>, _>>()?;
+        let known = self.known.iter();
+        let known = known.map(|message| (message.id(), &message.stored.document));
+        let messages = known.chain(due.iter().map(|(id, item)| (id, *item)));
+        let times = (now, now + self.timeout);
+        Ok(locked(instance, &self.token, times, messages))
+    }
+
+    /// The commit took place.
+    pub(super) fn begin(
+        self,
+        inner: &Inner,
+        before: &mut Turn,
+        left: Remembered,
+        own: Vec<Message>,
+    ) {
+        let mut messages = self.known;
+        messages.extend(own);
+        let next = Turn {
+            token: self.token,
+            instance: left.instance,
+            messages,
+            lock_time: self.timeout,
+            uncounted: None,
+            kv: left.kv,
+            past: Ok(left.past),
+            patient: true,
+            refused: None,
+            ended: false,
+        };
+        inner.instances.finish_with_next(before, next);
+    }
+
+    /// The commit took place, but nobody knows which versions it left: gives the lock back.
+    pub(super) fn lost_sight(self, inner: &Inner, before: &Turn) {
+        let instance_id = before.instance.document.instance_id.clone();
+        let mut attempts = before.instance.document.attempts.clone();
+        take_out(&mut attempts, &before.messages);
+        inner.spawn(|inner| async move {
+            release::release_taken(&inner, &instance_id, &self.token, |_| attempts).await;
+        });
+    }
+}
+
+/// A message that a batch of this process has just enqueued.
+pub(crate) fn enqueued(
+    outcome: &BatchOutcome<Durable>,
+    operation: OperationIndex,
+    document: OrchestratorItem,
+    item: WorkItem,
+) -> Option<Message> {
+    let etag = outcome.etag(operation)?.clone();
+    Message::written(document, item, etag)
+}

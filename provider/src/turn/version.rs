@@ -1,0 +1,33 @@
+//! The duroxide version that an execution is pinned to, and which dispatchers can work on it.
+
+use duroxide::providers::DispatcherCapabilityFilter;
+
+/// Whether a dispatcher can work on executions pinned to this version. Of several ranges duroxide uses the first
+/// (its suite: `fetch_single_range_only_uses_first_range`).
+pub(super) fn supports(filter: Option<&DispatcherCapabilityFilter>, pinned: u64) -> bool {
+    filter.is_none_or(|filter| {
+        let first = filter.supported_duroxide_versions.first();
+        first.is_some_and(|range| range.contains(&unpack_version(pinned)))
+    })
+}
+
+/// The stored form of a pinned version: one number, ordered like the versions while their parts stay below 1000.
+pub(super) fn pack_version(version: &semver::Version) -> u64 {
+    version.major * 1_000_000 + version.minor * 1_000 + version.patch
+}
+
+fn unpack_version(packed: u64) -> semver::Version {
+    semver::Version::new(packed / 1_000_000, packed / 1_000 % 1_000, packed % 1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_survive_packing() {
+        let version = semver::Version::new(0, 1, 32);
+        assert_eq!(pack_version(&version), 1_032);
+        assert_eq!(unpack_version(1_032), version);
+    }
+}

@@ -1,0 +1,139 @@
+//! What this process knows of an activity that is to be run.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use cdb_client::ContainerClient;
+use cdb_model::Stored;
+use duroxide::providers::{SessionFetchConfig, TagFilter};
+use tokio::sync::Mutex as AsyncMutex;
+
+use super::table::WorkLock;
+use crate::documents::{Durable, WorkerItem};
+use crate::local_queue::{Memory, Offer, Work};
+use crate::session::Sessions;
+
+/// The queue of activities.
+#[derive(Debug)]
+pub(crate) struct Activities;
+
+/// Identifies an activity.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ActivityKey {
+    pub(super) instance: String,
+    pub(super) execution: u64,
+    pub(super) activity: u64,
+}
+
+impl ActivityKey {
+    pub(super) fn of(item: &WorkerItem) -> Self {
+        Self {
+            instance: item.instance_id.clone(),
+            execution: item.execution_id,
+            activity: item.activity_id,
+        }
+    }
+}
+
+/// An activity as it was last seen, and when it is free.
+#[derive(Debug, Default)]
+pub(crate) struct KnownActivity {
+    seen: Option<(Stored<WorkerItem>, Instant)>,
+}
+
+impl KnownActivity {
+    pub(super) fn note(&mut self, item: Stored<WorkerItem>, free_at: Instant) {
+        self.seen = Some((item, free_at));
+    }
+
+    /// Its document may have changed; a poll finds out.
+    pub(super) fn forget(&mut self) {
+        self.seen = None;
+    }
+
+    pub(super) fn item(&self) -> Option<&WorkerItem> {
+        self.seen.as_ref().map(|(item, _)| &item.document)
+    }
+}
+
+/// What a worker can run.
+#[derive(Clone, Debug)]
+pub(crate) struct WorkerAsk {
+    pub(super) tags: TagFilter,
+    /// `None`: no activities of sessions.
+    pub(super) session: Option<SessionFetchConfig>,
+    pub(super) sessions: Arc<Sessions>,
+    /// For its clock.
+    pub(super) container: ContainerClient<Durable>,
+}
+
+impl WorkerAsk {
+    pub(super) fn takes(&self, item: &WorkerItem) -> bool {
+        let now = self.container.now();
+        self.tags.matches(item.tag.as_deref())
+            && self.sessions.may_fetch(item, self.session.as_ref(), now)
+    }
+
+    /// Whether an activity can be locked for this worker without looking at anything else.
+    pub(super) fn takes_at_once(&self, item: &WorkerItem) -> bool {
+        item.session_id.is_none() && self.tags.matches(item.tag.as_deref())
+    }
+}
+
+impl Work for Activities {
+    type Key = ActivityKey;
+    type Known = KnownActivity;
+    type Attempt = Option<Stored<WorkerItem>>;
+    type Lock = Stored<WorkerItem>;
+    type Running = AsyncMutex<WorkLock>;
+    type Ask = WorkerAsk;
+
+    fn due(known: &KnownActivity) -> Option<Instant> {
+        known.seen.as_ref().map(|(_, free_at)| *free_at)
+    }
+
+    fn accepts(ask: &WorkerAsk, offer: Offer<'_, Self>) -> bool {
+        match offer {
+            Offer::Free(known) => known.item().is_some_and(|item| ask.takes(item)),
+            Offer::Backoff(_) => false,
+            Offer::Locked(item) => ask.takes_at_once(&item.document),
+        }
+    }
+
+    fn is_open_in_backoff(_: &KnownActivity) -> bool {
+        false
+    }
+
+    fn attempt(known: &KnownActivity, _: Instant) -> Self::Attempt {
+        known.seen.as_ref().map(|(item, _)| item.clone())
+    }
+
+    fn expire(known: &mut KnownActivity, _: Instant) {
+        known.forget();
+    }
+
+    fn forget_polled(known: &mut KnownActivity) {
+        known.forget();
+    }
+
+    fn is_forgettable(known: &KnownActivity) -> bool {
+        known.seen.is_none()
+    }
+
+    fn memory(known: &KnownActivity) -> Memory {
+        let bytes = |item: &WorkerItem| item.work_item.outline().len() + 512;
+        Memory {
+            pending: known.item().map_or(0, bytes),
+            cached: 0,
+        }
+    }
+
+    fn evict_cache(_: &mut KnownActivity) -> KnownActivity {
+        KnownActivity::default()
+    }
+
+    /// Polls find it again.
+    fn evict_pending(known: &mut KnownActivity, _: Instant) -> KnownActivity {
+        std::mem::take(known)
+    }
+}

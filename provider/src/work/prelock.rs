@@ -1,0 +1,117 @@
+//! Activities that are locked by the batch that writes them: as they are created, or as another one ends.
+//!
+//! A worker of this process that waits for something to do would take the activity with a request of its own. Where the
+//! activity is written anyway, its lock costs nothing. One that no worker asks for is given back.
+
+use cdb_coordination::Lockable;
+use cdb_model::{Batch, BatchError, OperationIndex, Stored, Timestamp};
+
+use super::fetch::read;
+use super::known::{Activities, ActivityKey, KnownActivity};
+use super::lock::{lock_patch, locked};
+use super::table::WorkLock;
+use crate::documents::{Durable, RESERVED, WorkerItem};
+use crate::local_queue::Guard;
+use crate::provider::Inner;
+
+/// Locks activities that are about to be created, as many as workers of this process have the time for.
+pub(crate) fn lock_ahead(inner: &Inner, items: &mut [WorkerItem], now: Timestamp) {
+    let Some(ask) = inner.activities.last_ask() else {
+        return;
+    };
+    let free = items
+        .iter_mut()
+        .filter(|item| item.lock_token.is_none() && ask.who.takes_at_once(item));
+    for item in free.take(inner.activities.room_ahead()) {
+        *item = locked(item.clone(), now, ask.lock_timeout);
+    }
+    // The others wait for a worker of this process too, before those of others take them.
+    let rest = items.iter_mut();
+    for item in rest.filter(|item| item.lock_token.is_none() && ask.who.takes_at_once(item)) {
+        item.reserved = true;
+        item.visible_at = now + RESERVED;
+    }
+}
+
+/// An activity was created locked, but nobody knows with which version: finds out, and hands it on.
+pub(crate) fn lost_sight(inner: &Inner, item: WorkerItem) {
+    inner.spawn(|inner| async move {
+        match read(&inner, &ActivityKey::of(&item)).await {
+            Ok(Some(stored)) if stored.document.lock_token == item.lock_token => {
+                inner.activities.hand_over(stored);
+            }
+            Ok(_) => inner.activities.poll_soon(),
+            Err(error) => tracing::debug!(%error, "a lock is left to end by itself"),
+        }
+    });
+}
+
+/// The next activity of a worker, locked by the batch that ends the one before.
+pub(super) struct Following<'a> {
+    guard: Guard<'a, Activities>,
+    seen: Stored<WorkerItem>,
+    after: WorkerItem,
+    operation: Option<OperationIndex>,
+}
+
+impl<'a> Following<'a> {
+    /// Another activity of the same partition that is ready here, if the worker of this lock may run it.
+    pub(super) fn of(inner: &'a Inner, lock: &WorkLock, now: Timestamp) -> Option<Self> {
+        let ask = lock.ask.as_ref()?;
+        inner.activities.last_ask()?;
+        let instance_id = &lock.item.document.instance_id;
+        let wanted = |item: &WorkerItem| {
+            item.instance_id == *instance_id && item.is_lockable(now) && ask.who.takes_at_once(item)
+        };
+        let (guard, seen) = inner.activities.claim_ready(ask.lock_timeout, wanted)?;
+        let after = locked(seen.document.clone(), now, ask.lock_timeout);
+        guard.locking(
+            after.lock_token.as_deref().unwrap_or_default(),
+            ask.lock_timeout,
+        );
+        Some(Self {
+            guard,
+            seen,
+            after,
+            operation: None,
+        })
+    }
+
+    pub(super) fn add_to(&mut self, batch: &mut Batch<Durable>) -> Result<(), BatchError> {
+        let operation = batch.patch_stored(&self.seen, &lock_patch(&self.after))?;
+        self.operation = Some(operation);
+        Ok(())
+    }
+
+    /// Whether it was this lock that made the batch fail: somebody was faster.
+    pub(super) fn failed(&self, error: &cdb_client::Error) -> bool {
+        let operation = self.operation.map(OperationIndex::get);
+        operation.is_some() && error.operation_index() == operation
+    }
+
+    /// The batch took place.
+    pub(super) fn won(self, inner: &Inner, outcome: &cdb_client::BatchOutcome<Durable>) {
+        let etag = self.operation.and_then(|operation| outcome.etag(operation));
+        let Some(etag) = etag else {
+            return;
+        };
+        let won = inner.activities.won(Stored {
+            document: self.after,
+            etag: etag.clone(),
+            ..self.seen
+        });
+        self.guard.prelocked(won, KnownActivity::forget);
+    }
+
+    /// The batch did not take place, or without this lock: the activity is as free as before.
+    pub(super) fn give_up(self, inner: &Inner) {
+        self.guard.give_back(KnownActivity::forget);
+        inner.activities.poll_soon();
+    }
+
+    /// The batch may have taken place, and its answer was lost.
+    pub(super) fn lost_sight(self, inner: &Inner) {
+        self.guard.give_back(KnownActivity::forget);
+        lost_sight(inner, self.after);
+    }
+}

@@ -1,0 +1,84 @@
+//! The activities that a poll asks for: those that one of the waiting workers can take.
+
+use std::collections::BTreeSet;
+
+use cdb_model::Filter;
+use duroxide::providers::TagFilter;
+
+use super::known::WorkerAsk;
+use crate::documents::WorkerItem;
+
+/// The activities that any of several workers can take.
+#[derive(Debug, Default)]
+pub(super) struct Scope {
+    asks: Vec<WorkerAsk>,
+    any_tag: bool,
+    untagged: bool,
+    tags: BTreeSet<String>,
+    sessions: bool,
+}
+
+impl Scope {
+    /// The activities that these workers ask for.
+    pub(super) fn of(asks: Vec<WorkerAsk>) -> Self {
+        let mut scope = Self::default();
+        for ask in &asks {
+            scope.sessions |= ask.session.is_some();
+            match &ask.tags {
+                TagFilter::Any => scope.any_tag = true,
+                TagFilter::None => {}
+                TagFilter::DefaultOnly => scope.untagged = true,
+                TagFilter::Tags(tags) => scope.tags.extend(tags.iter().cloned()),
+                TagFilter::DefaultAnd(tags) => {
+                    scope.untagged = true;
+                    scope.tags.extend(tags.iter().cloned());
+                }
+            }
+        }
+        Self { asks, ..scope }
+    }
+
+    /// Whether no activity is asked for.
+    pub(super) fn is_nothing(&self) -> bool {
+        !self.any_tag && !self.untagged && self.tags.is_empty()
+    }
+
+    /// Whether a poll of this scope finds the activity.
+    pub(super) fn covers(&self, item: &WorkerItem) -> bool {
+        let has_tag = match &item.tag {
+            _ if self.any_tag => true,
+            Some(tag) => self.tags.contains(tag),
+            None => self.untagged,
+        };
+        has_tag && (self.sessions || item.session_id.is_none())
+    }
+
+    /// Whether one of the workers can take the activity now.
+    pub(super) fn has_taker(&self, item: &WorkerItem) -> bool {
+        self.asks.iter().any(|ask| ask.takes(item))
+    }
+
+    /// Restricts a poll to this scope.
+    pub(super) fn filter(&self, free: Filter<WorkerItem>) -> Filter<WorkerItem> {
+        let untagged = || absent(WorkerItem::TAG.is_null(), WorkerItem::TAG.is_defined());
+        let tagged = || WorkerItem::TAG.is_in(self.tags.iter().cloned().map(Some));
+        let free = match (self.any_tag, self.untagged, self.tags.is_empty()) {
+            (true, ..) => free,
+            (_, true, true) => free & untagged(),
+            (_, true, false) => free & (untagged() | tagged()),
+            (_, false, _) => free & tagged(),
+        };
+        if self.sessions {
+            return free;
+        }
+        free & absent(
+            WorkerItem::SESSION_ID.is_null(),
+            WorkerItem::SESSION_ID.is_defined(),
+        )
+    }
+}
+
+/// `duroxide-cdb` leaves out what is absent, we write null.
+fn absent(is_null: Filter<WorkerItem>, is_defined: Filter<WorkerItem>) -> Filter<WorkerItem> {
+    is_null | !is_defined
+}

@@ -1,0 +1,143 @@
+//! What a provider's waiting fetches get from what their process already knows: at once, and without a poll.
+//!
+//! The poll intervals are minutes where a test says that something needs no poll, so its verdict does not depend on the
+//! speed of the machine.
+
+mod sessions;
+mod wakes;
+
+use std::time::Duration;
+
+use cdb_emulator::OperationKind;
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
+use cdb_tests::Backend;
+use duroxide::providers::{
+    ExecutionMetadata, OrchestrationItem, Provider, ProviderError, SessionFetchConfig, TagFilter,
+    WorkItem,
+};
+
+use crate::harness::PATIENCE;
+use crate::several::{enqueue, start};
+
+/// Longer than any test: how long locks last, fetches wait, and no poll is due.
+const LONG: Duration = Duration::from_secs(600);
+
+/// Lets the provider poll once when it is opened, and then not before the test has ended.
+fn without_polls(config: &mut CosmosDBProviderConfig) {
+    (config.min_poll_interval, config.max_poll_interval) = (LONG, LONG);
+    config.reconciler_interval = LONG;
+}
+
+/// A fresh container, and a provider on it whose first polls are over.
+async fn quiet() -> (Backend, CosmosDBProvider) {
+    let backend = Backend::start_with(without_polls).await;
+    let provider = backend.provider().await;
+    poll_once(&provider).await;
+    (backend, provider)
+}
+
+/// Lets a provider poll both queues while they are empty.
+async fn poll_once(provider: &CosmosDBProvider) {
+    let none = provider.fetch_orchestration_item(LONG, Duration::ZERO, None);
+    assert!(none.await.expect("fetch").is_none());
+    let none = provider.fetch_work_item(LONG, Duration::ZERO, None, &TagFilter::Any);
+    assert!(none.await.expect("fetch").is_none());
+}
+
+/// How many requests of a kind the emulator has answered; nothing on an account.
+fn count(backend: &Backend, kind: OperationKind) -> Option<u64> {
+    let counts = backend.emulator()?.requests().counts;
+    Some(counts.get(&kind).copied().unwrap_or_default())
+}
+
+/// An activity of an instance.
+fn activity(instance: &str, id: u64) -> WorkItem {
+    WorkItem::ActivityExecute {
+        instance: instance.to_owned(),
+        execution_id: 1,
+        id,
+        name: "Work".to_owned(),
+        input: String::new(),
+        session_id: None,
+        tag: None,
+    }
+}
+
+/// The same activity with a tag.
+fn tagged(activity: WorkItem, with: &str) -> WorkItem {
+    let mut activity = activity;
+    if let WorkItem::ActivityExecute { tag, .. } = &mut activity {
+        *tag = Some(with.to_owned());
+    }
+    activity
+}
+
+/// The same activity in a session.
+fn in_session(activity: WorkItem, session: &str) -> WorkItem {
+    let mut activity = activity;
+    if let WorkItem::ActivityExecute { session_id, .. } = &mut activity {
+        *session_id = Some(session.to_owned());
+    }
+    activity
+}
+
+/// The event id of an activity.
+fn id_of(item: &WorkItem) -> u64 {
+    match item {
+        WorkItem::ActivityExecute { id, .. } => *id,
+        other => panic!("not an activity: {other:?}"),
+    }
+}
+
+/// Workers that run activities with one tag.
+fn only(tag: &str) -> TagFilter {
+    TagFilter::tags([tag])
+}
+
+/// A worker that takes sessions.
+fn owner(id: &str) -> SessionFetchConfig {
+    SessionFetchConfig {
+        owner_id: id.to_owned(),
+        lock_timeout: LONG,
+    }
+}
+
+/// What a fetch returns that needs no poll.
+async fn unpolled<T>(fetch: impl Future<Output = Result<Option<T>, ProviderError>>) -> T {
+    let fetched = tokio::time::timeout(PATIENCE, fetch).await;
+    let fetched = fetched.expect("it waits for a poll").expect("fetch");
+    fetched.expect("the fetch ends with something to do")
+}
+
+/// Fetches the next turn.
+async fn next_turn(provider: &CosmosDBProvider) -> (OrchestrationItem, String) {
+    let fetch = provider.fetch_orchestration_item(LONG, LONG, None);
+    let (item, token, _) = unpolled(fetch).await;
+    (item, token)
+}
+
+/// Commits a turn that sends nothing but these items.
+async fn commit(
+    provider: &CosmosDBProvider,
+    token: &str,
+    activities: Vec<WorkItem>,
+    messages: Vec<WorkItem>,
+) {
+    let metadata = ExecutionMetadata {
+        orchestration_name: Some("Wait".to_owned()),
+        orchestration_version: Some("1.0.0".to_owned()),
+        ..ExecutionMetadata::default()
+    };
+    provider
+        .ack_orchestration_item(token, 1, vec![], activities, messages, metadata, vec![])
+        .await
+        .expect("the turn is committed");
+}
+
+/// Lets an instance schedule activities.
+async fn schedule(provider: &CosmosDBProvider, instance: &str, activities: Vec<WorkItem>) {
+    enqueue(provider, start(instance)).await;
+    let (item, token) = next_turn(provider).await;
+    assert_eq!(item.instance, instance);
+    commit(provider, &token, activities, vec![]).await;
+}
