@@ -2,7 +2,7 @@
 //!
 //! SQLite indexes an expression of a row by one value, and an array has many. So such a path gets a table of its own with
 //! a row per document and value, which triggers keep as the documents are. Like the indexes of a subtree it is learned
-//! ([`learned`](super::learned)): made when the first query asks for it.
+//! ([`super::learned`]): made when the first query asks for it.
 
 use rusqlite::Connection;
 

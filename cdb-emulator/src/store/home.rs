@@ -7,7 +7,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::EmulatorError;
 
-/// The form of the data that this version writes. A change of tables raises it and adds a step to [`migrate`].
+/// The form of the data that this version writes. A change of tables raises it, and [`Home::open`] then has to migrate
+/// older data.
 const SCHEMA: i64 = 1;
 /// Marks our files among all that SQLite can open ("cdbe").
 const APPLICATION: i64 = 0x6364_6265;
