@@ -9,12 +9,16 @@ use duroxide::providers::WorkItem;
 use crate::admission;
 use crate::documents::{Chunked, Durable, OrchestratorItem, WorkerItem, target_instance};
 use crate::error::{Error, Result};
-use crate::provider::Inner;
+use crate::services::Services;
 use crate::spill::Spilling;
 use crate::turn::{Message, Prelock, enqueued};
 
 /// Implements `Provider::enqueue_for_orchestrator`.
-pub(crate) async fn message(inner: &Inner, item: &WorkItem, delay: Option<Duration>) -> Result<()> {
+pub(crate) async fn message(
+    inner: &Services,
+    item: &WorkItem,
+    delay: Option<Duration>,
+) -> Result<()> {
     admission::check_item(item)?;
     let now = inner.enqueue_time();
     let delay = delay.unwrap_or_default();
@@ -69,7 +73,7 @@ pub(crate) async fn message(inner: &Inner, item: &WorkItem, delay: Option<Durati
 
 /// Enqueues a message that is too large for a document: its chunks first.
 async fn large_message(
-    inner: &Inner,
+    inner: &Services,
     mut document: OrchestratorItem,
     after: Duration,
 ) -> Result<()> {
@@ -96,7 +100,7 @@ async fn large_message(
 
 /// Creates the start message together with the locked instance. `false` when it may not have taken place.
 async fn start(
-    inner: &Inner,
+    inner: &Services,
     mut turn: Prelock<'_>,
     document: &OrchestratorItem,
     item: &WorkItem,
@@ -127,7 +131,7 @@ async fn start(
 }
 
 /// Implements `Provider::enqueue_for_worker`.
-pub(crate) async fn activity(inner: &Inner, item: &WorkItem) -> Result<()> {
+pub(crate) async fn activity(inner: &Services, item: &WorkItem) -> Result<()> {
     admission::check_item(item)?;
     let document = WorkerItem::new(item, inner.enqueue_time())?.ok_or_else(|| {
         Error::Refused(

@@ -1,50 +1,27 @@
-//! The provider: what it is made of, and how it is opened.
+//! The provider, and how it is opened.
 
 use std::fmt;
-use std::future::Future;
-use std::hash::RandomState;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::{
     BootstrapConfig, ContainerClient, CosmosClient, Credential, MasterKey, OnDifference,
 };
 use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider, Membership, MembershipView};
-use cdb_model::Timestamp;
-use duroxide::providers::{ProviderError, WorkItem};
+use duroxide::providers::ProviderError;
 
 use crate::admin::purge::Purge;
-use crate::background::Background;
 use crate::config::CosmosDBProviderConfig;
-use crate::damage::Damage;
-use crate::documents::{Durable, Member, OrchestratorItem};
+use crate::documents::{Durable, Member};
 use crate::error::InOperation;
-use crate::outbox::{self, Outbox};
+use crate::outbox;
+use crate::owner::Owner;
 use crate::retention;
 use crate::schema;
-use crate::session::Sessions;
-use crate::shutdown::Owner;
-use crate::spill::Limits;
-use crate::telemetry::Telemetry;
-use crate::turn::InstanceQueue;
-use crate::wait::{Depth, Share, Watch};
-use crate::work::ActivityQueue;
+use crate::services::Services;
 
-/// How many candidates a poll fetches per dispatcher, so that one poll feeds all of them for a while.
-const PREFETCH_PER_DISPATCHER: u32 = 4;
-/// The fewest candidates a poll fetches: enough that runtimes which find the same do not all want the same, and to look
-/// past instances that are busy elsewhere.
-const MIN_PREFETCH: u32 = 64;
 /// The operation that errors of opening name.
 const OPEN: &str = "new";
-
-/// How deep polls look, by queue.
-#[derive(Debug, Default)]
-pub(crate) struct Depths {
-    pub(crate) orchestrations: Depth,
-    pub(crate) activities: Depth,
-}
 
 /// duroxide's storage on Azure Cosmos DB. Cheap to clone; all clones share one state, and what runs in the background ends
 /// with the last of them, or with [`shutdown`](Self::shutdown).
@@ -66,39 +43,8 @@ pub(crate) struct Depths {
 /// ```
 #[derive(Clone)]
 pub struct CosmosDBProvider {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<Services>,
     _owner: Arc<Owner>,
-}
-
-/// What all clones share.
-pub(crate) struct Inner {
-    pub(crate) container: ContainerClient<Durable>,
-    pub(crate) long_polling: bool,
-    pub(crate) share: Share,
-    pub(crate) instances: InstanceQueue,
-    pub(crate) activities: ActivityQueue,
-    pub(crate) sessions: Arc<Sessions>,
-    pub(crate) watch: Watch,
-    /// How deep the polls of both queues look.
-    pub(crate) depths: Depths,
-    pub(crate) damage: Arc<Damage>,
-    /// How long messages are kept for an instance that nobody has started.
-    pub(crate) unclaimed_age: Duration,
-    pub(crate) outbox: Outbox,
-    pub(crate) limits: Limits,
-    /// How old chunks are that no commit refers to.
-    pub(crate) spill_age: Duration,
-    pub(crate) telemetry: Telemetry,
-    /// How old an intent is that nobody has delivered.
-    pub(crate) reconciler_age: Duration,
-    /// Puts candidates into an order that is another one in every process.
-    pub(crate) scatter: RandomState,
-    pub(crate) orchestration_prefetch: u32,
-    pub(crate) activity_prefetch: u32,
-    last_enqueued: AtomicU64,
-    myself: Weak<Inner>,
-    membership: Option<Arc<Membership>>,
-    pub(crate) background: Background,
 }
 
 impl CosmosDBProvider {
@@ -225,40 +171,7 @@ impl CosmosDBProvider {
         leases: Arc<dyn LeaseProvider>,
         membership: Option<Arc<Membership>>,
     ) -> Self {
-        let prefetch = |dispatchers: u32| {
-            dispatchers
-                .saturating_mul(PREFETCH_PER_DISPATCHER)
-                .max(MIN_PREFETCH)
-        };
-        let damage = Arc::<Damage>::default();
-        let inner = Arc::new_cyclic(|myself| Inner {
-            instances: InstanceQueue::new(container.clone(), config),
-            activities: ActivityQueue::new(container.clone(), config),
-            container,
-            long_polling: config.long_polling,
-            share: Share::new(leases),
-            membership,
-            sessions: Arc::new(Sessions::new(damage.clone())),
-            watch: Watch::default(),
-            depths: Depths::default(),
-            damage,
-            unclaimed_age: config.unclaimed_age,
-            outbox: Outbox::default(),
-            limits: Limits {
-                value: config.max_value_bytes,
-                turn: config.max_turn_bytes,
-                history: config.max_history_bytes,
-            },
-            spill_age: config.orphan_age,
-            telemetry: Telemetry::default(),
-            reconciler_age: config.reconciler_age_threshold,
-            scatter: RandomState::new(),
-            orchestration_prefetch: prefetch(config.orch_concurrency),
-            activity_prefetch: prefetch(config.worker_concurrency),
-            last_enqueued: AtomicU64::new(0),
-            myself: myself.clone(),
-            background: Background::default(),
-        });
+        let inner = Services::new(container, config, leases, membership);
         Self {
             _owner: Arc::new(Owner::new(inner.clone())),
             inner,
@@ -288,10 +201,7 @@ impl CosmosDBProvider {
 
     /// What this runtime knows about those that share the container; `None` without `membership` in the configuration.
     pub fn members(&self) -> Option<MembershipView> {
-        self.inner
-            .membership
-            .as_ref()
-            .map(|membership| membership.view())
+        self.inner.members()
     }
 
     /// Leaves the members, so that the others serve this runtime's slots at once instead of finding out by its silence.
@@ -329,66 +239,5 @@ impl fmt::Debug for CosmosDBProvider {
         f.debug_struct("CosmosDBProvider")
             .field("container", &self.inner.container)
             .finish_non_exhaustive()
-    }
-}
-
-impl Inner {
-    /// Leaves the members, if this is one.
-    pub(crate) async fn leave(&self) {
-        if let Some(membership) = &self.membership {
-            membership.leave().await;
-        }
-    }
-
-    /// How long a fetch may wait.
-    pub(crate) fn patience(&self, poll_timeout: Duration) -> Duration {
-        if self.long_polling {
-            poll_timeout
-        } else {
-            Duration::ZERO
-        }
-    }
-
-    /// A time for a new queue item: the service's, but never the same twice, so that items that one process writes
-    /// within a millisecond keep their order.
-    pub(crate) fn enqueue_time(&self) -> Timestamp {
-        let now = self.container.now().as_millis();
-        let next = |last: u64| Some(now.max(last + 1));
-        // The closure never declines, so both arms hold the previous value.
-        let last = self
-            .last_enqueued
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
-            .unwrap_or_else(|last| last);
-        Timestamp::from_millis(now.max(last + 1))
-    }
-
-    /// A message as it is to be written: reserved, if dispatchers of this process will work on it.
-    pub(crate) fn reserve_if_ours(
-        &self,
-        message: OrchestratorItem,
-        item: &WorkItem,
-        now: Timestamp,
-    ) -> OrchestratorItem {
-        let starts = matches!(item, WorkItem::StartOrchestration { .. });
-        let stays = !self.background.is_closing();
-        if stays
-            && self.instances.has_dispatchers()
-            && (starts || self.instances.is_home_of(&message.instance_id))
-        {
-            message.reserved(now)
-        } else {
-            message
-        }
-    }
-
-    /// Runs something that nobody waits for, unless the provider is gone.
-    pub(crate) fn spawn<F, W>(&self, work: W)
-    where
-        F: Future<Output = ()> + Send + 'static,
-        W: FnOnce(Arc<Self>) -> F,
-    {
-        if let Some(inner) = self.myself.upgrade() {
-            self.background.spawn(work(inner));
-        }
     }
 }

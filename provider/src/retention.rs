@@ -11,14 +11,14 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::purge::Purge;
-use crate::provider::Inner;
+use crate::services::Services;
 
 /// The longest and the shortest time between two looks.
 const RARELY: Duration = Duration::from_secs(3600);
 const OFTEN: Duration = Duration::from_secs(1);
 
 /// Runs until the provider is gone.
-pub(crate) async fn run(inner: Weak<Inner>, keep: Duration, stop: CancellationToken) {
+pub(crate) async fn run(inner: Weak<Services>, keep: Duration, stop: CancellationToken) {
     let interval = (keep / 10).clamp(OFTEN, RARELY);
     // Runtimes that start together do not look together.
     let early = inner

@@ -19,21 +19,24 @@
 //!
 //! Every phase but `Idle` ends by an event or by its time.
 
-mod claims;
-mod dispatchers;
+mod claim;
+mod dispatcher;
+mod handing_out;
 mod memory;
 mod moving_average;
 mod pace;
-mod polls;
+mod poll;
+mod polling;
 mod queue;
 mod slot;
+mod transitions;
 mod waiter;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use claims::{Claim, Unwanted, Won};
-pub(crate) use dispatchers::Ask;
+pub(crate) use claim::{Claim, Unwanted, Won};
+pub(crate) use dispatcher::Ask;
 pub(crate) use pace::Pace;
 pub(crate) use queue::{Limits, Queue};
 pub(crate) use slot::{Memory, Offer, PollNumber, Work};

@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Instant;
 
-use super::claims::Held;
-use super::dispatchers::Dispatchers;
+use super::claim::Held;
+use super::dispatcher::Dispatchers;
 use super::pace::Pace;
-use super::polls::Polls;
+use super::poll::Polls;
 use super::slot::{Memory, Phase, Rank, Slot, Work};
 
 /// How much a queue remembers.

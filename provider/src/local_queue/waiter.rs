@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::claims::{Claim, Won};
-use super::dispatchers::{Ask, Next, WaiterId};
+use super::claim::{Claim, Won};
+use super::dispatcher::{Ask, Next, WaiterId};
 use super::queue::Queue;
 use super::slot::{PollNumber, Work};
 

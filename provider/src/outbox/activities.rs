@@ -8,11 +8,11 @@ use cdb_model::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
 
 use crate::documents::{Durable, InboxRecord, OutboxIntent, WorkerItem};
 use crate::error::Result;
-use crate::provider::Inner;
+use crate::services::Services;
 
 /// Creates the activities of an intent, a hundred at a time.
 pub(super) async fn deliver(
-    inner: &Inner,
+    inner: &Services,
     intent: &OutboxIntent,
     activities: &[WorkerItem],
 ) -> Result<()> {

@@ -11,12 +11,12 @@ use super::documents::Documents;
 use super::messages::{Activity, Mailbag};
 use crate::documents::{Durable, NEVER, OutboxIntent, WorkerItemKey};
 use crate::error::{Error, Result};
-use crate::provider::Inner;
+use crate::services::Services;
 use crate::spill::Leftover;
 
 /// Removes the cancelled activities of intent number `number`: the small ones with the bag, the others at once.
 pub(super) async fn deliver<'a>(
-    inner: &'a Inner,
+    inner: &'a Services,
     bag: &mut Mailbag<'a>,
     (number, intent): (usize, &OutboxIntent),
 ) -> Result<()> {
@@ -39,7 +39,7 @@ pub(super) async fn deliver<'a>(
 /// Looks after the cancelled activities of an intent that were not there: if one of them is still to come, the intent waits
 /// for that.
 pub(super) async fn see_off(
-    inner: &Inner,
+    inner: &Services,
     intent: &OutboxIntent,
     missing: &BTreeSet<Activity>,
 ) -> Result<()> {
@@ -71,7 +71,7 @@ pub(super) async fn see_off(
 
 /// Whether another intent of the instance brings one of these activities. Those that were given up bring nothing.
 async fn are_coming(
-    inner: &Inner,
+    inner: &Services,
     intent: &OutboxIntent,
     activities: &BTreeSet<Activity>,
 ) -> Result<bool> {
@@ -100,7 +100,7 @@ async fn are_coming(
 }
 
 /// Removes an activity together with the chunks of its input. Whether it was there.
-async fn remove_large(inner: &Inner, key: &WorkerItemKey) -> Result<bool> {
+async fn remove_large(inner: &Services, key: &WorkerItemKey) -> Result<bool> {
     let found = inner.container.read(key).await?;
     let Some(item) = found.map(|stored| stored.document) else {
         return Ok(false);

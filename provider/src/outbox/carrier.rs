@@ -9,13 +9,14 @@ use async_trait::async_trait;
 use cdb_coordination::{Carrier, Undelivered};
 use cdb_model::{Patch, Query, Timestamp, Unreadable};
 
-use super::deliver::{Intent, deliver};
+use super::deliver::deliver;
+use super::intent::Intent;
 use crate::documents::{NEVER, OutboxIntent, Salvage};
 use crate::error::Result;
-use crate::provider::Inner;
+use crate::services::Services;
 
 #[async_trait]
-impl Carrier for Inner {
+impl Carrier for Services {
     type Parcel = Intent;
 
     async fn deliver(
@@ -69,7 +70,7 @@ impl Carrier for Inner {
     }
 }
 
-impl Inner {
+impl Services {
     /// Sets an intent aside that cannot be read: among those that were given up, with the reason, out of the way of the
     /// others.
     async fn bury_unread(&self, found: &Unreadable) {

@@ -1,38 +1,15 @@
 //! From intents to documents in their targets' partitions. Rounds, waiting and giving up are the dispatcher's.
 
-use cdb_coordination::Dispatcher;
-use cdb_model::Stored;
-
 use super::documents::Documents;
+use super::intent::Intent;
 use super::messages::Mailbag;
 use super::{activities, cancelled, remove};
 use crate::documents::OutboxIntent;
 use crate::error::Result;
-use crate::provider::Inner;
-
-/// What this process has committed and is to be delivered.
-pub(crate) type Outbox = Dispatcher<Intent>;
-
-/// An intent, as the dispatcher carries it.
-#[derive(Debug)]
-pub(crate) enum Intent {
-    /// Just committed by this process.
-    Fresh(OutboxIntent),
-    /// Found lying about, whoever committed it.
-    Found(Stored<OutboxIntent>),
-}
-
-impl Intent {
-    pub(super) fn document(&self) -> &OutboxIntent {
-        match self {
-            Self::Fresh(intent) => intent,
-            Self::Found(stored) => &stored.document,
-        }
-    }
-}
+use crate::services::Services;
 
 /// Delivers fresh intents, and waits for their turn. What fails is left to the reconciler.
-pub(crate) async fn deliver_all(inner: &Inner, intents: Vec<OutboxIntent>) {
+pub(crate) async fn deliver_all(inner: &Services, intents: Vec<OutboxIntent>) {
     let parcels = intents.into_iter().map(Intent::Fresh).collect();
     let handover = inner.outbox.hand_over(parcels);
     if handover.must_work {
@@ -47,7 +24,7 @@ pub(crate) async fn deliver_all(inner: &Inner, intents: Vec<OutboxIntent>) {
 
 /// Puts the messages of intent number `number` into the bag, and sees to the rest of it.
 async fn pack<'a>(
-    inner: &'a Inner,
+    inner: &'a Services,
     bag: &mut Mailbag<'a>,
     (number, intent): (usize, &OutboxIntent),
 ) -> Result<()> {
@@ -60,7 +37,7 @@ async fn pack<'a>(
 
 /// Creates the documents of intents, wakes who waits for them, and removes intents that were delivered earlier.
 pub(super) async fn deliver(
-    inner: &Inner,
+    inner: &Services,
     intents: &[Intent],
     delivered: &[Intent],
 ) -> Vec<Result<()>> {

@@ -12,7 +12,7 @@ use duroxide::providers::WorkItem;
 
 use crate::documents::{Durable, OrchestratorItem, OutboxIntent, OutboxIntentKey, WorkerItemKey};
 use crate::error::{Error, Result};
-use crate::provider::Inner;
+use crate::services::Services;
 use crate::turn::{Message, Prelock};
 
 /// Messages and removals on their way, and who they are from.
@@ -59,7 +59,7 @@ impl<'a> Mailbag<'a> {
     /// Puts a message of intent number `intent` into the bag.
     pub(super) fn put(
         &mut self,
-        inner: &'a Inner,
+        inner: &'a Services,
         intent: usize,
         (document, item): (OrchestratorItem, WorkItem),
     ) -> Result<()> {
@@ -106,7 +106,7 @@ impl<'a> Mailbag<'a> {
     }
 
     /// Sends everything.
-    pub(super) async fn send(self, inner: &Inner) -> Sent {
+    pub(super) async fn send(self, inner: &Services) -> Sent {
         let mut sent = self.sent;
         if self.bulk.is_empty() {
             return sent;
@@ -155,7 +155,7 @@ type Outcome = Option<Result<Option<ETag>, cdb_client::Error>>;
 
 impl Letter<'_> {
     /// Wakes who waits for the message. Returns why it was not delivered, if it was not.
-    fn arrived(self, inner: &Inner, message: Outcome, lock: Outcome) -> Option<Error> {
+    fn arrived(self, inner: &Services, message: Outcome, lock: Outcome) -> Option<Error> {
         let (instance_id, execution_id) = (
             self.document.instance_id.clone(),
             self.document.execution_id,
@@ -191,7 +191,7 @@ impl Letter<'_> {
 }
 
 fn note(
-    inner: &Inner,
+    inner: &Services,
     message: Option<Message>,
     instance_id: &str,
     execution_id: Option<u64>,

@@ -9,6 +9,7 @@ mod carrier;
 mod deliver;
 mod documents;
 mod given_up;
+mod intent;
 mod messages;
 mod reconcile;
 mod remove;
@@ -18,8 +19,9 @@ use cdb_coordination::Undelivered;
 
 use crate::error::Error;
 
-pub(crate) use deliver::{Outbox, deliver_all};
+pub(crate) use deliver::deliver_all;
 pub(crate) use documents::Documents;
+pub(crate) use intent::Outbox;
 pub(crate) use reconcile::run as reconcile;
 
 impl From<&Error> for Undelivered {

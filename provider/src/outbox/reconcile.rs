@@ -8,7 +8,8 @@ use cdb_coordination::{Jitter, RetryPolicy, reconcile};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::provider::Inner;
+use crate::poll::idle_probe;
+use crate::services::Services;
 use crate::{spill, turn, work};
 
 /// How often what was left lying is looked after; sends nothing when there is none.
@@ -16,7 +17,7 @@ const HOUSEKEEPING: Duration = Duration::from_millis(500);
 
 /// Runs until the provider is gone.
 pub(crate) async fn run(
-    inner: Weak<Inner>,
+    inner: Weak<Services>,
     interval: Duration,
     policy: RetryPolicy,
     stop: CancellationToken,
@@ -41,8 +42,8 @@ pub(crate) async fn run(
         }
         if Instant::now() >= next_round {
             // Idle queues ask whether anything is due, undelivered messages included.
-            let quiet = matches!(inner.watch.is_quiet(&inner, interval).await, Ok(true));
-            let more = !quiet && reconcile(&*inner, &policy, &jitter).await;
+            let idle = matches!(idle_probe::is_idle(&inner, interval).await, Ok(true));
+            let more = !idle && reconcile(&*inner, &policy, &jitter).await;
             next_round = Instant::now() + if more { Duration::ZERO } else { interval };
         }
     }

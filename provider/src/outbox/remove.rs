@@ -3,17 +3,17 @@
 use cdb_model::{Batch, BatchError, Stored};
 
 use crate::documents::{Durable, OutboxIntent, OutboxIntentKey};
-use crate::provider::Inner;
+use crate::services::Services;
 use crate::spill::Leftover;
 
 /// Removes an intent that has chunks.
-pub(super) async fn chunked(inner: &Inner, intent: &OutboxIntent) {
+pub(super) async fn chunked(inner: &Services, intent: &OutboxIntent) {
     let key = OutboxIntentKey::new(&*intent.instance_id, &*intent.idempotency_key);
     remove(inner, intent, |batch| batch.delete(&key).map(|_| ())).await;
 }
 
 /// Removes an intent by the id it is stored under, which `duroxide-cdb` chose differently.
-pub(super) async fn stored(inner: &Inner, stored: &Stored<OutboxIntent>) {
+pub(super) async fn stored(inner: &Services, stored: &Stored<OutboxIntent>) {
     remove(inner, &stored.document, |batch| {
         batch.delete_stored(stored).map(|_| ())
     })
@@ -21,7 +21,7 @@ pub(super) async fn stored(inner: &Inner, stored: &Stored<OutboxIntent>) {
 }
 
 async fn remove(
-    inner: &Inner,
+    inner: &Services,
     intent: &OutboxIntent,
     delete: impl FnOnce(&mut Batch<Durable>) -> Result<(), BatchError>,
 ) {

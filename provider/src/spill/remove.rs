@@ -5,7 +5,7 @@ use cdb_model::{Batch, BatchError, BulkBatch, Query, Stored};
 
 use crate::documents::{ChunkKey, Chunked, Durable, Spill, SpillKey, Text};
 use crate::error::Result;
-use crate::provider::Inner;
+use crate::services::Services;
 
 /// Most spills per sweep; what is left comes with the next one.
 const ROUND: u32 = 100;
@@ -23,7 +23,7 @@ pub(crate) struct Leftover(Spill);
 impl Leftover {
     /// What is left of texts that a commit of this instance consumes. `None` when none of them has chunks.
     pub(crate) fn of<'a>(
-        inner: &Inner,
+        inner: &Services,
         instance_id: &str,
         texts: impl IntoIterator<Item = &'a Text>,
     ) -> Option<Self> {
@@ -32,7 +32,7 @@ impl Leftover {
     }
 
     pub(crate) fn of_chunked<'a>(
-        inner: &Inner,
+        inner: &Services,
         instance_id: &str,
         texts: impl IntoIterator<Item = &'a Chunked>,
     ) -> Option<Self> {
@@ -59,13 +59,13 @@ impl Leftover {
     }
 
     /// Removes them without anybody waiting for it. What fails is left to the sweep.
-    pub(crate) fn remove(self, inner: &Inner) {
+    pub(crate) fn remove(self, inner: &Services) {
         inner.spawn(|inner| async move { remove(&inner.container, &self.0).await });
     }
 }
 
 /// Removes the chunks of a commit that is not tried any more, if it has not taken place.
-pub(super) fn give_up(inner: &Inner, spill: Spill) {
+pub(super) fn give_up(inner: &Services, spill: Spill) {
     inner.spawn(|inner| async move {
         let mut batch = Batch::<Durable>::new(&*spill.instance_id);
         let key = SpillKey::new(&*spill.instance_id, &*spill.name);
@@ -131,7 +131,7 @@ async fn emptied(container: &ContainerClient<Durable>, bulk: &mut BulkBatch<Dura
 }
 
 /// Removes the chunks of commits that never came, and of removals that were interrupted.
-pub(crate) async fn sweep(inner: &Inner) {
+pub(crate) async fn sweep(inner: &Services) {
     let before = inner.container.now() - inner.spill_age;
     let query = Query::<Spill>::across_partitions()
         .filter(Spill::CREATED_AT.le(before))
@@ -157,7 +157,7 @@ pub(crate) async fn sweep(inner: &Inner) {
 }
 
 /// Gives a spill another name, so that a commit that is still to come fails. `None` when it has just come.
-async fn take(inner: &Inner, stored: Stored<Spill>) -> Option<Spill> {
+async fn take(inner: &Services, stored: Stored<Spill>) -> Option<Spill> {
     rename(&inner.container, &stored)
         .await
         .unwrap_or_else(|error| {

@@ -7,7 +7,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use super::remove::give_up;
 use crate::documents::{Chunk, Chunked, Durable, Spill, SpillKey, Text, outline, target_instance};
 use crate::error::Result;
-use crate::provider::Inner;
+use crate::services::Services;
 
 /// From here on a text leaves its document when the commit is too large for one batch. Smaller ones are so few, or go
 /// into intents together, that the rest of a commit always fits.
@@ -28,7 +28,7 @@ pub(crate) struct Spilling {
 
 impl Spilling {
     /// For a commit of this instance that has no chunks yet.
-    pub(crate) fn new(inner: &Inner, instance_id: &str) -> Self {
+    pub(crate) fn new(inner: &Services, instance_id: &str) -> Self {
         Self {
             spill: Spill {
                 instance_id: instance_id.to_owned(),
@@ -77,7 +77,7 @@ impl Spilling {
     ///
     /// # Errors
     /// When one cannot be written. What was written is removed by the sweep.
-    pub(crate) async fn write(&mut self, inner: &Inner) -> Result<()> {
+    pub(crate) async fn write(&mut self, inner: &Services) -> Result<()> {
         if self.chunks.is_empty() {
             return Ok(());
         }
@@ -105,7 +105,7 @@ impl Spilling {
     ///
     /// # Errors
     /// When the service does not say.
-    pub(crate) async fn is_settled(&self, inner: &Inner) -> Result<bool> {
+    pub(crate) async fn is_settled(&self, inner: &Services) -> Result<bool> {
         let key = SpillKey::new(&*self.spill.instance_id, &*self.spill.name);
         let found = inner.container.latest_committed().read(&key).await?;
         Ok(found.is_none())
@@ -113,7 +113,7 @@ impl Spilling {
 
     /// The commit is not tried any more: its chunks go, unless it has taken place after all. What may still be on its
     /// way to the service is left to the sweep.
-    pub(crate) fn give_up(&self, inner: &Inner) {
+    pub(crate) fn give_up(&self, inner: &Services) {
         if self.written {
             give_up(inner, self.spill.clone());
         }

@@ -8,14 +8,14 @@ use super::lock::{attempts_before, unlock_patch};
 use super::table::Turn;
 use crate::documents::{Durable, InstanceKey, OrchestratorItem};
 use crate::error::{Error, Result};
-use crate::provider::Inner;
+use crate::services::Services;
 
 /// Implements `Provider::abandon_orchestration_item`.
 ///
 /// Delay and attempt count change for the messages of this turn alone: what came later keeps its own
 /// (provider guide, "Releasing Without Commit").
 pub(crate) async fn abandon(
-    inner: &Inner,
+    inner: &Services,
     token: &str,
     delay: Option<Duration>,
     ignore_attempt: bool,
@@ -48,7 +48,7 @@ pub(crate) async fn abandon(
 }
 
 fn release(
-    inner: &Inner,
+    inner: &Services,
     turn: &Turn,
     delay: Option<Duration>,
     ignore_attempt: bool,

@@ -2,8 +2,8 @@
 
 use cdb_model::Timestamp;
 
-use super::commit::TurnResult;
 use super::lock::take_out;
+use super::result::TurnResult;
 use super::table::Turn;
 use super::version::pack_version;
 use crate::custom_status;

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashSet};
 use duroxide::EventKind;
 use duroxide::providers::{ScheduledActivityIdentifier, WorkItem};
 
-use super::commit::TurnResult;
 use super::outgoing::Origin;
+use super::result::TurnResult;
 use super::table::Turn;
 use crate::documents::{CancelledActivities, OutboxIntent};
 

@@ -9,15 +9,15 @@ use duroxide::EventKind;
 
 use super::advance::ended_execution;
 use super::cancelled;
-use super::commit::TurnResult;
 use super::outgoing::{Origin, Outgoing};
+use super::result::TurnResult;
 use super::table::Turn;
 use crate::admission;
 use crate::custom_status;
 use crate::documents::{Execution, HistorySegment, KeyValuePack, PackedKeyValues, Status, Text};
 use crate::error::Result;
 use crate::kv::KvChanges;
-use crate::provider::Inner;
+use crate::services::Services;
 use crate::spill::{Leftover, Spilling};
 
 /// Most bytes of event text in one history document, so that it stays below the service's 2 MB with its escapes.
@@ -59,7 +59,7 @@ impl Cargo {
     /// # Errors
     /// When it exceeds a limit of the provider, or cannot be written as JSON.
     pub(super) fn load(
-        inner: &Inner,
+        inner: &Services,
         turn: &Turn,
         origin: &Origin<'_>,
         result: &TurnResult,
@@ -171,7 +171,7 @@ pub(super) fn has_no_room(error: &BatchError) -> bool {
 
 /// Packs the new events: one document, or several when they are large. Returns their bytes beside them.
 fn pack_history(
-    inner: &Inner,
+    inner: &Services,
     instance_id: &str,
     result: &TurnResult,
 ) -> Result<(Vec<HistorySegment>, usize)> {

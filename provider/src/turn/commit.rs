@@ -2,27 +2,23 @@
 
 use std::time::Duration;
 
-use cdb_client::{BatchOutcome, machine_now};
+use cdb_client::BatchOutcome;
 use cdb_model::{Batch, BatchError, ItemId, OperationIndex, Stored};
-use duroxide::Event;
-use duroxide::providers::{ExecutionMetadata, ScheduledActivityIdentifier, WorkItem};
 use tokio::time::{Instant, timeout};
 
 use super::advance::advance;
 use super::cargo::{Cargo, has_no_room, kv_changes};
 use super::outgoing::{Origin, Placed};
 use super::prelock::NextTurn;
-use super::refusal::Refusal;
 use super::release;
 use super::renew;
 use super::resolve::{Fate, fate};
-use super::settle::settle;
+use super::result::TurnResult;
 use super::table::Turn;
-use crate::documents::{Durable, Instance, OrchestratorItem, OutboxIntent};
+use crate::documents::{Durable, Instance, OrchestratorItem};
 use crate::error::{Error, Result};
 use crate::kv::KvWritten;
-use crate::outbox;
-use crate::provider::Inner;
+use crate::services::Services;
 use crate::work;
 
 /// How long a commit is sent again while its lock can be renewed. duroxide fails the orchestration when it is told that the
@@ -32,82 +28,12 @@ const MAX_TIME: Duration = Duration::from_secs(120);
 /// How long to wait between two sends.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What the runtime made of a turn.
-#[derive(Debug)]
-pub(crate) struct TurnResult {
-    pub(crate) execution_id: u64,
-    pub(crate) history_delta: Vec<Event>,
-    pub(crate) worker_items: Vec<WorkItem>,
-    pub(crate) orchestrator_items: Vec<WorkItem>,
-    pub(crate) metadata: ExecutionMetadata,
-    pub(crate) cancelled: Vec<ScheduledActivityIdentifier>,
-}
-
-/// Implements `Provider::ack_orchestration_item`.
-pub(crate) async fn commit(inner: &Inner, token: &str, mut result: TurnResult) -> Result<()> {
-    let shared = inner.instances.turn(token)?;
-    let (mut turn, _committing) = shared.lock_for_commit().await;
-    let now = inner.container.now();
-    if !turn.holds(now) {
-        inner.instances.finish(&mut turn);
-        return Err(Error::LockLost("it has expired"));
-    }
-    if let Some(refusal) = turn.refused.take() {
-        refusal.complete(&mut result);
-    }
-    let origin = Origin {
-        instance_id: &turn.instance.document.instance_id.clone(),
-        token,
-        now,
-        machine_now: machine_now(),
-    };
-    let intents = match load_and_send(inner, &mut turn, &result, &origin).await {
-        Ok(left) => left,
-        Err(error) => {
-            if !error.is_retryable() && !turn.ended {
-                // The runtime fails the orchestration with this error, in a second commit.
-                turn.refused = Some(Refusal::of(&turn, &result));
-            }
-            return Err(error);
-        }
-    };
-    let patient = turn.patient;
-    drop(turn);
-    if intents.is_empty() {
-        return Ok(());
-    }
-    if patient {
-        // A dispatcher goes on. Who looks once sees at once what the turn has done elsewhere.
-        inner.spawn(|inner| async move { outbox::deliver_all(&inner, intents).await });
-    } else {
-        outbox::deliver_all(inner, intents).await;
-    }
-    Ok(())
-}
-
-/// Commits the turn. Returns what is left to deliver.
-async fn load_and_send(
-    inner: &Inner,
-    turn: &mut Turn,
-    result: &TurnResult,
-    origin: &Origin<'_>,
-) -> Result<Vec<OutboxIntent>> {
-    let mut cargo = Cargo::load(inner, turn, origin, result)?;
-    match send(inner, turn, result, origin, &mut cargo).await {
-        Ok(sent) => Ok(settle(inner, turn, result, cargo, sent)),
-        Err(error) => {
-            cargo.spilling.give_up(inner);
-            Err(error)
-        }
-    }
-}
-
 /// Sends the batch until it is known to be committed, or until the lock is lost or does not help.
 ///
 /// The lock is renewed between two sends. A renewal moves the version that the batch is conditional on, so a send that is
 /// still on its way then changes nothing.
-async fn send(
-    inner: &Inner,
+pub(super) async fn send(
+    inner: &Services,
     turn: &mut Turn,
     result: &TurnResult,
     origin: &Origin<'_>,
@@ -166,7 +92,7 @@ async fn send(
 
 /// The commit as one batch. What is too large for that leaves it, and is written before.
 async fn prepare(
-    inner: &Inner,
+    inner: &Services,
     turn: &mut Turn,
     result: &TurnResult,
     origin: &Origin<'_>,
@@ -183,7 +109,7 @@ async fn prepare(
     }
 }
 
-fn lost(inner: &Inner, turn: &mut Turn) -> Error {
+fn lost(inner: &Services, turn: &mut Turn) -> Error {
     let instance_id = turn.instance.document.instance_id.clone();
     inner.instances.forget_messages(&instance_id);
     inner.instances.finish(turn);
@@ -209,7 +135,7 @@ pub(super) struct Sent {
 impl Sent {
     /// The operations that make the turn: instance, history, consumed messages, key-value store, and what it sends.
     fn new(
-        inner: &Inner,
+        inner: &Services,
         turn: &Turn,
         result: &TurnResult,
         origin: &Origin<'_>,

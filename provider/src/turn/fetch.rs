@@ -19,7 +19,7 @@ use super::table::Turn;
 use super::version::supports;
 use crate::error::Result;
 use crate::local_queue::{Guard, Taken};
-use crate::provider::Inner;
+use crate::services::Services;
 
 /// How long an instance that another runtime holds is left alone. Its lock may end at any time, so not for long.
 const HELD_PAUSE: Duration = Duration::from_millis(100);
@@ -53,7 +53,7 @@ enum Verdict {
 
 /// Implements `Provider::fetch_orchestration_item`.
 pub(crate) async fn fetch(
-    inner: &Inner,
+    inner: &Services,
     lock_timeout: Duration,
     poll_timeout: Duration,
     filter: Option<&DispatcherCapabilityFilter>,
@@ -81,7 +81,7 @@ pub(crate) async fn fetch(
 
 /// Tries an instance, and notes what came of it.
 async fn attempt(
-    inner: &Inner,
+    inner: &Services,
     guard: Guard<'_, Instances>,
     known: Attempt,
     request: Request<'_>,
@@ -130,7 +130,7 @@ async fn attempt(
 
 /// From a claim to a lock: by what is known if that is enough, by a load of the partition if not.
 async fn decide(
-    inner: &Inner,
+    inner: &Services,
     guard: &Guard<'_, Instances>,
     known: &Attempt,
     request: Request<'_>,
@@ -168,7 +168,7 @@ async fn decide(
 }
 
 async fn lock_turn(
-    inner: &Inner,
+    inner: &Services,
     guard: &Guard<'_, Instances>,
     loaded: Loaded,
     request: Request<'_>,
@@ -200,7 +200,7 @@ async fn lock_turn(
 
 /// Decides without a lock whether this runtime can work on the instance now; `None` if it can.
 async fn judge(
-    inner: &Inner,
+    inner: &Services,
     loaded: &Loaded,
     filter: Option<&DispatcherCapabilityFilter>,
 ) -> Result<Option<Verdict>> {

@@ -12,7 +12,7 @@ use super::table::Turn;
 use crate::documents::Instance;
 use crate::error::{Error, Result};
 use crate::local_queue::Guard;
-use crate::provider::Inner;
+use crate::services::Services;
 use crate::spill;
 
 /// What a fetch gives to the runtime: the item, its lock token, the attempt.
@@ -23,7 +23,7 @@ pub(super) type Fetched = (OrchestrationItem, String, u32);
 /// # Errors
 /// When the service does not say what is in its messages. The lock is given back then.
 pub(super) async fn begin(
-    inner: &Inner,
+    inner: &Services,
     guard: Guard<'_, Instances>,
     mut turn: Turn,
 ) -> Result<Fetched> {
@@ -48,7 +48,7 @@ pub(super) async fn begin(
 }
 
 /// Completes the messages of which only an outline is known. They cannot change: the turn that consumes them is this one.
-async fn read_messages(inner: &Inner, messages: &mut [Message]) -> Result<()> {
+async fn read_messages(inner: &Services, messages: &mut [Message]) -> Result<()> {
     for message in messages {
         match &message.content {
             Content::Whole(_) => {}

@@ -18,7 +18,7 @@ use crate::documents::{
 use crate::error::{Error, Result};
 use crate::history::{self, Segments};
 use crate::kv::{KvRows, KvState};
-use crate::provider::Inner;
+use crate::services::Services;
 
 /// How often a history that lacks committed documents is read again before it is called damaged.
 const STALE_READS: u32 = 5;
@@ -235,7 +235,7 @@ fn starts(messages: &[Message]) -> bool {
 /// the instance's ETag, would prove nothing about the rest; so a load of several pages is repeated until the instance
 /// is the same before and after.
 /// `execution_id` is a guess: one that is wrong costs a query more.
-pub(super) async fn load(inner: &Inner, instance_id: &str, execution_id: u64) -> Result<Loaded> {
+pub(super) async fn load(inner: &Services, instance_id: &str, execution_id: u64) -> Result<Loaded> {
     loop {
         let asked = (inner.container.now(), Instant::now());
         let (rows, at_once) = read(inner, instance_id, execution_id).await?;
@@ -246,7 +246,7 @@ pub(super) async fn load(inner: &Inner, instance_id: &str, execution_id: u64) ->
     }
 }
 
-async fn is_unchanged(inner: &Inner, loaded: &Loaded) -> Result<bool> {
+async fn is_unchanged(inner: &Services, loaded: &Loaded) -> Result<bool> {
     let query = Query::<Instance>::in_partition(&*loaded.instance_id);
     let now = inner.container.query(query).row_by_row().first().await?;
     let now = now.and_then(|row| match row {
@@ -260,7 +260,7 @@ async fn is_unchanged(inner: &Inner, loaded: &Loaded) -> Result<bool> {
 ///
 /// When a page does not hold it, the messages are left for a query of their own, which brings no more than a turn takes:
 /// thousands may wait, and every turn would read all of them.
-async fn read(inner: &Inner, instance_id: &str, execution_id: u64) -> Result<(Vec<Row>, bool)> {
+async fn read(inner: &Services, instance_id: &str, execution_id: u64) -> Result<(Vec<Row>, bool)> {
     let container = &inner.container;
     let state = Filter::<Durable>::of_type::<Instance>()
         | Filter::of_type::<KeyValue>()
@@ -296,7 +296,7 @@ async fn read(inner: &Inner, instance_id: &str, execution_id: u64) -> Result<(Ve
 type Row = Result<Stored<Durable>, Unreadable>;
 
 fn sort_out(
-    inner: &Inner,
+    inner: &Services,
     instance_id: &str,
     execution_id: u64,
     rows: Vec<Row>,
@@ -363,7 +363,7 @@ fn sort_out(
 }
 
 /// Makes sure that the history is the current execution's, and all of it. `None` when the instance has changed.
-pub(crate) async fn complete(inner: &Inner, mut loaded: Loaded) -> Result<Option<Loaded>> {
+pub(crate) async fn complete(inner: &Services, mut loaded: Loaded) -> Result<Option<Loaded>> {
     let History::Read {
         execution_id, at, ..
     } = loaded.history
@@ -393,7 +393,7 @@ pub(crate) async fn complete(inner: &Inner, mut loaded: Loaded) -> Result<Option
 }
 
 /// Reads what is stored in chunks. If the lock is won afterwards, it was still in force.
-async fn read_texts(inner: &Inner, loaded: &mut Loaded) -> Result<()> {
+async fn read_texts(inner: &Services, loaded: &mut Loaded) -> Result<()> {
     loaded.kv = std::mem::take(&mut loaded.kv_rows)
         .state(&inner.container)
         .await?;
@@ -409,7 +409,7 @@ impl Loaded {
     /// The rows that can be read. What is known of the others is noted.
     fn set_apart(
         &mut self,
-        inner: &Inner,
+        inner: &Services,
         rows: Vec<Row>,
         segments: &mut Segments,
         asked_at: Instant,
@@ -443,7 +443,7 @@ impl Loaded {
     }
 }
 
-async fn segments(inner: &Inner, loaded: &Loaded, at: Instant) -> Result<History> {
+async fn segments(inner: &Services, loaded: &Loaded, at: Instant) -> Result<History> {
     let execution_id = loaded.current_execution();
     let instance_id = &loaded.instance_id;
     let segments = history::read_segments(&inner.container, instance_id, execution_id).await?;

@@ -10,7 +10,7 @@ use super::mail::Message;
 use super::table::Turn;
 use crate::documents::{Durable, Instance, InstanceKey, OrchestratorItem};
 use crate::error::{Error, Result};
-use crate::provider::Inner;
+use crate::services::Services;
 
 /// The instance as it is while somebody works on these messages.
 pub(super) fn locked<'a>(
@@ -84,7 +84,7 @@ pub(super) fn lock_patch(locked: &Instance) -> Patch<Instance> {
 
 /// Locks the instance as it was loaded. `None` when somebody was faster.
 pub(super) async fn lock(
-    inner: &Inner,
+    inner: &Services,
     loaded: &Loaded,
     token: &str,
     timeout: Duration,
@@ -126,7 +126,7 @@ pub(super) async fn lock(
 
 /// Locks an instance of `duroxide-cdb` whose id is not ours, and moves it to ours on the way.
 async fn move_here(
-    inner: &Inner,
+    inner: &Services,
     stored: &Stored<Instance>,
     locked: &Instance,
 ) -> Result<Result<ETag, cdb_client::Error>> {

@@ -4,6 +4,7 @@
 //! before is a hint; everything kept in memory is checked by the ETag when it is acted on.
 
 mod abandon;
+mod ack;
 mod advance;
 mod cancelled;
 mod cargo;
@@ -24,15 +25,17 @@ mod refusal;
 mod release;
 mod renew;
 mod resolve;
+mod result;
 mod settle;
 mod table;
 mod version;
 
 pub(crate) use abandon::abandon;
-pub(crate) use commit::{TurnResult, commit};
+pub(crate) use ack::commit;
 pub(crate) use fetch::fetch;
 pub(crate) use mail::Message;
 pub(crate) use prelock::{Prelock, enqueued};
 pub(crate) use queue::InstanceQueue;
 pub(crate) use release::{give_back_ahead, give_back_all, give_back_unwanted};
 pub(crate) use renew::renew;
+pub(crate) use result::TurnResult;

@@ -12,11 +12,11 @@ use super::load::Loaded;
 use crate::documents::{Durable, NEVER, OrchestratorItem};
 use crate::error::Result;
 use crate::history;
-use crate::provider::Inner;
+use crate::services::Services;
 use crate::spill::Leftover;
 
 /// Whether nobody will ever take these messages.
-pub(super) async fn are_orphaned(inner: &Inner, loaded: &Loaded) -> Result<bool> {
+pub(super) async fn are_orphaned(inner: &Services, loaded: &Loaded) -> Result<bool> {
     if only_queue_messages(loaded) {
         return Ok(true);
     }
@@ -56,14 +56,14 @@ fn only_ends(loaded: &Loaded) -> bool {
 }
 
 /// Whether the instance exists as the service knows it, not as one of its replicas does.
-async fn exists(inner: &Inner, instance_id: &str) -> Result<bool> {
+async fn exists(inner: &Services, instance_id: &str) -> Result<bool> {
     let latest = inner.container.latest_committed();
     let found = history::read_instance(&latest, instance_id).await?;
     Ok(found.is_some())
 }
 
 /// Whether something is queued for later, as a delayed start.
-async fn is_expected(inner: &Inner, instance_id: &str) -> Result<bool> {
+async fn is_expected(inner: &Services, instance_id: &str) -> Result<bool> {
     let later = OrchestratorItem::VISIBLE_AT.gt(inner.container.now())
         & OrchestratorItem::VISIBLE_AT.lt(NEVER);
     let later = Query::<OrchestratorItem>::in_partition(instance_id).filter(later);
@@ -72,7 +72,7 @@ async fn is_expected(inner: &Inner, instance_id: &str) -> Result<bool> {
 }
 
 /// Deletes messages that no orchestration will ever receive.
-pub(super) async fn drop_all(inner: &Inner, loaded: &Loaded) -> Result<()> {
+pub(super) async fn drop_all(inner: &Services, loaded: &Loaded) -> Result<()> {
     tracing::warn!(
         instance = %loaded.instance_id,
         messages = loaded.messages.len(),

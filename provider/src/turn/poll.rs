@@ -10,11 +10,11 @@ use super::mail::Message;
 use crate::documents::{OrchestratorItem, Salvage, dispatch_slot};
 use crate::error::Result;
 use crate::local_queue::PollNumber;
-use crate::provider::Inner;
-use crate::wait::{Queue, Seen};
+use crate::poll::{PolledQueue, Seen, idle_probe};
+use crate::services::Services;
 
 /// Starts a poll that serves all dispatchers of this process.
-pub(super) fn start(inner: &Inner, number: PollNumber) {
+pub(super) fn start(inner: &Services, number: PollNumber) {
     if inner.background.is_closing() {
         return;
     }
@@ -23,7 +23,7 @@ pub(super) fn start(inner: &Inner, number: PollNumber) {
         let polling = queue.polling();
         let interval = queue.with(|queue, _| queue.poll_interval());
         let poll = poll(&inner, number);
-        match inner.watch.unless_quiet(&inner, interval, poll).await {
+        match idle_probe::unless_idle(&inner, interval, poll).await {
             Ok(found) => {
                 if found.is_empty() {
                     queue.with(|queue, now| queue.finish_poll(number, &[], |_| true, now));
@@ -36,18 +36,18 @@ pub(super) fn start(inner: &Inner, number: PollNumber) {
 }
 
 /// Asks every physical partition for its first due messages. Returns their instances.
-pub(super) async fn poll(inner: &Inner, number: PollNumber) -> Result<Vec<String>> {
-    let reach = inner.share.of_poll(Queue::Orchestrations).await;
-    if reach.is_nothing() {
+pub(super) async fn poll(inner: &Services, number: PollNumber) -> Result<Vec<String>> {
+    let scope = inner.scope.of_poll(PolledQueue::Orchestrations).await;
+    if scope.is_empty() {
         return Ok(Vec::new());
     }
     let (visible_at, slot) = (
         OrchestratorItem::VISIBLE_AT,
         OrchestratorItem::DISPATCH_SLOT,
     );
-    let depth = &inner.depths.orchestrations;
-    let look = depth.look(inner.orchestration_prefetch);
-    let due = reach.due(visible_at, slot, (look.from, inner.container.now()));
+    let window = &inner.windows.orchestrations;
+    let look = window.look(inner.orchestration_prefetch);
+    let due = scope.due(visible_at, slot, (look.from, inner.container.now()));
     let query = Query::<OrchestratorItem>::across_partitions()
         .filter(due)
         .order_by(OrchestratorItem::BY_DUE.asc())
@@ -58,16 +58,16 @@ pub(super) async fn poll(inner: &Inner, number: PollNumber) -> Result<Vec<String
     let mut found = Vec::with_capacity(rows.len());
     for row in rows {
         let (instance_id, outlook) = note(inner, number, row, asked_at);
-        seen.in_vain += usize::from(outlook != Outlook::Work);
+        seen.unusable += usize::from(outlook != Outlook::Work);
         found.extend(instance_id);
     }
-    depth.note(look, seen);
+    window.note(look, seen);
     // Runtimes find the same messages, and race for the same locks if they begin with the same. So each begins with the
     // instances that it has cached, then those of its slots, each in an order of its own, and ends with those that it could
     // not work on before.
     found.sort_by_cached_key(|id| {
         let (is_unfit, is_cached) = inner.instances.preference(id);
-        let is_foreign = !reach.is_own(dispatch_slot(id));
+        let is_foreign = !scope.is_own(dispatch_slot(id));
         (is_unfit, !is_cached, is_foreign, inner.scatter.hash_one(id))
     });
     found.dedup();
@@ -78,7 +78,7 @@ pub(super) async fn poll(inner: &Inner, number: PollNumber) -> Result<Vec<String
 
 /// Notes one due message. Returns its instance, if there is something to do.
 fn note(
-    inner: &Inner,
+    inner: &Services,
     number: PollNumber,
     row: Result<Stored<OrchestratorItem>, Unreadable>,
     asked_at: Instant,

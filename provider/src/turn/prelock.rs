@@ -13,7 +13,6 @@ use cdb_model::{
 };
 use duroxide::providers::WorkItem;
 
-use super::TurnResult;
 use super::hand_out::{self, Fetched};
 use super::known::{Attempt, Instances};
 use super::lock::{lock_patch, locked, take_out};
@@ -21,16 +20,17 @@ use super::mail::{MAX_MESSAGES, Message};
 use super::memory::{Past, Remembered};
 use super::release;
 use super::renew::extend;
+use super::result::TurnResult;
 use super::table::Turn;
 use crate::documents::{Durable, Instance, InstanceKey, OrchestratorItem, Status};
 use crate::error::Result;
 use crate::kv::KvState;
 use crate::local_queue::Guard;
-use crate::provider::Inner;
+use crate::services::Services;
 
 /// A lock to be taken by a batch.
 pub(crate) struct Prelock<'a> {
-    inner: &'a Inner,
+    inner: &'a Services,
     guard: Guard<'a, Instances>,
     token: String,
     timeout: Duration,
@@ -44,13 +44,13 @@ pub(crate) struct Prelock<'a> {
 
 impl<'a> Prelock<'a> {
     /// For an instance that this process has cached. `None` when it has not, or when no dispatcher here has use for it.
-    pub(crate) fn of_cached(inner: &'a Inner, instance_id: &str) -> Option<Self> {
+    pub(crate) fn of_cached(inner: &'a Services, instance_id: &str) -> Option<Self> {
         inner.instances.cached(instance_id)?;
         Self::claim(inner, instance_id, |attempt| attempt.cached.is_some())
     }
 
     /// For an instance that the batch starts.
-    pub(crate) fn of_start(inner: &'a Inner, item: &WorkItem) -> Option<Self> {
+    pub(crate) fn of_start(inner: &'a Services, item: &WorkItem) -> Option<Self> {
         let WorkItem::StartOrchestration { instance, .. } = item else {
             return None;
         };
@@ -60,7 +60,11 @@ impl<'a> Prelock<'a> {
     }
 
     /// For an instance that gets this message from another one.
-    pub(crate) fn of_target(inner: &'a Inner, instance_id: &str, item: &WorkItem) -> Option<Self> {
+    pub(crate) fn of_target(
+        inner: &'a Services,
+        instance_id: &str,
+        item: &WorkItem,
+    ) -> Option<Self> {
         match item {
             WorkItem::StartOrchestration { .. } => Self::of_start(inner, item),
             _ => Self::of_cached(inner, instance_id),
@@ -68,7 +72,7 @@ impl<'a> Prelock<'a> {
     }
 
     fn claim(
-        inner: &'a Inner,
+        inner: &'a Services,
         instance_id: &str,
         wanted: impl Fn(&Attempt) -> bool,
     ) -> Option<Self> {
@@ -217,7 +221,7 @@ impl<'a> Prelock<'a> {
 
 /// Begins a turn that was locked by a batch, if the lock still lasts for long enough.
 pub(super) async fn begin(
-    inner: &Inner,
+    inner: &Services,
     guard: Guard<'_, Instances>,
     mut turn: Turn,
     lock_timeout: Duration,
@@ -247,7 +251,7 @@ pub(super) struct NextTurn {
 impl NextTurn {
     /// `None` when nothing waits, or nobody here would take it soon. `own` are the messages of the commit itself.
     pub(super) fn plan(
-        inner: &Inner,
+        inner: &Services,
         turn: &Turn,
         result: &TurnResult,
         own: &[OrchestratorItem],
@@ -297,7 +301,7 @@ impl NextTurn {
     /// The commit took place.
     pub(super) fn begin(
         self,
-        inner: &Inner,
+        inner: &Services,
         before: &mut Turn,
         left: Remembered,
         own: Vec<Message>,
@@ -320,7 +324,7 @@ impl NextTurn {
     }
 
     /// The commit took place, but nobody knows which versions it left: gives the lock back.
-    pub(super) fn lost_sight(self, inner: &Inner, before: &Turn) {
+    pub(super) fn lost_sight(self, inner: &Services, before: &Turn) {
         let instance_id = before.instance.document.instance_id.clone();
         let mut attempts = before.instance.document.attempts.clone();
         take_out(&mut attempts, &before.messages);

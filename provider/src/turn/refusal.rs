@@ -7,9 +7,9 @@
 use duroxide::providers::{ExecutionMetadata, WorkItem};
 use duroxide::{Event, EventKind};
 
-use super::commit::TurnResult;
 use super::mail::Message;
-use super::table::Turn;
+use super::memory::Past;
+use super::result::TurnResult;
 use crate::documents::Status;
 
 /// What is known from the turn that was refused.
@@ -28,8 +28,8 @@ struct Parent {
 }
 
 impl Refusal {
-    pub(super) fn of(turn: &Turn, refused: &TurnResult) -> Self {
-        let past = turn.past.as_ref().map(|past| &**past.events);
+    pub(super) fn of(past: Option<&Past>, refused: &TurnResult) -> Self {
+        let past = past.map(|past| &**past.events);
         let past = past.unwrap_or_default().iter();
         // The newest start counts: a turn can begin the next execution.
         let mut events = refused.history_delta.iter().chain(past);

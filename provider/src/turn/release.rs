@@ -11,7 +11,7 @@ use super::lock::{attempts_before, unlock_patch};
 use super::table::Turn;
 use crate::documents::Instance;
 use crate::history;
-use crate::provider::Inner;
+use crate::services::Services;
 
 /// How many locks are given back at the same time.
 const AT_ONCE: usize = 16;
@@ -20,13 +20,13 @@ const AT_ONCE: usize = 16;
 const UNWANTED_AFTER: Duration = Duration::from_secs(1);
 
 /// Gives back the locks that no dispatcher has asked for, and those that dropped fetches may have taken.
-pub(crate) async fn give_back_unwanted(inner: &Inner) {
+pub(crate) async fn give_back_unwanted(inner: &Services) {
     give_back_ahead(inner, UNWANTED_AFTER).await;
     give_back_dropped(inner).await;
 }
 
 /// Gives back the locks that were taken at least `age` ago and that no dispatcher has begun to use.
-pub(crate) async fn give_back_ahead(inner: &Inner, age: Duration) {
+pub(crate) async fn give_back_ahead(inner: &Services, age: Duration) {
     let unwanted = inner.instances.take_unwanted(age);
     stream::iter(unwanted)
         .for_each_concurrent(AT_ONCE, |(claim, turn)| async move {
@@ -37,7 +37,7 @@ pub(crate) async fn give_back_ahead(inner: &Inner, age: Duration) {
 }
 
 /// Gives back locks that dropped fetches may have taken.
-async fn give_back_dropped(inner: &Inner) {
+async fn give_back_dropped(inner: &Services) {
     let dropped = inner.instances.take_dropped();
     stream::iter(dropped)
         .for_each_concurrent(AT_ONCE, |(claim, token)| async move {
@@ -50,7 +50,7 @@ async fn give_back_dropped(inner: &Inner) {
 
 /// Gives back all locks of this process: those too of turns that their runtime has broken off, and of fetches that it
 /// has dropped. A turn that is being committed at this moment is waited for.
-pub(crate) async fn give_back_all(inner: &Inner) {
+pub(crate) async fn give_back_all(inner: &Services) {
     give_back_ahead(inner, Duration::ZERO).await;
     stream::iter(inner.instances.turns())
         .for_each_concurrent(AT_ONCE, |shared| async move {
@@ -69,7 +69,7 @@ pub(crate) async fn give_back_all(inner: &Inner) {
 
 /// Gives back a lock of which the token is known and not the version, if it was taken. `attempts` are those that it leaves.
 pub(super) async fn release_taken(
-    inner: &Inner,
+    inner: &Services,
     instance_id: &str,
     token: &str,
     attempts: impl FnOnce(&Instance) -> BTreeMap<String, u32>,
@@ -86,11 +86,15 @@ pub(super) async fn release_taken(
 }
 
 /// Gives the lock of a turn back. The attempt does not count.
-pub(super) async fn unlock(inner: &Inner, turn: &Turn) {
+pub(super) async fn unlock(inner: &Services, turn: &Turn) {
     unlock_with(inner, &turn.instance, attempts_before(turn)).await;
 }
 
-async fn unlock_with(inner: &Inner, instance: &Stored<Instance>, attempts: BTreeMap<String, u32>) {
+async fn unlock_with(
+    inner: &Services,
+    instance: &Stored<Instance>,
+    attempts: BTreeMap<String, u32>,
+) {
     let patch = unlock_patch(attempts, inner.container.now());
     if let Err(error) = inner.container.patch_stored(instance, &patch).await {
         tracing::debug!(%error, "a lock is left to end by itself");

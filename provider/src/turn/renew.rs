@@ -9,12 +9,12 @@ use super::lock::attempts_before;
 use super::table::Turn;
 use crate::documents::Instance;
 use crate::error::{Error, Result};
-use crate::provider::Inner;
+use crate::services::Services;
 
 const LOST: &str = "another runtime took it, or it was deleted";
 
 /// Implements `Provider::renew_orchestration_item_lock`. A commit that is under way renews the lock itself.
-pub(crate) async fn renew(inner: &Inner, token: &str, extend_for: Duration) -> Result<()> {
+pub(crate) async fn renew(inner: &Services, token: &str, extend_for: Duration) -> Result<()> {
     let shared = inner.instances.turn(token)?;
     if shared.is_committing() {
         return Ok(());
@@ -33,7 +33,7 @@ pub(crate) async fn renew(inner: &Inner, token: &str, extend_for: Duration) -> R
 
 /// Waits for something that a commit has to do first, and keeps the lock meanwhile.
 pub(super) async fn while_doing<T>(
-    inner: &Inner,
+    inner: &Services,
     turn: &mut Turn,
     work: impl Future<Output = Result<T>>,
 ) -> Result<T> {
@@ -50,14 +50,14 @@ pub(super) async fn while_doing<T>(
 
 /// Extends the lock for a commit, without the attempt that the lock has counted: a turn that can be committed is not to
 /// blame for the time that its commit takes.
-pub(super) async fn extend_for_commit(inner: &Inner, turn: &mut Turn) -> Result<bool> {
+pub(super) async fn extend_for_commit(inner: &Services, turn: &mut Turn) -> Result<bool> {
     turn.uncounted = Some(attempts_before(turn));
     extend(inner, turn).await
 }
 
 /// Gives the lock its full time again, unless it is lost. After a lost answer its end may stay where it was: the caller
 /// renews again well before.
-pub(super) async fn extend(inner: &Inner, turn: &mut Turn) -> Result<bool> {
+pub(super) async fn extend(inner: &Services, turn: &mut Turn) -> Result<bool> {
     let until = inner.container.now() + turn.lock_time;
     let mut patch = Patch::<Instance>::new().set(Instance::LOCKED_UNTIL, Some(until));
     if let Some(attempts) = &turn.uncounted {

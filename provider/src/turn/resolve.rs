@@ -6,7 +6,7 @@ use super::table::Turn;
 use crate::documents::Instance;
 use crate::error::Result;
 use crate::history;
-use crate::provider::Inner;
+use crate::services::Services;
 
 /// What became of a turn.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(super) enum Fate {
 }
 
 /// Reads the instance and compares its tokens with the turn's.
-pub(super) async fn fate(inner: &Inner, turn: &Turn) -> Result<Fate> {
+pub(super) async fn fate(inner: &Services, turn: &Turn) -> Result<Fate> {
     let latest = inner.container.latest_committed();
     let instance_id = &turn.instance.document.instance_id;
     let Some(stored) = history::read_instance(&latest, instance_id).await? else {

@@ -8,18 +8,19 @@ use cdb_model::{Document, DocumentKey};
 use tokio::time::Instant;
 
 use super::cargo::Cargo;
-use super::commit::{Sent, TurnResult};
+use super::commit::Sent;
 use super::mail::Message;
 use super::memory::{Past, Remembered};
+use super::result::TurnResult;
 use super::table::Turn;
 use crate::documents::OutboxIntent;
 use crate::kv::KvState;
-use crate::provider::Inner;
+use crate::services::Services;
 use crate::work;
 
 /// The turn is committed: what it left is remembered, what it set in motion is handed on. Returns what goes elsewhere.
 pub(super) fn settle(
-    inner: &Inner,
+    inner: &Services,
     turn: &mut Turn,
     result: &TurnResult,
     mut cargo: Cargo,
@@ -51,7 +52,7 @@ pub(super) fn settle(
 
 /// The instance as the commit left it, if that is known.
 fn remembered(
-    inner: &Inner,
+    inner: &Services,
     turn: &mut Turn,
     result: &TurnResult,
     cargo: Cargo,
@@ -86,7 +87,7 @@ fn remembered(
 }
 
 /// Gives new activities to waiting workers: those that were created for them as theirs, the others as hints.
-fn hand_on_activities(inner: &Inner, cargo: &mut Cargo, sent: &Sent) {
+fn hand_on_activities(inner: &Services, cargo: &mut Cargo, sent: &Sent) {
     let workers = std::mem::take(&mut cargo.outgoing.workers);
     for (document, &operation) in workers.into_iter().zip(&sent.placed.workers) {
         let locked = document.lock_token.is_some().then(|| document.clone());
@@ -102,7 +103,7 @@ fn hand_on_activities(inner: &Inner, cargo: &mut Cargo, sent: &Sent) {
 }
 
 /// Notes the turn's messages to its own instance. Returns those that are due.
-fn hand_on_messages(inner: &Inner, cargo: &mut Cargo, sent: &Sent) -> Vec<Message> {
+fn hand_on_messages(inner: &Services, cargo: &mut Cargo, sent: &Sent) -> Vec<Message> {
     let now = sent.instance.updated_at;
     let own = std::mem::take(&mut cargo.outgoing.own);
     let mut due = Vec::new();

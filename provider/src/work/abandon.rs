@@ -5,11 +5,11 @@ use std::time::Duration;
 use super::LOST;
 use super::lock::{lock_patch, unlocked};
 use crate::error::{Error, Result};
-use crate::provider::Inner;
+use crate::services::Services;
 
 /// Implements `Provider::abandon_work_item`.
 pub(crate) async fn abandon(
-    inner: &Inner,
+    inner: &Services,
     token: &str,
     delay: Option<Duration>,
     ignore_attempt: bool,

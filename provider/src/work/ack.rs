@@ -8,8 +8,8 @@ use duroxide::providers::WorkItem;
 
 use super::LOST;
 use super::abandon::abandon;
-use super::fetch::read;
-use super::known::ActivityKey;
+use super::ask::ActivityKey;
+use super::lock::read;
 use super::prelock::Following;
 use super::renew::may_wait;
 use super::table::{SharedLock, WorkLock};
@@ -19,7 +19,7 @@ use crate::documents::{
 };
 use crate::error::{Error, Result};
 use crate::outbox;
-use crate::provider::Inner;
+use crate::services::Services;
 use crate::spill::{Leftover, Spilling};
 use crate::turn::{Prelock, enqueued};
 
@@ -36,7 +36,7 @@ enum Completion {
 }
 
 /// Implements `Provider::ack_work_item`.
-pub(crate) async fn ack(inner: &Inner, token: &str, completion: Option<WorkItem>) -> Result<()> {
+pub(crate) async fn ack(inner: &Services, token: &str, completion: Option<WorkItem>) -> Result<()> {
     let completion = completion.map(|completion| within_limit(inner, completion));
     let shared = inner.activities.lock(token)?;
     if completion.is_none() && shared.lock().await.unanswered {
@@ -90,7 +90,7 @@ struct Cargo {
 impl Cargo {
     /// Writes what does not fit into a document. The lock can be renewed meanwhile.
     async fn load(
-        inner: &Inner,
+        inner: &Services,
         shared: &SharedLock,
         completion: Option<&WorkItem>,
     ) -> Result<Self> {
@@ -118,7 +118,7 @@ impl Cargo {
 }
 
 /// The time, if the lock holds.
-fn held(inner: &Inner, lock: &mut WorkLock) -> Result<Timestamp> {
+fn held(inner: &Services, lock: &mut WorkLock) -> Result<Timestamp> {
     let now = inner.container.now();
     if lock.holds(now) {
         return Ok(now);
@@ -143,7 +143,7 @@ impl Completion {
 }
 
 /// The end of an activity, or that its result is too large. Refused, it would run again and again.
-fn within_limit(inner: &Inner, completion: WorkItem) -> WorkItem {
+fn within_limit(inner: &Services, completion: WorkItem) -> WorkItem {
     let WorkItem::ActivityCompleted {
         instance,
         execution_id,
@@ -195,7 +195,7 @@ fn sort(lock: &WorkLock, completion: Option<&WorkItem>, now: Timestamp) -> Resul
 }
 
 /// Sends the batch until it is known to be committed or the lock is known to be lost.
-async fn send<'a>(inner: &'a Inner, lock: &mut WorkLock, cargo: &Cargo) -> Result<Sent<'a>> {
+async fn send<'a>(inner: &'a Services, lock: &mut WorkLock, cargo: &Cargo) -> Result<Sent<'a>> {
     let mut sent = Sent::new(inner, lock, &cargo.completion);
     let mut sends = 0;
     while sends < MAX_SENDS {
@@ -240,7 +240,7 @@ async fn send<'a>(inner: &'a Inner, lock: &mut WorkLock, cargo: &Cargo) -> Resul
 }
 
 /// The item as it is now, whenever the store answers while the lock lasts.
-async fn what_is_left(inner: &Inner, lock: &WorkLock) -> Result<Option<Stored<WorkerItem>>> {
+async fn what_is_left(inner: &Services, lock: &WorkLock) -> Result<Option<Stored<WorkerItem>>> {
     loop {
         match read(inner, &ActivityKey::of(&lock.item.document)).await {
             Err(error) if may_wait(inner, lock, error.is_retryable()).await => {}
@@ -262,7 +262,7 @@ struct Sent<'a> {
 }
 
 impl<'a> Sent<'a> {
-    fn new(inner: &'a Inner, lock: &WorkLock, completion: &Completion) -> Self {
+    fn new(inner: &'a Services, lock: &WorkLock, completion: &Completion) -> Self {
         let turn = match completion {
             Completion::Own(message) => Prelock::of_cached(inner, &message.instance_id),
             _ => None,
@@ -301,7 +301,7 @@ impl<'a> Sent<'a> {
         Ok(batch)
     }
 
-    fn drops_what_failed(&mut self, inner: &Inner, error: &cdb_client::Error) -> bool {
+    fn drops_what_failed(&mut self, inner: &Services, error: &cdb_client::Error) -> bool {
         if error.is_ambiguous() {
             return false;
         }
@@ -316,7 +316,7 @@ impl<'a> Sent<'a> {
         false
     }
 
-    fn give_up(self, inner: &Inner) {
+    fn give_up(self, inner: &Services) {
         if let Some(turn) = self.turn {
             turn.give_up();
         }
@@ -326,7 +326,7 @@ impl<'a> Sent<'a> {
     }
 
     /// The batch took place: wakes who waits for what it left.
-    fn hand_on(self, inner: &Inner, completion: Option<(OrchestratorItem, WorkItem)>) {
+    fn hand_on(self, inner: &Services, completion: Option<(OrchestratorItem, WorkItem)>) {
         let outcome = self.outcome.as_ref();
         match (self.following, outcome) {
             (Some(following), Some(outcome)) => following.won(inner, outcome),

@@ -8,18 +8,19 @@ use cdb_model::{Batch, ETag, OperationIndex, Query, Stored, Unreadable};
 use duroxide::providers::{SessionFetchConfig, TagFilter, WorkItem};
 
 use super::abandon::abandon;
-use super::known::{Activities, ActivityKey, KnownActivity, WorkerAsk};
+use super::ask::{ActivityKey, WorkerAsk};
+use super::known::{Activities, KnownActivity};
 use super::lock::{lock_patch, locked};
 use super::poison::set_aside;
 use super::scope::Scope;
 use super::table::WorkLock;
-use crate::documents::{Durable, Salvage, WorkerItem, WorkerItemKey};
+use crate::documents::{Durable, Salvage, WorkerItem};
 use crate::error::{Error, Result};
 use crate::local_queue::{Ask, Guard, PollNumber, Taken};
-use crate::provider::Inner;
+use crate::poll::{PolledQueue, Seen, idle_probe};
+use crate::services::Services;
 use crate::session::Claim as SessionClaim;
 use crate::spill;
-use crate::wait::{Queue, Seen};
 
 /// How long an activity is left alone that cannot be begun, and not for want of an answer.
 const UNFIT_PAUSE: Duration = Duration::from_secs(10);
@@ -32,7 +33,7 @@ type Fetched = (WorkItem, String, u32);
 
 /// Implements `Provider::fetch_work_item`.
 pub(crate) async fn fetch(
-    inner: &Inner,
+    inner: &Services,
     lock_timeout: Duration,
     poll_timeout: Duration,
     session: Option<&SessionFetchConfig>,
@@ -76,7 +77,7 @@ pub(crate) async fn fetch(
 
 /// Begins an activity that is locked for a worker of this process.
 async fn begin_locked(
-    inner: &Inner,
+    inner: &Services,
     guard: Guard<'_, Activities>,
     mut item: Stored<WorkerItem>,
     ask: &Ask<WorkerAsk>,
@@ -92,7 +93,7 @@ async fn begin_locked(
 
 /// Locks an activity that is free, and begins it.
 async fn try_lock(
-    inner: &Inner,
+    inner: &Services,
     guard: Guard<'_, Activities>,
     item: Stored<WorkerItem>,
     ask: &Ask<WorkerAsk>,
@@ -123,7 +124,7 @@ async fn try_lock(
 
 /// Hands a locked activity to its worker. One that cannot be read is set aside.
 async fn begin(
-    inner: &Inner,
+    inner: &Services,
     guard: Guard<'_, Activities>,
     item: Stored<WorkerItem>,
     ask: &Ask<WorkerAsk>,
@@ -153,7 +154,7 @@ async fn begin(
 }
 
 /// Starts a poll that serves all workers of this process.
-fn poll_in_background(inner: &Inner, number: PollNumber) {
+fn poll_in_background(inner: &Services, number: PollNumber) {
     if inner.background.is_closing() {
         return;
     }
@@ -163,7 +164,7 @@ fn poll_in_background(inner: &Inner, number: PollNumber) {
         let interval = queue.with(|queue, _| queue.poll_interval());
         let scope = Scope::of(queue.with(|queue, _| queue.asks()));
         let poll = poll(&inner, number, &scope);
-        match inner.watch.unless_quiet(&inner, interval, poll).await {
+        match idle_probe::unless_idle(&inner, interval, poll).await {
             Ok(found) => {
                 if found.is_empty() {
                     queue.with(|queue, now| queue.finish_poll(number, &[], |_| true, now));
@@ -176,15 +177,15 @@ fn poll_in_background(inner: &Inner, number: PollNumber) {
 }
 
 /// Asks every physical partition for its first free activities of the scope. Returns what it found.
-async fn poll(inner: &Inner, number: PollNumber, scope: &Scope) -> Result<Vec<ActivityKey>> {
-    let reach = inner.share.of_poll(Queue::Activities).await;
-    if reach.is_nothing() || scope.is_nothing() {
+async fn poll(inner: &Services, number: PollNumber, scope: &Scope) -> Result<Vec<ActivityKey>> {
+    let slots = inner.scope.of_poll(PolledQueue::Activities).await;
+    if slots.is_empty() || scope.is_empty() {
         return Ok(Vec::new());
     }
     let (visible_at, slot) = (WorkerItem::VISIBLE_AT, WorkerItem::DISPATCH_SLOT);
-    let depth = &inner.depths.activities;
-    let look = depth.look(inner.activity_prefetch);
-    let free = reach.due(visible_at, slot, (look.from, inner.container.now()));
+    let window = &inner.windows.activities;
+    let look = window.look(inner.activity_prefetch);
+    let free = slots.due(visible_at, slot, (look.from, inner.container.now()));
     let query = Query::<WorkerItem>::across_partitions()
         .filter(scope.filter(free))
         .order_by(WorkerItem::BY_DUE.asc())
@@ -194,13 +195,13 @@ async fn poll(inner: &Inner, number: PollNumber, scope: &Scope) -> Result<Vec<Ac
     let mut found = Vec::with_capacity(rows.len());
     for row in rows {
         let Some((key, has_taker)) = note(inner, number, row, scope) else {
-            seen.in_vain += 1;
+            seen.unusable += 1;
             continue;
         };
-        seen.in_vain += usize::from(!has_taker);
+        seen.unusable += usize::from(!has_taker);
         found.push(key);
     }
-    depth.note(look, seen);
+    window.note(look, seen);
     let covers = |known: &KnownActivity| known.item().is_none_or(|item| scope.covers(item));
     let queue = inner.activities.local();
     queue.with(|queue, now| queue.finish_poll(number, &found, covers, now));
@@ -210,7 +211,7 @@ async fn poll(inner: &Inner, number: PollNumber, scope: &Scope) -> Result<Vec<Ac
 /// Notes a free activity, and says whether a worker can take it now. One that cannot be read is failed by the worker that
 /// locks it.
 fn note(
-    inner: &Inner,
+    inner: &Services,
     number: PollNumber,
     row: Result<Stored<WorkerItem>, Unreadable>,
     scope: &Scope,
@@ -237,7 +238,7 @@ enum Attempted {
 
 /// Locks the activity as it was last seen.
 async fn attempt(
-    inner: &Inner,
+    inner: &Services,
     guard: &Guard<'_, Activities>,
     seen: &Stored<WorkerItem>,
     ask: &Ask<WorkerAsk>,
@@ -288,7 +289,7 @@ enum Written {
 
 /// One conditional write: of the item, or of the item together with its session.
 async fn write(
-    inner: &Inner,
+    inner: &Services,
     seen: &Stored<WorkerItem>,
     locked: &WorkerItem,
     session: Option<&SessionClaim>,
@@ -321,10 +322,4 @@ fn is_about_another(error: &ClientError, operation: OperationIndex) -> bool {
     let failed = error.operation_index();
     failed.is_some_and(|failed| failed != operation.get())
         && (error.is_conflict() || error.is_precondition_failed())
-}
-
-/// The item as it is now.
-pub(super) async fn read(inner: &Inner, key: &ActivityKey) -> Result<Option<Stored<WorkerItem>>> {
-    let key = WorkerItemKey::new(&*key.instance, key.execution, key.activity);
-    inner.container.read(&key).await.map_err(Error::from)
 }

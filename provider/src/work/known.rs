@@ -1,39 +1,18 @@
 //! What this process knows of an activity that is to be run.
 
-use std::sync::Arc;
 use std::time::Instant;
 
-use cdb_client::ContainerClient;
 use cdb_model::Stored;
-use duroxide::providers::{SessionFetchConfig, TagFilter};
 use tokio::sync::Mutex as AsyncMutex;
 
+use super::ask::{ActivityKey, WorkerAsk};
 use super::table::WorkLock;
-use crate::documents::{Durable, WorkerItem};
+use crate::documents::WorkerItem;
 use crate::local_queue::{Memory, Offer, Work};
-use crate::session::Sessions;
 
 /// The queue of activities.
 #[derive(Debug)]
 pub(crate) struct Activities;
-
-/// Identifies an activity.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct ActivityKey {
-    pub(super) instance: String,
-    pub(super) execution: u64,
-    pub(super) activity: u64,
-}
-
-impl ActivityKey {
-    pub(super) fn of(item: &WorkerItem) -> Self {
-        Self {
-            instance: item.instance_id.clone(),
-            execution: item.execution_id,
-            activity: item.activity_id,
-        }
-    }
-}
 
 /// An activity as it was last seen, and when it is free.
 #[derive(Debug, Default)]
@@ -53,30 +32,6 @@ impl KnownActivity {
 
     pub(super) fn item(&self) -> Option<&WorkerItem> {
         self.seen.as_ref().map(|(item, _)| &item.document)
-    }
-}
-
-/// What a worker can run.
-#[derive(Clone, Debug)]
-pub(crate) struct WorkerAsk {
-    pub(super) tags: TagFilter,
-    /// `None`: no activities of sessions.
-    pub(super) session: Option<SessionFetchConfig>,
-    pub(super) sessions: Arc<Sessions>,
-    /// For its clock.
-    pub(super) container: ContainerClient<Durable>,
-}
-
-impl WorkerAsk {
-    pub(super) fn takes(&self, item: &WorkerItem) -> bool {
-        let now = self.container.now();
-        self.tags.matches(item.tag.as_deref())
-            && self.sessions.may_fetch(item, self.session.as_ref(), now)
-    }
-
-    /// Whether an activity can be locked for this worker without looking at anything else.
-    pub(super) fn takes_at_once(&self, item: &WorkerItem) -> bool {
-        item.session_id.is_none() && self.tags.matches(item.tag.as_deref())
     }
 }
 

@@ -1,10 +1,13 @@
-//! What the lock of an activity changes in its document.
+//! The lock of an activity: what it changes in the document, and the document as it is now.
 
 use std::time::Duration;
 
-use cdb_model::{Patch, Timestamp};
+use cdb_model::{Patch, Stored, Timestamp};
 
-use crate::documents::WorkerItem;
+use super::ask::ActivityKey;
+use crate::documents::{WorkerItem, WorkerItemKey};
+use crate::error::{Error, Result};
+use crate::services::Services;
 
 /// The activity as it is while somebody runs it.
 pub(super) fn locked(mut item: WorkerItem, now: Timestamp, timeout: Duration) -> WorkerItem {
@@ -35,4 +38,13 @@ pub(super) fn lock_patch(locked: &WorkerItem) -> Patch<WorkerItem> {
         .set(WorkerItem::VISIBLE_AT, locked.visible_at)
         .set(WorkerItem::RESERVED, locked.reserved)
         .set(WorkerItem::ATTEMPT_COUNT, locked.attempt_count)
+}
+
+/// The item as it is now.
+pub(super) async fn read(
+    inner: &Services,
+    key: &ActivityKey,
+) -> Result<Option<Stored<WorkerItem>>> {
+    let key = WorkerItemKey::new(&*key.instance, key.execution, key.activity);
+    inner.container.read(&key).await.map_err(Error::from)
 }

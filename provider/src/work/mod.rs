@@ -2,6 +2,7 @@
 
 mod abandon;
 mod ack;
+mod ask;
 mod fetch;
 mod known;
 mod lock;

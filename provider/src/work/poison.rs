@@ -9,7 +9,7 @@ use duroxide::providers::WorkItem;
 use super::abandon::abandon;
 use super::ack::ack;
 use crate::error::Result;
-use crate::provider::Inner;
+use crate::services::Services;
 
 /// How often it is tried. Between two tries a runtime of a newer version may take it, which can read more.
 const MAX_ATTEMPTS: u32 = 10;
@@ -19,7 +19,7 @@ const DELAY: Duration = Duration::from_secs(1);
 
 /// Leaves a locked activity for later, or fails it when that has happened often enough.
 pub(super) async fn set_aside(
-    inner: &Inner,
+    inner: &Services,
     token: &str,
     attempts: u32,
     reason: String,

@@ -6,16 +6,16 @@
 use cdb_coordination::Lockable;
 use cdb_model::{Batch, BatchError, OperationIndex, Stored, Timestamp};
 
-use super::fetch::read;
-use super::known::{Activities, ActivityKey, KnownActivity};
-use super::lock::{lock_patch, locked};
+use super::ask::ActivityKey;
+use super::known::{Activities, KnownActivity};
+use super::lock::{lock_patch, locked, read};
 use super::table::WorkLock;
 use crate::documents::{Durable, RESERVED, WorkerItem};
 use crate::local_queue::Guard;
-use crate::provider::Inner;
+use crate::services::Services;
 
 /// Locks activities that are about to be created, as many as workers of this process have the time for.
-pub(crate) fn lock_ahead(inner: &Inner, items: &mut [WorkerItem], now: Timestamp) {
+pub(crate) fn lock_ahead(inner: &Services, items: &mut [WorkerItem], now: Timestamp) {
     let Some(ask) = inner.activities.last_ask() else {
         return;
     };
@@ -34,7 +34,7 @@ pub(crate) fn lock_ahead(inner: &Inner, items: &mut [WorkerItem], now: Timestamp
 }
 
 /// An activity was created locked, but nobody knows with which version: finds out, and hands it on.
-pub(crate) fn lost_sight(inner: &Inner, item: WorkerItem) {
+pub(crate) fn lost_sight(inner: &Services, item: WorkerItem) {
     inner.spawn(|inner| async move {
         match read(&inner, &ActivityKey::of(&item)).await {
             Ok(Some(stored)) if stored.document.lock_token == item.lock_token => {
@@ -56,7 +56,7 @@ pub(super) struct Following<'a> {
 
 impl<'a> Following<'a> {
     /// Another activity of the same partition that is ready here, if the worker of this lock may run it.
-    pub(super) fn of(inner: &'a Inner, lock: &WorkLock, now: Timestamp) -> Option<Self> {
+    pub(super) fn of(inner: &'a Services, lock: &WorkLock, now: Timestamp) -> Option<Self> {
         let ask = lock.ask.as_ref()?;
         inner.activities.last_ask()?;
         let instance_id = &lock.item.document.instance_id;
@@ -90,7 +90,7 @@ impl<'a> Following<'a> {
     }
 
     /// The batch took place.
-    pub(super) fn won(self, inner: &Inner, outcome: &cdb_client::BatchOutcome<Durable>) {
+    pub(super) fn won(self, inner: &Services, outcome: &cdb_client::BatchOutcome<Durable>) {
         let etag = self.operation.and_then(|operation| outcome.etag(operation));
         let Some(etag) = etag else {
             return;
@@ -104,13 +104,13 @@ impl<'a> Following<'a> {
     }
 
     /// The batch did not take place, or without this lock: the activity is as free as before.
-    pub(super) fn give_up(self, inner: &Inner) {
+    pub(super) fn give_up(self, inner: &Services) {
         self.guard.give_back(KnownActivity::forget);
         inner.activities.poll_soon();
     }
 
     /// The batch may have taken place, and its answer was lost.
-    pub(super) fn lost_sight(self, inner: &Inner) {
+    pub(super) fn lost_sight(self, inner: &Services) {
         self.guard.give_back(KnownActivity::forget);
         lost_sight(inner, self.after);
     }

@@ -7,7 +7,8 @@ use cdb_client::ContainerClient;
 use cdb_model::{Stored, Timestamp};
 use tokio::time::Instant;
 
-use super::known::{Activities, ActivityKey, KnownActivity, WorkerAsk};
+use super::ask::{ActivityKey, WorkerAsk};
+use super::known::{Activities, KnownActivity};
 use super::reads::WorkerReads;
 use super::table::{SharedLock, WorkLock};
 use crate::config::CosmosDBProviderConfig;

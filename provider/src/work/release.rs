@@ -6,11 +6,10 @@ use cdb_model::Stored;
 use futures::StreamExt as _;
 use futures::stream;
 
-use super::fetch::read;
-use super::known::ActivityKey;
-use super::lock::{lock_patch, unlocked};
+use super::ask::ActivityKey;
+use super::lock::{lock_patch, read, unlocked};
 use crate::documents::WorkerItem;
-use crate::provider::Inner;
+use crate::services::Services;
 
 /// How many locks are given back at the same time.
 const AT_ONCE: usize = 16;
@@ -19,13 +18,13 @@ const AT_ONCE: usize = 16;
 const UNWANTED_AFTER: Duration = Duration::from_secs(1);
 
 /// Gives back the locks that no worker has asked for, and those that dropped fetches may have taken.
-pub(crate) async fn give_back_unwanted(inner: &Inner) {
+pub(crate) async fn give_back_unwanted(inner: &Services) {
     give_back_ahead(inner, UNWANTED_AFTER).await;
     give_back_dropped(inner).await;
 }
 
 /// Gives back the activities that were locked at least `age` ago and that no worker has begun to run.
-pub(crate) async fn give_back_ahead(inner: &Inner, age: Duration) {
+pub(crate) async fn give_back_ahead(inner: &Services, age: Duration) {
     stream::iter(inner.activities.take_unwanted(age))
         .for_each_concurrent(AT_ONCE, |(claim, item)| async move {
             let free = unlock(inner, *item).await;
@@ -36,7 +35,7 @@ pub(crate) async fn give_back_ahead(inner: &Inner, age: Duration) {
 }
 
 /// Gives back locks that dropped fetches may have taken.
-async fn give_back_dropped(inner: &Inner) {
+async fn give_back_dropped(inner: &Services) {
     stream::iter(inner.activities.take_dropped())
         .for_each_concurrent(AT_ONCE, |(claim, token)| async move {
             let free = release_taken(inner, &claim.key, Some(&token)).await;
@@ -48,7 +47,7 @@ async fn give_back_dropped(inner: &Inner) {
 
 /// Gives back all activities of this process: those too that their runtime has broken off, and whose fetch it has
 /// dropped. One that is being ended at this moment is waited for.
-pub(crate) async fn give_back_all(inner: &Inner) {
+pub(crate) async fn give_back_all(inner: &Services) {
     give_back_ahead(inner, Duration::ZERO).await;
     stream::iter(inner.activities.locks())
         .for_each_concurrent(AT_ONCE, |shared| async move {
@@ -67,7 +66,7 @@ pub(crate) async fn give_back_all(inner: &Inner) {
 
 /// Gives an activity back that is locked by this token, whatever its version is now. Returns it as it is then.
 async fn release_taken(
-    inner: &Inner,
+    inner: &Services,
     key: &ActivityKey,
     token: Option<&str>,
 ) -> Option<Stored<WorkerItem>> {
@@ -84,7 +83,7 @@ async fn release_taken(
 }
 
 /// Gives a lock back. No worker has run the activity, so the attempt does not count.
-async fn unlock(inner: &Inner, mut stored: Stored<WorkerItem>) -> Option<Stored<WorkerItem>> {
+async fn unlock(inner: &Services, mut stored: Stored<WorkerItem>) -> Option<Stored<WorkerItem>> {
     let free = unlocked(stored.document.clone(), inner.container.now(), false);
     let patch = lock_patch(&free);
     match inner.container.patch_stored(&stored, &patch).await {
@@ -101,7 +100,7 @@ async fn unlock(inner: &Inner, mut stored: Stored<WorkerItem>) -> Option<Stored<
 }
 
 /// An activity that was given back is for the next worker that asks.
-fn note_free(inner: &Inner, free: Option<Stored<WorkerItem>>) {
+fn note_free(inner: &Services, free: Option<Stored<WorkerItem>>) {
     if let Some(item) = free {
         inner.activities.free(item, Duration::ZERO);
     }

@@ -9,7 +9,7 @@ use super::LOST;
 use super::table::WorkLock;
 use crate::documents::WorkerItem;
 use crate::error::{Error, Result};
-use crate::provider::Inner;
+use crate::services::Services;
 
 /// How long to wait before the next try of a call for which the store was away.
 const AWAY: Duration = Duration::from_millis(200);
@@ -18,7 +18,7 @@ const AWAY: Duration = Duration::from_millis(200);
 ///
 /// The runtime takes every error for a cancellation and acknowledges the activity without a result. So the renewal is
 /// retried while the lock lasts, and a failure other than a lost lock is noted for that acknowledgement.
-pub(crate) async fn renew(inner: &Inner, token: &str, extend_for: Duration) -> Result<()> {
+pub(crate) async fn renew(inner: &Services, token: &str, extend_for: Duration) -> Result<()> {
     let shared = inner.activities.lock(token)?;
     let mut lock = shared.lock().await;
     let now = inner.container.now();
@@ -47,7 +47,7 @@ pub(crate) async fn renew(inner: &Inner, token: &str, extend_for: Duration) -> R
 
 /// Moves the end of the lock, unless it is lost. Tries while the store is away and the lock lasts.
 async fn extend(
-    inner: &Inner,
+    inner: &Services,
     lock: &mut WorkLock,
     extend_for: Duration,
 ) -> Result<Kept<WorkerItem>, cdb_client::Error> {
@@ -75,7 +75,7 @@ async fn extend(
 
 /// Waits before another try, if the store is `away` and the lock lasts that long. The runtime calls once: after an error it
 /// runs the activity again, however long it took.
-pub(super) async fn may_wait(inner: &Inner, lock: &WorkLock, away: bool) -> bool {
+pub(super) async fn may_wait(inner: &Services, lock: &WorkLock, away: bool) -> bool {
     let waits = away && lock.holds(inner.container.now() + AWAY);
     if waits {
         tokio::time::sleep(AWAY).await;

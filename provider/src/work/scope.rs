@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use cdb_model::Filter;
 use duroxide::providers::TagFilter;
 
-use super::known::WorkerAsk;
+use super::ask::WorkerAsk;
 use crate::documents::WorkerItem;
 
 /// The activities that any of several workers can take.
@@ -39,7 +39,7 @@ impl Scope {
     }
 
     /// Whether no activity is asked for.
-    pub(super) fn is_nothing(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         !self.any_tag && !self.untagged && self.tags.is_empty()
     }
 

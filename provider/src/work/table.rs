@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cdb_model::{ETag, Stored, Timestamp};
 use tokio::sync::Mutex as AsyncMutex;
 
-use super::known::WorkerAsk;
+use super::ask::WorkerAsk;
 use crate::documents::WorkerItem;
 use crate::local_queue::Ask;
 

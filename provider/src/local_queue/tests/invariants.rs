@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use super::{Colours, Known, LIMITS, LOCK, Paint, ask, ms, queue, won};
-use crate::local_queue::claims::Claim;
-use crate::local_queue::dispatchers::{Next, WaiterId};
+use crate::local_queue::claim::Claim;
+use crate::local_queue::dispatcher::{Next, WaiterId};
 use crate::local_queue::queue::Queue;
 use crate::local_queue::slot::{Memory, Offer, Phase, Slot, Work};
 

@@ -5,8 +5,8 @@ mod promises;
 
 use std::time::{Duration, Instant};
 
-use super::claims::Won;
-use super::dispatchers::Ask;
+use super::claim::Won;
+use super::dispatcher::Ask;
 use super::pace::Pace;
 use super::queue::{Limits, Queue};
 use super::slot::{Memory, Offer, Work};

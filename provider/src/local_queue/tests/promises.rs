@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Colours, LOCK, Paint, ask, ms, queue, won};
-use crate::local_queue::claims::Claim;
-use crate::local_queue::dispatchers::{Ask, Next, WaiterId};
+use crate::local_queue::claim::Claim;
+use crate::local_queue::dispatcher::{Ask, Next, WaiterId};
 use crate::local_queue::queue::Queue;
 
 /// Makes an item due at once.

@@ -5,47 +5,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::pace::Pace;
 use super::queue::Queue;
 use super::slot::{PollNumber, Work};
 
-/// The polls of a queue. One at a time runs in the background and serves all dispatchers.
-#[derive(Debug)]
-pub(super) struct Polls {
-    pub(super) pace: Pace,
-    is_polling: bool,
-    last: PollNumber,
-    closed: bool,
-}
-
 /// How many polls later an item is forgotten at the latest that none of them has found.
 const FORGOTTEN_AFTER: PollNumber = 16;
-
-impl Polls {
-    pub(super) fn new(pace: Pace) -> Self {
-        Self {
-            pace,
-            is_polling: false,
-            last: 0,
-            closed: false,
-        }
-    }
-
-    /// Numbers a poll.
-    pub(super) fn number(&mut self) -> PollNumber {
-        self.last += 1;
-        self.last
-    }
-
-    /// When the next poll is to start; `None` while one runs.
-    pub(super) fn next_start(&self) -> Option<Instant> {
-        (!self.is_polling && !self.closed).then(|| self.pace.next())
-    }
-
-    pub(super) fn close(&mut self) {
-        self.closed = true;
-    }
-}
 
 impl<W: Work> Queue<W> {
     /// Begins a poll in the background if one is due. It ends with [`end_poll`](Self::end_poll).

@@ -3,35 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::claim::{Claim, Held, Unwanted, Won};
 use super::queue::Queue;
-use super::slot::{Class, Epoch, Phase, Rank, Slot, Work};
-
-/// A dispatcher's right to an item. Void when another claim has taken its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Claim<K> {
-    pub(crate) key: K,
-    pub(super) epoch: Epoch,
-}
-
-/// An item that the runtime works on.
-#[derive(Debug)]
-pub(super) struct Held<W: Work> {
-    claim: Claim<W::Key>,
-    running: Arc<W::Running>,
-    long_poll: bool,
-    since: Instant,
-}
-
-/// A lock that was taken ahead and that no dispatcher has asked for.
-pub(crate) type Unwanted<W> = (Claim<<W as Work>::Key>, Box<<W as Work>::Lock>);
-
-/// A lock that was won.
-pub(crate) struct Won<L> {
-    pub(crate) lock: L,
-    pub(crate) token: String,
-    /// When it ends by itself.
-    pub(crate) until: Instant,
-}
+use super::slot::{Class, Phase, Rank, Slot, Work};
 
 impl<W: Work> Queue<W> {
     /// Claims a ready item for a lock that a batch is about to take.

@@ -1,0 +1,50 @@
+//! The end of a provider whose last handle is dropped.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::services::Services;
+use crate::{turn, work};
+
+/// How long a provider that was dropped may still give back what it holds.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// Held by the handles to a provider and by nothing else: the last one that goes ends what runs for it.
+pub(crate) struct Owner {
+    inner: Arc<Services>,
+    /// Handles may be dropped outside of it.
+    runtime: tokio::runtime::Handle,
+}
+
+impl Owner {
+    /// Owned in the Tokio runtime that this is called in.
+    pub(crate) fn new(inner: Arc<Services>) -> Self {
+        Self {
+            inner,
+            runtime: tokio::runtime::Handle::current(),
+        }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        if self.inner.background.is_stopped() {
+            return;
+        }
+        self.inner.background.stop();
+        let inner = self.inner.clone();
+        // Where the Tokio runtime has ended, this does nothing, and the locks end by themselves.
+        self.runtime.spawn(async move {
+            let farewell = async {
+                futures::join!(
+                    turn::give_back_ahead(&inner, Duration::ZERO),
+                    work::give_back_ahead(&inner, Duration::ZERO),
+                    inner.leave()
+                );
+            };
+            if tokio::time::timeout(FAREWELL, farewell).await.is_err() {
+                tracing::debug!("locks of a dropped provider are left to end by themselves");
+            }
+        });
+    }
+}

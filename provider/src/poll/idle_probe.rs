@@ -1,0 +1,72 @@
+//! One cheap query for all queues while nothing comes.
+//!
+//! Each queue has a poll of its own, which knows what this process can work on. When polls have found nothing for a while,
+//! they are preceded by one query for all of them: is anything due at all? Its answer serves every queue, so an idle
+//! provider sends one request per interval.
+
+use std::time::Duration;
+
+use cdb_model::{Filter, Query};
+use tokio::time::Instant;
+
+use crate::documents::{Durable, FIRST_DUE, OrchestratorItem, OutboxIntent, WorkerItem};
+use crate::error::Result;
+use crate::services::Services;
+
+/// From this poll interval on, a poll is preceded by the query.
+const IDLE_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Does `poll`, unless nothing at all is due. `interval` is the time between the last two polls.
+///
+/// # Errors
+/// Those of the query and of `poll`.
+pub(crate) async fn unless_idle<T: Default>(
+    services: &Services,
+    interval: Duration,
+    poll: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    if interval >= IDLE_INTERVAL && is_idle(services, interval).await? {
+        return Ok(T::default());
+    }
+    poll.await
+}
+
+/// Whether nothing is due, by an answer that is younger than `interval`.
+pub(crate) async fn is_idle(services: &Services, interval: Duration) -> Result<bool> {
+    let mut last = services.last_probe.lock().await;
+    // A little less, so that a caller at this very interval gets a new answer each time.
+    let fresh = interval * 9 / 10;
+    if let Some((at, idle)) = *last
+        && at.elapsed() < fresh
+    {
+        return Ok(idle);
+    }
+    let asked_at = Instant::now();
+    let idle = nothing_is_due(services).await?;
+    let was_idle = last.replace((asked_at, idle)).is_none_or(|(_, idle)| idle);
+    // Items that stay due cannot be worked on here, and are no reason to hurry.
+    if was_idle && !idle {
+        services.instances.poll_soon();
+        services.activities.poll_soon();
+    }
+    Ok(idle)
+}
+
+async fn nothing_is_due(services: &Services) -> Result<bool> {
+    let now = services.container.now();
+    let undelivered = now - services.reconciler_age;
+    let mut due: Filter<Durable> = OutboxIntent::CREATED_AT.le(undelivered).within();
+    let scope = services.scope.widest().await;
+    if !scope.is_empty() {
+        let (visible_at, slot) = (
+            OrchestratorItem::VISIBLE_AT,
+            OrchestratorItem::DISPATCH_SLOT,
+        );
+        due = scope.due(visible_at, slot, (FIRST_DUE, now)).within() | due;
+        let (visible_at, slot) = (WorkerItem::VISIBLE_AT, WorkerItem::DISPATCH_SLOT);
+        due = scope.due(visible_at, slot, (FIRST_DUE, now)).within() | due;
+    }
+    let query = Query::<Durable>::across_partitions().filter(due).top(1);
+    let found = services.container.query(query).row_by_row().all().await?;
+    Ok(found.is_empty())
+}

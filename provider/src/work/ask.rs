@@ -1,0 +1,51 @@
+//! What a worker asks for, and what names an activity.
+
+use std::sync::Arc;
+
+use cdb_client::ContainerClient;
+use duroxide::providers::{SessionFetchConfig, TagFilter};
+
+use crate::documents::{Durable, WorkerItem};
+use crate::session::Sessions;
+
+/// Identifies an activity.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ActivityKey {
+    pub(super) instance: String,
+    pub(super) execution: u64,
+    pub(super) activity: u64,
+}
+
+impl ActivityKey {
+    pub(super) fn of(item: &WorkerItem) -> Self {
+        Self {
+            instance: item.instance_id.clone(),
+            execution: item.execution_id,
+            activity: item.activity_id,
+        }
+    }
+}
+
+/// What a worker can run.
+#[derive(Clone, Debug)]
+pub(crate) struct WorkerAsk {
+    pub(super) tags: TagFilter,
+    /// `None`: no activities of sessions.
+    pub(super) session: Option<SessionFetchConfig>,
+    pub(super) sessions: Arc<Sessions>,
+    /// For its clock.
+    pub(super) container: ContainerClient<Durable>,
+}
+
+impl WorkerAsk {
+    pub(super) fn takes(&self, item: &WorkerItem) -> bool {
+        let now = self.container.now();
+        self.tags.matches(item.tag.as_deref())
+            && self.sessions.may_fetch(item, self.session.as_ref(), now)
+    }
+
+    /// Whether an activity can be locked for this worker without looking at anything else.
+    pub(super) fn takes_at_once(&self, item: &WorkerItem) -> bool {
+        item.session_id.is_none() && self.tags.matches(item.tag.as_deref())
+    }
+}
