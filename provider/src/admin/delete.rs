@@ -15,7 +15,7 @@ use duroxide::providers::{DeleteInstanceResult, InstanceFilter};
 use super::{chunks, instances, withdraw};
 use crate::admission;
 use crate::damage::is_ours;
-use crate::documents::{Chunk, Durable, Instance, NEVER, Status};
+use crate::documents::{Chunk, Durable, Instance, NEVER, OutboxIntent, Status};
 use crate::error::{Error, Result};
 use crate::history;
 
@@ -52,6 +52,12 @@ pub(crate) async fn delete(
             }
         }
     }
+    if ids.len() > 1 {
+        // A start that is delivered to a child after its deletion would bring the child back.
+        for id in ids {
+            drop_intents(container, id).await?;
+        }
+    }
     let mut result = DeleteInstanceResult::default();
     // Children first: while a parent is there, an interrupted deletion can be found and repeated.
     for id in ids.iter().rev() {
@@ -59,6 +65,26 @@ pub(crate) async fn delete(
     }
     result.instances_deleted = ids.len() as u64;
     Ok(result)
+}
+
+/// Deletes the intents of an instance that are still to be delivered. Those with chunks are withdrawn with its partition.
+async fn drop_intents(container: &ContainerClient<Durable>, instance_id: &str) -> Result<()> {
+    let all = Query::<OutboxIntent>::in_partition(instance_id);
+    let found = container.query(all).row_by_row().all().await?;
+    for stored in found.into_iter().flatten() {
+        let mut texts = stored.document.items.iter().map(|item| &item.work_item);
+        if stored.document.more.is_some() || texts.any(|text| text.chunked().is_some()) {
+            continue;
+        }
+        match container.delete_stored(&stored).await {
+            // Another runtime has delivered it, or noted that it could not.
+            Err(error) if error.is_not_found() || error.is_precondition_failed() => {}
+            // After a lost answer, the deletion of the partition finds out.
+            Err(error) if error.is_ambiguous() => {}
+            deleted => deleted?,
+        }
+    }
+    Ok(())
 }
 
 /// Implements `ProviderAdmin::delete_instance_bulk`: ended root instances, each with its descendants.
