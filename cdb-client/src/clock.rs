@@ -47,10 +47,16 @@ struct Bounds {
 }
 
 impl ServiceClock {
+    #[cfg(test)]
     pub(crate) fn new() -> Self {
+        Self::starting_at(machine_now())
+    }
+
+    /// Takes `time` for the service's time until an answer says otherwise.
+    pub(crate) fn starting_at(time: Timestamp) -> Self {
         Self {
             anchor: Instant::now(),
-            local_at_anchor: system_millis(),
+            local_at_anchor: i64::try_from(time.as_millis()).unwrap_or(0),
             state: Mutex::new(State::default()),
         }
     }

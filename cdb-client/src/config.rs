@@ -4,11 +4,13 @@
 use std::fmt;
 use std::sync::Arc;
 
+use cdb_model::Timestamp;
 use http::HeaderValue;
 use reqwest::Url;
 use url_host::is_loopback;
 
 use crate::client::CosmosClient;
+use crate::clock::{ServiceClock, machine_now};
 use crate::credential::Credential;
 use crate::error::{Error, Result};
 use crate::retry::{Jitter, Pipeline, PipelineParts, RetryConfig};
@@ -41,6 +43,8 @@ pub struct CosmosClientBuilder {
     retry: RetryConfig,
     application: String,
     any_certificate_on_loopback: bool,
+    /// The time that the client's clock starts with, unless it is the machine's.
+    start: Option<Timestamp>,
 }
 
 impl CosmosClientBuilder {
@@ -52,6 +56,7 @@ impl CosmosClientBuilder {
             retry: RetryConfig::default(),
             application: String::new(),
             any_certificate_on_loopback: false,
+            start: None,
         }
     }
 
@@ -64,6 +69,14 @@ impl CosmosClientBuilder {
     /// Sends through `transport` instead of the network.
     pub fn transport(mut self, transport: impl Transport) -> Self {
         self.transport = Some(Arc::new(transport));
+        self
+    }
+
+    /// Starts the client's clock with simulated time, instead of the machine's. Call it together with
+    /// [`transport`](Self::transport), right before [`build`](Self::build).
+    #[cfg(any(test, feature = "test-support"))]
+    pub fn clock_of(mut self, time: &crate::SimulatedTime) -> Self {
+        self.start = Some(time.now());
         self
     }
 
@@ -131,14 +144,16 @@ impl CosmosClientBuilder {
             Some(transport) => transport,
             None => Arc::new(Network::new(proof)?),
         };
-        Ok(CosmosClient::new(Pipeline::new(PipelineParts {
+        let parts = PipelineParts {
             endpoint: endpoint.as_str().trim_end_matches('/').to_owned(),
             user_agent,
             transport,
             credential,
             retry: self.retry,
             jitter: Jitter::random(),
-        })))
+        };
+        let clock = ServiceClock::starting_at(self.start.unwrap_or_else(machine_now));
+        Ok(CosmosClient::new(Pipeline::with_clock(parts, clock)))
     }
 }
 

@@ -55,7 +55,8 @@
 //! None by default.
 //!
 //! - `entra`: `EntraId`, tokens of Microsoft Entra ID from any credential of the Azure SDK. Adds `azure_core`.
-//! - `test-support`: `Script`, a transport that plays prepared answers and keeps a log.
+//! - `test-support`: `Script`, a transport that plays prepared answers and keeps a log; `SimulatedTime`, a network for tests
+//!   that pause Tokio's clock.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -80,6 +81,8 @@ mod retry;
 mod scripted;
 mod session_token;
 mod sign;
+#[cfg(any(test, feature = "test-support"))]
+mod simulated_time;
 mod status;
 mod telemetry;
 mod transport;
@@ -113,6 +116,8 @@ pub use ranges::RangeId;
 pub use retry::RetryConfig;
 #[cfg(any(test, feature = "test-support"))]
 pub use scripted::{Script, Step};
+#[cfg(any(test, feature = "test-support"))]
+pub use simulated_time::SimulatedTime;
 pub use status::Status;
 pub use transport::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
 pub use usage::{OperationUsage, Usage};

@@ -98,10 +98,15 @@ struct Call<'a> {
 }
 
 impl Pipeline {
+    #[cfg(test)]
     pub(crate) fn new(parts: PipelineParts) -> Self {
+        Self::with_clock(parts, ServiceClock::new())
+    }
+
+    pub(crate) fn with_clock(parts: PipelineParts, clock: ServiceClock) -> Self {
         Self {
             parts,
-            clock: ServiceClock::new(),
+            clock,
             meter: Meter::default(),
         }
     }

@@ -1,0 +1,154 @@
+//! A network for tests that pause Tokio's clock (feature `test-support`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cdb_model::Timestamp;
+use http::HeaderValue;
+use http::header::DATE;
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+use crate::clock::{http_date_of, machine_now};
+use crate::transport::{
+    Delivery, HttpRequest, HttpResponse, Network, ServerProof, Transport, TransportError,
+};
+
+/// How long a request takes.
+const ROUND_TRIP: Duration = Duration::from_millis(1);
+
+/// A network for tests that pause Tokio's clock.
+///
+/// The clock stands still until a request is answered: a request takes one millisecond, however slow the machine is. While no
+/// request is under way, Tokio advances the clock to the next timer, so nothing waits. Answers carry the date of the test's
+/// clock, and [`clock_of`](crate::CosmosClientBuilder::clock_of) starts the client's clock with it. All clients of a test
+/// share one value of this type.
+///
+/// The service needs a Tokio runtime of its own, with a clock that runs. It has to be plain HTTP. `cdb-emulator` refuses
+/// signatures from the future, so a test may last five minutes of simulated time.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use cdb_client::{Bootstrap, CosmosClient, MasterKey, SimulatedTime};
+/// use cdb_emulator::Emulator;
+/// use tokio::runtime::{Builder, Runtime};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Shop;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let service = Runtime::new()?;
+/// let emulator = service.block_on(Emulator::start())?;
+/// let test = Builder::new_current_thread().enable_time().start_paused(true).build()?;
+/// test.block_on(async {
+///     let time = SimulatedTime::new(service.handle().clone());
+///     let client = CosmosClient::builder(emulator.endpoint())
+///         .credential(MasterKey::new(emulator.key())?)
+///         .transport(time.clone())
+///         .clock_of(&time)
+///         .build()?;
+///     let database = client.database("shop");
+///     database.bootstrap::<Shop>("orders", Bootstrap::CreateIfMissing).await?;
+///     let begun = client.now();
+///     tokio::time::sleep(Duration::from_secs(60)).await; // returns at once
+///     assert_eq!(client.now(), begun + Duration::from_secs(60));
+///     Ok(())
+/// })
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct SimulatedTime {
+    network: Arc<Network>,
+    service: Handle,
+    /// An instant of the test's clock, and the service's time at that instant.
+    start: (Instant, Timestamp),
+}
+
+impl SimulatedTime {
+    /// Starts the service's clock. Requests are sent by the runtime `service`.
+    ///
+    /// # Panics
+    /// When the operating system refuses what an HTTP client needs.
+    pub fn new(service: Handle) -> Self {
+        let network = Network::new(ServerProof::None).expect("plain HTTP needs no certificates");
+        Self {
+            network: Arc::new(network),
+            service,
+            start: (Instant::now(), machine_now()),
+        }
+    }
+
+    /// Returns the service's time.
+    pub(crate) fn now(&self) -> Timestamp {
+        let (instant, time) = self.start;
+        time + instant.elapsed()
+    }
+}
+
+#[async_trait]
+impl Transport for SimulatedTime {
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
+        let (network, service) = (self.network.clone(), self.service.clone());
+        // Tokio does not advance a paused clock while a blocking task runs.
+        let sending = tokio::task::spawn_blocking(move || service.block_on(network.send(request)));
+        let answer = sending.await.map_err(|error| TransportError {
+            delivery: Delivery::Unknown,
+            message: "the test's runtime has ended".to_owned(),
+            source: Some(Box::new(error)),
+        });
+        // As in reality, no two answers to one caller come at the same instant.
+        tokio::time::sleep(ROUND_TRIP).await;
+        let mut answer = answer??;
+        let date = HeaderValue::from_str(&http_date_of(self.now()));
+        answer.headers.insert(DATE, date.expect("a date is ASCII"));
+        Ok(answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cdb_emulator::Emulator;
+    use tokio::runtime::{Builder, Runtime};
+
+    use super::*;
+    use crate::{CosmosClient, MasterKey};
+
+    const SLOW: Duration = Duration::from_millis(17);
+
+    fn client(emulator: &Emulator, time: &SimulatedTime) -> CosmosClient {
+        let key = MasterKey::new(emulator.key()).unwrap();
+        let builder = CosmosClient::builder(emulator.endpoint()).credential(key);
+        let builder = builder.transport(time.clone()).clock_of(time);
+        builder.build().unwrap()
+    }
+
+    async fn ask(client: &CosmosClient) {
+        let refused = client.database("nowhere").delete().await;
+        assert!(refused.unwrap_err().is_not_found());
+    }
+
+    #[test]
+    fn requests_take_a_millisecond_however_late_their_answers_come() {
+        let service = Runtime::new().unwrap();
+        let emulator = Emulator::builder().latency(SLOW).start();
+        let emulator = service.block_on(emulator).unwrap();
+        let mut test = Builder::new_current_thread();
+        let test = test.enable_time().start_paused(true).build().unwrap();
+        test.block_on(async {
+            let time = SimulatedTime::new(service.handle().clone());
+            let first = client(&emulator, &time);
+            let begun = Instant::now();
+            tokio::join!(ask(&first), ask(&first), ask(&first));
+            assert_eq!(begun.elapsed(), ROUND_TRIP);
+
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            let second = client(&emulator, &time);
+            for _ in 0..100 {
+                assert_eq!(first.now(), second.now());
+                tokio::join!(ask(&first), ask(&second));
+                tokio::time::sleep(SLOW).await;
+            }
+        });
+    }
+}
