@@ -2,6 +2,8 @@
 //! name, each in fresh containers that go when the test ends.
 
 mod audit;
+mod progress;
+mod simulated;
 
 #[cfg(doctest)]
 mod docs;
@@ -10,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cdb_client::ContainerClient;
+use cdb_client::{ContainerClient, SimulatedTime, Transport};
 use cdb_emulator::{DataRole, Emulator};
 use cdb_provider::documents::{Durable, HistorySegment, Instance, OrchestratorItem, Text};
 use cdb_provider::model::{Patch, Query};
@@ -19,6 +21,7 @@ use duroxide::provider_validations::ProviderFactory;
 use duroxide::providers::Provider;
 
 pub use audit::{audit, audit_by_instance, instance_id};
+pub use progress::writes;
 
 /// Who may ask the emulator for documents as they are stored, without a type between.
 pub const IDENTITY: &str = "fixture";
@@ -26,8 +29,10 @@ pub const IDENTITY: &str = "fixture";
 /// A store for one test.
 #[derive(Debug)]
 pub struct Backend {
-    emulator: Option<Emulator>,
+    emulator: Option<Arc<Emulator>>,
     config: CosmosDBProviderConfig,
+    /// The network of a test whose clock is paused.
+    time: Option<SimulatedTime>,
     /// Containers that validation functions asked for; the last one is the one they mean.
     fresh: Mutex<Vec<String>>,
 }
@@ -40,20 +45,57 @@ impl Backend {
 
     /// A fresh container, with other settings of the provider.
     pub async fn start_with(change: impl FnOnce(&mut CosmosDBProviderConfig)) -> Self {
-        let (emulator, mut config) = if let Ok(config) = CosmosDBProviderConfig::from_env() {
-            (None, config)
-        } else {
-            let emulator = Emulator::builder()
-                .identity(IDENTITY, DataRole::DataContributor)
-                .start();
-            let emulator = emulator.await.expect("the emulator starts");
-            let config = CosmosDBProviderConfig {
-                endpoint: emulator.endpoint(),
-                key: emulator.key().to_owned(),
-                ..CosmosDBProviderConfig::default()
-            };
-            (Some(emulator), config)
+        let Ok(account) = CosmosDBProviderConfig::from_env() else {
+            return Self::on_emulator(emulator().await, None, change);
         };
+        Self::on_account(account, change)
+    }
+
+    /// A fresh container for a test that pauses Tokio's clock. Time passes only while no request is under way, so the
+    /// outcome does not depend on the speed of the machine. On an account, the clock is resumed.
+    pub async fn start_simulated() -> Self {
+        Self::start_simulated_with(|_| {}).await
+    }
+
+    /// Like [`start_simulated`](Self::start_simulated), with other settings of the provider.
+    pub async fn start_simulated_with(change: impl FnOnce(&mut CosmosDBProviderConfig)) -> Self {
+        let Ok(account) = CosmosDBProviderConfig::from_env() else {
+            let time = SimulatedTime::new(simulated::service());
+            let emulator = simulated::in_real_time(emulator()).await;
+            return Self::on_emulator(emulator, Some(time), change);
+        };
+        tokio::time::resume();
+        Self::on_account(account, change)
+    }
+
+    fn on_account(
+        config: CosmosDBProviderConfig,
+        change: impl FnOnce(&mut CosmosDBProviderConfig),
+    ) -> Self {
+        Self::new(None, config, None, change)
+    }
+
+    fn on_emulator(
+        emulator: Emulator,
+        time: Option<SimulatedTime>,
+        change: impl FnOnce(&mut CosmosDBProviderConfig),
+    ) -> Self {
+        let config = CosmosDBProviderConfig {
+            endpoint: emulator.endpoint(),
+            key: emulator.key().to_owned(),
+            ..CosmosDBProviderConfig::default()
+        };
+        let emulator = Arc::new(emulator);
+        progress::watch(&emulator);
+        Self::new(Some(emulator), config, time, change)
+    }
+
+    fn new(
+        emulator: Option<Arc<Emulator>>,
+        mut config: CosmosDBProviderConfig,
+        time: Option<SimulatedTime>,
+        change: impl FnOnce(&mut CosmosDBProviderConfig),
+    ) -> Self {
         config.container = format!("test-{}", uuid::Uuid::new_v4());
         config.reconciler_interval = Duration::from_millis(200);
         config.reconciler_age_threshold = Duration::from_millis(200);
@@ -61,6 +103,7 @@ impl Backend {
         Self {
             emulator,
             config,
+            time,
             fresh: Mutex::default(),
         }
     }
@@ -100,14 +143,30 @@ impl Backend {
     ) -> CosmosDBProvider {
         let mut config = self.config.clone();
         change(&mut config);
-        CosmosDBProvider::new_with_config(config)
-            .await
-            .expect("the container opens")
+        let opened = match &self.time {
+            Some(time) => simulated::open(config, time, time.clone()).await,
+            None => CosmosDBProvider::new_with_config(config).await,
+        };
+        opened.expect("the container opens")
+    }
+
+    /// A provider that sends its requests through `transport`, made of the network of a simulated test; `None` on an
+    /// account.
+    ///
+    /// # Panics
+    /// When the container cannot be opened.
+    pub async fn provider_through<T: Transport>(
+        &self,
+        transport: impl FnOnce(SimulatedTime) -> T,
+    ) -> Option<CosmosDBProvider> {
+        let time = self.time.as_ref()?;
+        let opened = simulated::open(self.config.clone(), time, transport(time.clone())).await;
+        Some(opened.expect("the container opens"))
     }
 
     /// The emulator, unless the test runs on an account.
     pub fn emulator(&self) -> Option<&Emulator> {
-        self.emulator.as_ref()
+        self.emulator.as_deref()
     }
 
     /// Splits a physical partition of the container, as the service does when one has grown too large.
@@ -149,6 +208,11 @@ impl Backend {
             }
         }
     }
+}
+
+async fn emulator() -> Emulator {
+    let emulator = Emulator::builder().identity(IDENTITY, DataRole::DataContributor);
+    emulator.start().await.expect("the emulator starts")
 }
 
 #[async_trait]

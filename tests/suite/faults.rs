@@ -7,7 +7,7 @@ use duroxide::runtime::RuntimeOptions;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, EventKind, OrchestrationContext, OrchestrationRegistry};
 
-use crate::harness::World;
+use crate::harness::{World, eventually};
 
 const ORCHESTRATIONS: usize = 25;
 
@@ -55,10 +55,11 @@ async fn two_runtimes() -> Option<World> {
     }
     for _ in 0..2 {
         let options = RuntimeOptions {
-            orchestrator_lock_timeout: Duration::from_secs(2),
-            worker_lock_timeout: Duration::from_secs(2),
+            // A lost answer may leave a lock behind, whose end a runtime waits for.
+            orchestrator_lock_timeout: Duration::from_secs(5),
+            worker_lock_timeout: Duration::from_secs(5),
             // A fault costs an attempt; none of them is the message's.
-            max_attempts: 100,
+            max_attempts: 10_000,
             ..RuntimeOptions::default()
         };
         world.join(activities(), orchestrations(), options).await;
@@ -111,7 +112,7 @@ async fn one_request_in_twenty_may_fail_and_nothing_is_lost_or_doubled() {
 
 /// Waits for the end without the client, whose own requests may fail too.
 async fn until_ended(world: &World, instance: &str) {
-    crate::harness::eventually(async || {
+    eventually(async || {
         let status = world.client.get_orchestration_status(instance).await;
         matches!(
             status,

@@ -1,81 +1,147 @@
-//! A lock that is lost is lost: whoever was paused or renewed late never commits what another runtime has taken over.
+//! A lock that has ended is lost: a runtime that was paused or renewed too late never commits what another runtime has taken
+//! over.
 //!
 //! Processes that are stopped and continued (SIGSTOP) are in `tests/chaos`; here the request itself is late, which is
-//! the worst moment to be stopped at.
+//! the worst moment to be stopped at. Time is simulated.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
+use cdb_client::http::Method;
+use cdb_client::{
+    HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError, async_trait,
+};
+use cdb_provider::CosmosDBProvider;
 use cdb_tests::Backend;
-use duroxide::providers::{ExecutionMetadata, Provider, ProviderError, TagFilter, WorkItem};
+use duroxide::providers::{ExecutionMetadata, Provider, ProviderError, WorkItem};
+use tokio::time::Instant;
 
-use crate::harness::PATIENCE;
+use crate::harness::{next_activity, next_turn};
 use crate::several::{ack, enqueue, start};
 
 /// A lock that ends soon.
 const SHORT: Duration = Duration::from_millis(500);
-/// How late a request is that was sent in time.
-const LATE: Duration = Duration::from_millis(1500);
+/// How late requests are that were sent in time: another runtime has taken over by then.
+const LATE: Duration = Duration::from_secs(5);
 const LONG: Duration = Duration::from_secs(60);
 
-/// Makes the next request of a kind arrive when the lock under which it was sent has long ended.
-fn delay_next(emulator: &Emulator, kind: OperationKind) {
-    let late = Effect::Delay(LATE.into());
-    emulator.inject(Fault::once(late).on(kind));
+/// Recognises a request.
+type Kind = fn(&HttpRequest) -> bool;
+
+const BATCH: Kind = |request| request.headers.contains_key("x-ms-cosmos-is-batch-request");
+const PATCH: Kind = |request| request.method == Method::PATCH;
+
+/// What a network waits for, and then until when it delivers nothing.
+#[derive(Debug, Default)]
+struct Stall {
+    next: Option<Kind>,
+    until: Option<Instant>,
+}
+
+/// A network that stalls as soon as a certain request is sent, as it does for a process that is stopped: this request and all
+/// others are late.
+#[derive(Debug)]
+struct Delaying {
+    network: SimulatedTime,
+    stall: Arc<Mutex<Stall>>,
+}
+
+#[async_trait]
+impl Transport for Delaying {
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
+        let until = {
+            let mut stall = self.stall.lock().unwrap_or_else(PoisonError::into_inner);
+            if stall.next.take_if(|kind| kind(&request)).is_some() {
+                stall.until = Some(Instant::now() + LATE);
+            }
+            stall.until
+        };
+        if let Some(until) = until {
+            tokio::time::sleep_until(until).await;
+        }
+        self.network.send(request).await
+    }
+}
+
+/// A provider that can be slow, and another one that takes over what it loses.
+struct Pair {
+    backend: Backend,
+    slow: CosmosDBProvider,
+    quick: CosmosDBProvider,
+    stall: Arc<Mutex<Stall>>,
+}
+
+impl Pair {
+    /// `None` on an account, whose network is not the test's.
+    async fn start() -> Option<Self> {
+        let backend = Backend::start_simulated().await;
+        let stall = Arc::<Mutex<Stall>>::default();
+        let slow = backend.provider_through(|network| Delaying {
+            network,
+            stall: stall.clone(),
+        });
+        let slow = slow.await?;
+        let quick = backend.provider().await;
+        Some(Self {
+            backend,
+            slow,
+            quick,
+            stall,
+        })
+    }
+
+    /// Delivers the next request of a kind when the lock under which it was sent has long ended.
+    fn delay_next(&self, kind: Kind) {
+        let mut stall = self.stall.lock().unwrap_or_else(PoisonError::into_inner);
+        stall.next = Some(kind);
+    }
+
+    async fn stop(self) {
+        let late = self.stall.lock().map(|stall| stall.until.is_some());
+        assert_eq!(late.ok(), Some(true), "a request was late");
+        self.backend.stop().await;
+    }
 }
 
 fn is_lost(result: &Result<(), ProviderError>) -> bool {
     matches!(result, Err(error) if error.message.starts_with("Invalid lock token"))
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_commit_that_arrives_after_its_lock_has_ended_changes_nothing() {
-    let backend = Backend::start().await;
-    let Some(emulator) = backend.emulator() else {
-        return backend.stop().await;
+    let Some(pair) = Pair::start().await else {
+        return;
     };
-    let (slow, quick) = (backend.provider().await, backend.provider().await);
-    enqueue(&slow, start("shared")).await;
-    let fetched = slow.fetch_orchestration_item(SHORT, PATIENCE, None).await;
-    let (_, slow_token, _) = fetched.expect("fetch").expect("a turn");
-    // The commit, and the question whether it took place.
-    delay_next(emulator, OperationKind::Batch);
-    delay_next(emulator, OperationKind::Read);
+    let (slow, quick) = (&pair.slow, &pair.quick);
+    enqueue(slow, start("shared")).await;
+    let (_, slow_token, _) = next_turn(slow, SHORT).await;
+    pair.delay_next(BATCH);
     let empty = ExecutionMetadata::default();
     let (late, ()) = tokio::join!(
         slow.ack_orchestration_item(&slow_token, 1, vec![], vec![], vec![], empty, vec![]),
         async {
-            // The delayed requests are on their way, and take the faults with them.
-            tokio::time::sleep(SHORT).await;
-            let fetched = quick.fetch_orchestration_item(LONG, PATIENCE, None).await;
-            let (item, token, _) = fetched.expect("fetch").expect("the lock has ended");
-            ack(&quick, &item, &token).await;
+            let (item, token, _) = next_turn(quick, LONG).await;
+            ack(quick, &item, &token).await;
         }
     );
     assert!(is_lost(&late), "{late:?}");
     let history = slow.read("shared").await.expect("a history");
-    assert_eq!(history.len(), 1, "the quick one's");
-    backend.stop().await;
+    assert_eq!(history.len(), 1, "the quick provider's");
+    pair.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_renewal_that_arrives_late_does_not_bring_the_lock_back() {
-    let backend = Backend::start().await;
-    let Some(emulator) = backend.emulator() else {
-        return backend.stop().await;
+    let Some(pair) = Pair::start().await else {
+        return;
     };
-    let (slow, quick) = (backend.provider().await, backend.provider().await);
-    enqueue(&slow, start("shared")).await;
-    let fetched = slow.fetch_orchestration_item(SHORT, PATIENCE, None).await;
-    let (_, slow_token, _) = fetched.expect("fetch").expect("a turn");
-    delay_next(emulator, OperationKind::Patch);
+    let (slow, quick) = (&pair.slow, &pair.quick);
+    enqueue(slow, start("shared")).await;
+    let (_, slow_token, _) = next_turn(slow, SHORT).await;
+    pair.delay_next(PATCH);
     let (renewed, next) = tokio::join!(
         slow.renew_orchestration_item_lock(&slow_token, LONG),
-        async {
-            tokio::time::sleep(SHORT / 2).await;
-            let fetched = quick.fetch_orchestration_item(LONG, PATIENCE, None).await;
-            fetched.expect("fetch").expect("the lock has ended")
-        }
+        next_turn(quick, LONG)
     );
     assert!(is_lost(&renewed), "{renewed:?}");
     let empty = ExecutionMetadata::default();
@@ -84,8 +150,8 @@ async fn a_renewal_that_arrives_late_does_not_bring_the_lock_back() {
         .await;
     assert!(is_lost(&late), "{late:?}");
     let (item, token, _) = next;
-    ack(&quick, &item, &token).await;
-    backend.stop().await;
+    ack(quick, &item, &token).await;
+    pair.stop().await;
 }
 
 pub(crate) fn activity() -> WorkItem {
@@ -109,39 +175,33 @@ pub(crate) fn completed(result: &str) -> WorkItem {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_activity_that_ends_after_its_lock_leaves_nothing() {
-    let backend = Backend::start().await;
-    let Some(emulator) = backend.emulator() else {
-        return backend.stop().await;
+    let Some(pair) = Pair::start().await else {
+        return;
     };
-    let (slow, quick) = (backend.provider().await, backend.provider().await);
+    let (slow, quick) = (&pair.slow, &pair.quick);
     let enqueued = slow.enqueue_for_worker(activity()).await;
     enqueued.expect("the activity is stored");
-    let any = TagFilter::Any;
-    let fetched = slow.fetch_work_item(SHORT, PATIENCE, None, &any).await;
-    let (_, slow_token, _) = fetched.expect("fetch").expect("an activity");
-    delay_next(emulator, OperationKind::Batch);
+    let (_, slow_token, _) = next_activity(slow, SHORT, None).await;
+    pair.delay_next(BATCH);
     let (late, ()) = tokio::join!(
         slow.ack_work_item(&slow_token, Some(completed("slow"))),
         async {
-            tokio::time::sleep(SHORT / 2).await;
-            let fetched = quick.fetch_work_item(LONG, PATIENCE, None, &any).await;
-            let (_, token, attempt) = fetched.expect("fetch").expect("the lock has ended");
+            let (_, token, attempt) = next_activity(quick, LONG, None).await;
             assert_eq!(attempt, 2);
             let ended = quick.ack_work_item(&token, Some(completed("quick"))).await;
-            ended.expect("it is the quick one's");
+            ended.expect("it is the quick provider's");
         }
     );
     assert!(is_lost(&late), "{late:?}");
-    enqueue(&quick, start("shared")).await;
-    let fetched = quick.fetch_orchestration_item(LONG, PATIENCE, None).await;
-    let (item, ..) = fetched.expect("fetch").expect("a turn");
+    enqueue(quick, start("shared")).await;
+    let (item, ..) = next_turn(quick, LONG).await;
     let results: Vec<&WorkItem> = item
         .messages
         .iter()
         .filter(|message| matches!(message, WorkItem::ActivityCompleted { .. }))
         .collect();
     assert_eq!(results, [&completed("quick")]);
-    backend.stop().await;
+    pair.stop().await;
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cdb_provider::coordination::owner_of_slot;
 use cdb_provider::documents::dispatch_slot;
@@ -17,11 +17,13 @@ use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{
     ActivityContext, Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus,
 };
+use tokio::time::Instant;
 
-use crate::harness::{PATIENCE, eventually};
+use crate::harness::{end_of, eventually, next_turn};
 
-const HEARTBEAT: Duration = Duration::from_millis(500);
-const LOCK: Duration = Duration::from_secs(2);
+/// Three of them, after which a member counts as gone, are longer than a busy machine stands still.
+const HEARTBEAT: Duration = Duration::from_secs(2);
+const LOCK: Duration = Duration::from_secs(5);
 
 fn member(name: &str) -> MembershipConfig {
     MembershipConfig {
@@ -86,8 +88,7 @@ async fn ask(client: &Client, instances: &[String], wait: Duration) {
 async fn answers(client: &Client, instances: &[String]) -> BTreeMap<String, String> {
     let mut answers = BTreeMap::new();
     for instance in instances {
-        let ended = client.wait_for_orchestration(instance, PATIENCE).await;
-        match ended.expect("it ends in time") {
+        match end_of(client, instance).await {
             OrchestrationStatus::Completed { output, .. } => {
                 answers.insert(instance.clone(), output);
             }
@@ -162,28 +163,28 @@ async fn three_runtimes_share_the_work_and_two_go_on_when_one_is_killed() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_idle_member_sends_a_request_per_heartbeat_more() {
-    let backend = Backend::start_with(|config| {
+    let backend = Backend::start_simulated_with(|config| {
         config.reconciler_interval = Duration::from_secs(30);
         config.membership = Some(member("alone"));
     })
     .await;
     let provider = backend.provider().await;
     until_known(&[&provider], &["alone"]).await;
-    let fetch = |patience| provider.fetch_orchestration_item(LOCK, patience, None);
-    // The first second still polls faster and faster slower.
+    let fetch = |time| provider.fetch_orchestration_item(LOCK, time, None);
+    // During the first second, the pause between two polls still grows.
     fetch(Duration::from_secs(1)).await.expect("fetch");
     let Some(emulator) = backend.emulator() else {
         println!("skipped: only the emulator counts");
         return;
     };
     emulator.reset_requests();
-    fetch(Duration::from_secs(3)).await.expect("fetch");
+    fetch(HEARTBEAT * 6).await.expect("fetch");
     let sent = emulator.requests().data_requests();
     assert!(
-        sent <= 4 + 7,
-        "{sent} requests in three idle seconds of six heartbeats"
+        sent <= 13 + 7,
+        "{sent} requests in twelve idle seconds of six heartbeats"
     );
     backend.stop().await;
 }
@@ -206,28 +207,27 @@ async fn half_and_foreign(backend: &Backend) -> (CosmosDBProvider, String) {
     (half.expect("the container opens"), foreign)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_a_runtime_starts_itself_it_works_on_whoever_serves_the_slot() {
-    let backend = Backend::start().await;
+    let backend = Backend::start_simulated().await;
     let (half, foreign) = half_and_foreign(&backend).await;
     let begun = Instant::now();
-    let (fetched, ()) = tokio::join!(half.fetch_orchestration_item(LOCK, PATIENCE, None), async {
+    let ((item, ..), ()) = tokio::join!(next_turn(&half, LOCK), async {
         tokio::time::sleep(Duration::from_millis(100)).await;
         let enqueued = half.enqueue_for_orchestrator(begin(&foreign), None).await;
         enqueued.expect("the start is stored");
     });
-    let (item, _, _) = fetched.expect("fetch").expect("a turn");
     assert_eq!(item.instance, foreign);
     assert!(
         begun.elapsed() < Duration::from_secs(4),
-        "nobody waited for it to be left lying"
+        "it was found before it was due for five seconds"
     );
     backend.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_the_runtime_of_a_slot_leaves_lying_is_anybodys() {
-    let backend = Backend::start().await;
+    let backend = Backend::start_simulated().await;
     let (half, foreign) = half_and_foreign(&backend).await;
     let elsewhere = backend.provider().await;
     let enqueued = elsewhere
@@ -236,8 +236,7 @@ async fn what_the_runtime_of_a_slot_leaves_lying_is_anybodys() {
     enqueued.expect("the start is stored");
     let soon = half.fetch_orchestration_item(LOCK, Duration::from_secs(2), None);
     assert!(soon.await.expect("fetch").is_none(), "it is another one's");
-    let later = half.fetch_orchestration_item(LOCK, PATIENCE, None);
-    let (item, _, _) = later.await.expect("fetch").expect("a turn");
+    let (item, ..) = next_turn(&half, LOCK).await;
     assert_eq!(item.instance, foreign);
     backend.stop().await;
 }

@@ -12,9 +12,11 @@ use cdb_provider::documents::{
 use cdb_provider::model::{ETag, Stored, Timestamp};
 use cdb_tests::Backend;
 use duroxide::providers::WorkItem;
+use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
-use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{Client, OrchestrationContext, OrchestrationRegistry};
+
+use crate::harness::{eventually, long_locks, until_some};
 
 /// What a program that is not ours left behind: an intent whose contents nobody can read.
 fn unreadable() -> OutboxIntent {
@@ -27,14 +29,12 @@ fn unreadable() -> OutboxIntent {
 
 /// The one intent that was given up, once it has another version than `before`.
 async fn given_up(provider: &CosmosDBProvider, before: Option<&ETag>) -> (OutboxIntent, ETag) {
-    for _ in 0..600 {
+    until_some(async || {
         let mut found = provider.undeliverable(10).await.expect("they can be read");
-        if let Some(stored) = found.pop().filter(|stored| Some(&stored.etag) != before) {
-            return (stored.document, stored.etag);
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("the intent is never given up");
+        let stored = found.pop().filter(|stored| Some(&stored.etag) != before)?;
+        Some((stored.document, stored.etag))
+    })
+    .await
 }
 
 /// A store that gives up after three attempts.
@@ -151,13 +151,7 @@ async fn deliver(provider: &CosmosDBProvider) {
     let container = provider.container();
     container.create(&intent).await.expect("it is new");
     let key = OutboxIntentKey::new("sender", "k");
-    for _ in 0..600 {
-        if container.read(&key).await.expect("it answers").is_none() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("the message is never delivered");
+    eventually(async || container.read(&key).await.expect("it answers").is_none()).await;
 }
 
 /// The listener when nobody holds it and it is as wanted.
@@ -166,17 +160,11 @@ async fn at_rest(
     wanted: impl Fn(&Stored<Instance>) -> bool,
 ) -> Stored<Instance> {
     let key = InstanceKey::new("listener");
-    for _ in 0..600 {
+    until_some(async || {
         let found = provider.container().read(&key).await.expect("it answers");
-        if let Some(stored) = found
-            && stored.document.lock_token.is_none()
-            && wanted(&stored)
-        {
-            return stored;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("the listener is never at rest");
+        found.filter(|stored| stored.document.lock_token.is_none() && wanted(stored))
+    })
+    .await
 }
 
 #[tokio::test]
@@ -187,7 +175,7 @@ async fn a_lock_taken_for_a_second_delivery_leaves_no_attempt_behind() {
         Arc::new(provider.clone()),
         ActivityRegistry::builder().build(),
         listener(),
-        RuntimeOptions::default(),
+        long_locks(),
     )
     .await;
     let client = Client::new(Arc::new(provider.clone()));

@@ -44,7 +44,7 @@ fn the_example_s_checked_in_policy_is_its_model_s() {
 
 /// The SQL of everything that the provider asks, as the emulator received it.
 async fn queries() -> Option<Vec<String>> {
-    let backend = Backend::start().await;
+    let backend = Backend::start_simulated().await;
     let Some(emulator) = backend.emulator() else {
         println!("skipped: only the emulator tells which queries it was asked");
         return None;
@@ -55,7 +55,7 @@ async fn queries() -> Option<Vec<String>> {
     Some(queries)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn every_query_of_the_provider_is_served_by_indexes() {
     let Some(queries) = queries().await else {
         return;
@@ -76,7 +76,7 @@ async fn every_query_of_the_provider_is_served_by_indexes() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn every_index_serves_a_query_of_the_provider() {
     let Some(queries) = queries().await else {
         return;

@@ -12,7 +12,7 @@ use cdb_tests::{Backend, instance_id};
 use duroxide::runtime::Runtime;
 use duroxide::{Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 
-use crate::harness::{PATIENCE, eventually, no_activities};
+use crate::harness::{end_of, eventually, long_locks, no_activities};
 
 fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
@@ -36,16 +36,22 @@ fn orchestrations() -> OrchestrationRegistry {
 /// Runs instances to their end.
 async fn run(provider: &CosmosDBProvider, orchestration: &str, ids: &[String]) {
     let store = Arc::new(provider.clone());
-    let runtime = Runtime::start_with_store(store.clone(), no_activities(), orchestrations()).await;
+    let runtime = Runtime::start_with_options(
+        store.clone(),
+        no_activities(),
+        orchestrations(),
+        long_locks(),
+    )
+    .await;
     let client = Client::new(store);
     for id in ids {
         let started = client.start_orchestration(id, orchestration, &**id).await;
         started.expect("it starts");
     }
     for id in ids {
-        let ended = client.wait_for_orchestration(id, PATIENCE).await;
+        let ended = end_of(&client, id).await;
         assert!(
-            matches!(ended, Ok(OrchestrationStatus::Completed { .. })),
+            matches!(ended, OrchestrationStatus::Completed { .. }),
             "{ended:?}"
         );
     }
@@ -72,7 +78,7 @@ async fn what_ended_goes_with_its_descendants_and_what_waits_stays() {
         .start_orchestration("waits", "Wait", "")
         .await
         .expect("it starts");
-    let mut purge = provider.purge_ended(Duration::from_secs(60));
+    let mut purge = provider.purge_ended(Duration::from_secs(24 * 3600));
     assert_eq!(purge.remaining().await.expect("a count"), 0);
     assert!(purge.next_slice().await.expect("nothing").is_none());
     tokio::time::sleep(Duration::from_millis(20)).await;

@@ -4,41 +4,71 @@
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_provider::{CosmosDBProvider, MembershipConfig, Standing};
 use cdb_tests::Backend;
-use duroxide::providers::{ExecutionMetadata, Provider, SessionFetchConfig, TagFilter, WorkItem};
+use duroxide::providers::{ExecutionMetadata, Provider, SessionFetchConfig, WorkItem};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{
     ActivityContext, Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus,
 };
+use tokio::sync::Semaphore;
 
-use crate::harness::{PATIENCE, eventually};
+use crate::harness::{Wait, end_of, eventually, next_activity, next_turn};
 use crate::several::{ack, enqueue, start};
 
-/// Nobody waits for the end of such a lock.
-const LONG: Duration = Duration::from_secs(300);
-/// What a runtime gets to end in order.
-const GRACE: Duration = Duration::from_secs(10);
-/// Far less than a lock lasts, and enough for a busy machine.
-const AT_ONCE: Duration = Duration::from_secs(30);
+/// Longer than any wait: what a test waits for does not wait for the end of a lock.
+const LONG: Duration = Duration::from_secs(24 * 3600);
+/// How long a provider may take to end in order.
+const GRACE: Duration = Duration::from_secs(300);
 
-/// How long an activity of `runtime` takes, and how often they ran.
-type Pace = (Duration, Arc<AtomicUsize>);
+/// The activities of a runtime: how many may end, how many have begun, and how many have ended.
+#[derive(Clone)]
+struct Work {
+    permits: Arc<Semaphore>,
+    begun: Arc<AtomicUsize>,
+    ended: Arc<AtomicUsize>,
+}
 
-/// A runtime whose locks last for minutes.
-async fn runtime(provider: &CosmosDBProvider, (pause, runs): Pace) -> Arc<Runtime> {
-    let work = move |_: ActivityContext, input: String| {
-        let runs = runs.clone();
-        async move {
-            tokio::time::sleep(pause).await;
-            runs.fetch_add(1, Ordering::Relaxed);
-            Ok(input)
+impl Work {
+    /// So many activities end; the others run until there are more permits.
+    fn with_permits(permits: usize) -> Self {
+        Self {
+            permits: Arc::new(Semaphore::new(permits)),
+            begun: Arc::default(),
+            ended: Arc::default(),
         }
-    };
+    }
+
+    /// Every activity ends at once.
+    fn quick() -> Self {
+        Self::with_permits(Semaphore::MAX_PERMITS)
+    }
+
+    fn begun(&self) -> usize {
+        self.begun.load(Ordering::Relaxed)
+    }
+
+    fn ended(&self) -> usize {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    async fn run(self, input: String) -> Result<String, String> {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        let permit = self.permits.acquire().await;
+        permit.map_err(|closed| closed.to_string())?.forget();
+        self.ended.fetch_add(1, Ordering::Relaxed);
+        Ok(input)
+    }
+}
+
+/// A runtime whose locks last longer than the test.
+async fn runtime(provider: &CosmosDBProvider, work: &Work) -> Arc<Runtime> {
+    let work = work.clone();
+    let work = move |_: ActivityContext, input: String| work.clone().run(input);
     let activities = ActivityRegistry::builder().register("Work", work).build();
     let chain = |ctx: OrchestrationContext, input: String| async move {
         for step in 0..3 {
@@ -62,6 +92,7 @@ async fn runtime(provider: &CosmosDBProvider, (pause, runs): Pace) -> Arc<Runtim
         orchestrator_lock_timeout: LONG,
         worker_lock_timeout: LONG,
         session_lock_timeout: LONG,
+        session_idle_timeout: LONG,
         ..RuntimeOptions::default()
     };
     let store = Arc::new(provider.clone());
@@ -74,19 +105,16 @@ async fn begin(client: &Client, instance: &str, orchestration: &str) {
 }
 
 async fn ends(client: &Client, instance: &str) {
-    let ended = client.wait_for_orchestration(instance, PATIENCE).await;
-    match ended.expect("it ends in time") {
+    match end_of(client, instance).await {
         OrchestrationStatus::Completed { output, .. } => assert_eq!(output, "x"),
         other => panic!("{instance}: {other:?}"),
     }
 }
 
-async fn within<T>(time: Duration, what: &str, work: impl Future<Output = T>) -> T {
-    let began = Instant::now();
-    let done = work.await;
-    let took = began.elapsed();
-    assert!(took < time, "{what} took {took:?}");
-    done
+/// Fails if the shutdown takes longer than any grace.
+async fn in_time(shutdown: impl Future<Output = ()>) {
+    let ended = tokio::time::timeout(GRACE * 2, shutdown).await;
+    ended.expect("the shutdown ends");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -94,29 +122,30 @@ async fn what_is_under_way_is_finished_in_time_and_another_runtime_does_the_rest
     let backend = Backend::start().await;
     let (first, second) = (backend.provider().await, backend.provider().await);
     let client = Client::new(Arc::new(second.clone()));
-    let runs = Arc::new(AtomicUsize::new(0));
-    let pace = (Duration::from_millis(50), runs.clone());
-    let running = runtime(&first, pace.clone()).await;
+    let work = Work::with_permits(5);
+    let running = runtime(&first, &work).await;
     let instances: Vec<String> = (0..20).map(|n| format!("chain-{n}")).collect();
     for instance in &instances {
         begin(&client, instance, "Chain").await;
     }
-    eventually(async || runs.load(Ordering::Relaxed) >= 5).await;
-    within(AT_ONCE, "the shutdown", async {
-        running.shutdown(Some(10_000)).await;
+    eventually(async || work.ended() == 5 && work.begun() > 5).await;
+    let grace = u64::try_from(GRACE.as_millis()).expect("it fits");
+    in_time(async {
+        let shutdown = running.shutdown(Some(grace));
+        // What is under way ends after the shutdown has begun.
+        let go_on = async { work.permits.add_permits(1000) };
+        tokio::join!(biased; shutdown, go_on);
         first.shutdown(GRACE).await;
     })
     .await;
-    let done = runs.load(Ordering::Relaxed);
-    let rest = runtime(&second, pace).await;
-    within(AT_ONCE, "the rest", async {
-        for instance in &instances {
-            ends(&client, instance).await;
-        }
-    })
-    .await;
-    assert!(done < 60, "something was left to do");
-    assert_eq!(runs.load(Ordering::Relaxed), 60, "no activity ran twice");
+    let done = work.ended();
+    assert!((6..60).contains(&done), "{done} were finished");
+    assert_eq!(work.begun(), done, "what was under way was finished");
+    let rest = runtime(&second, &work).await;
+    for instance in &instances {
+        ends(&client, instance).await;
+    }
+    assert_eq!(work.ended(), 60, "no activity ran twice");
     rest.shutdown(None).await;
     backend.stop().await;
 }
@@ -126,24 +155,19 @@ async fn what_had_to_be_broken_off_is_taken_over_at_once_with_its_session() {
     let backend = Backend::start().await;
     let (first, second) = (backend.provider().await, backend.provider().await);
     let client = Client::new(Arc::new(second.clone()));
-    let runs = Arc::new(AtomicUsize::new(0));
-    let slow = runtime(&first, (LONG, runs.clone())).await;
+    let endless = Work::with_permits(0);
+    let slow = runtime(&first, &endless).await;
     begin(&client, "bound", "Session").await;
     begin(&client, "free", "Chain").await;
-    let history = async |instance: &str| second.read(instance).await.expect("a history").len();
-    eventually(async || history("bound").await >= 2 && history("free").await >= 2).await;
-    // Both run, or are about to: neither will end in time.
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    eventually(async || endless.begun() == 2).await;
     slow.shutdown(Some(100)).await;
-    within(AT_ONCE, "the shutdown", first.shutdown(GRACE)).await;
-    let quick = runtime(&second, (Duration::ZERO, runs.clone())).await;
-    within(AT_ONCE, "the rest", async {
-        ends(&client, "bound").await;
-        ends(&client, "free").await;
-    })
-    .await;
-    assert_eq!(runs.load(Ordering::Relaxed), 4);
-    quick.shutdown(None).await;
+    in_time(first.shutdown(GRACE)).await;
+    let quick = Work::quick();
+    let rest = runtime(&second, &quick).await;
+    ends(&client, "bound").await;
+    ends(&client, "free").await;
+    assert_eq!((endless.ended(), quick.ended()), (0, 4));
+    rest.shutdown(None).await;
     backend.stop().await;
 }
 
@@ -153,8 +177,7 @@ async fn every_lock_is_given_back_without_counting_the_attempt() {
     let (first, second) = (backend.provider().await, backend.provider().await);
     // A turn that a dispatcher has, and one that was locked ahead for it.
     enqueue(&first, start("begun")).await;
-    let begun = first.fetch_orchestration_item(LONG, PATIENCE, None).await;
-    begun.expect("fetch").expect("a turn");
+    next_turn(&first, LONG).await;
     enqueue(&first, start("ahead")).await;
     // An activity on a session that a worker has, and one without.
     for (id, session_id) in [(1, None), (2, Some("desk".to_owned()))] {
@@ -175,17 +198,13 @@ async fn every_lock_is_given_back_without_counting_the_attempt() {
     }
     first.shutdown(GRACE).await;
     let mut found = Vec::new();
-    within(AT_ONCE, "taking over", async {
-        for _ in 0..2 {
-            let turn = second.fetch_orchestration_item(LONG, PATIENCE, None).await;
-            let (item, token, attempts) = turn.expect("fetch").expect("a turn");
-            assert_eq!(attempts, 1, "{}", item.instance);
-            ack(&second, &item, &token).await;
-            found.push(item.instance);
-            assert_eq!(activity(&second, "second").await, 1);
-        }
-    })
-    .await;
+    for _ in 0..2 {
+        let (item, token, attempts) = next_turn(&second, LONG).await;
+        assert_eq!(attempts, 1, "{}", item.instance);
+        ack(&second, &item, &token).await;
+        found.push(item.instance);
+        assert_eq!(activity(&second, "second").await, 1);
+    }
     found.sort();
     assert_eq!(found, ["ahead", "begun"]);
     backend.stop().await;
@@ -197,9 +216,7 @@ async fn activity(provider: &CosmosDBProvider, owner: &str) -> u32 {
         owner_id: owner.to_owned(),
         lock_timeout: LONG,
     };
-    let any = TagFilter::default();
-    let fetched = provider.fetch_work_item(LONG, PATIENCE, Some(&session), &any);
-    let (_, _, attempts) = fetched.await.expect("fetch").expect("an activity");
+    let (_, _, attempts) = next_activity(provider, LONG, Some(&session)).await;
     attempts
 }
 
@@ -212,18 +229,14 @@ async fn a_fetch_that_was_dropped_leaves_no_lock_behind() {
         enqueue(&second, start(&format!("i-{number}"))).await;
         // Wherever it is: before its poll, while it locks, after it.
         let moment = Duration::from_micros(500 * number);
-        let fetch = first.fetch_orchestration_item(LONG, PATIENCE, None);
+        let fetch = first.fetch_orchestration_item(LONG, LONG, None);
         let _dropped = tokio::time::timeout(moment, fetch).await;
     }
     first.shutdown(GRACE).await;
-    within(AT_ONCE, "taking over", async {
-        for _ in 0..count {
-            let turn = second.fetch_orchestration_item(LONG, PATIENCE, None).await;
-            let (item, token, _) = turn.expect("fetch").expect("a turn");
-            ack(&second, &item, &token).await;
-        }
-    })
-    .await;
+    for _ in 0..count {
+        let (item, token, _) = next_turn(&second, LONG).await;
+        ack(&second, &item, &token).await;
+    }
     backend.stop().await;
 }
 
@@ -236,18 +249,16 @@ async fn messages_that_could_not_be_delivered_are_delivered_by_another_runtime()
     };
     let (first, second) = (backend.provider().await, backend.provider().await);
     let client = Client::new(Arc::new(second.clone()));
-    let quick = || (Duration::ZERO, Arc::new(AtomicUsize::new(0)));
-    let running = runtime(&first, quick()).await;
+    let running = runtime(&first, &Work::quick()).await;
     emulator.inject(Fault::always(Effect::DropRequest).on(OperationKind::Bulk));
     begin(&client, "parent", "Parent").await;
     let history = async || second.read("parent").await.expect("a history").len();
     eventually(async || history().await >= 2).await;
     running.shutdown(None).await;
-    let grace = Duration::from_millis(500);
-    within(grace * 10, "the shutdown", first.shutdown(grace)).await;
+    in_time(first.shutdown(Duration::from_millis(500))).await;
     emulator.clear_faults();
-    let rest = runtime(&second, quick()).await;
-    within(AT_ONCE, "the rest", ends(&client, "parent")).await;
+    let rest = runtime(&second, &Work::quick()).await;
+    ends(&client, "parent").await;
     rest.shutdown(None).await;
     backend.stop().await;
 }
@@ -271,7 +282,7 @@ async fn a_provider_that_was_shut_down_is_no_member_and_still_serves_clients() {
     eventually(async || seen_by_second(&["second"])).await;
     let client = Client::new(Arc::new(first));
     begin(&client, "late", "Chain").await;
-    let rest = runtime(&second, (Duration::ZERO, Arc::default())).await;
+    let rest = runtime(&second, &Work::quick()).await;
     ends(&client, "late").await;
     rest.shutdown(None).await;
     backend.stop().await;
@@ -285,10 +296,13 @@ async fn nothing_runs_and_nothing_is_asked_when_the_last_handle_is_gone() {
         let ended = tokio::task::spawn_blocking(move || tasks_left(&backend_of_thread, in_order));
         assert_eq!(ended.await.expect("no panic"), 0, "tasks live on");
         if let Some(emulator) = backend.emulator() {
-            emulator.reset_requests();
-            tokio::time::sleep(Duration::from_millis(1500)).await;
-            let requests = emulator.requests();
-            assert_eq!(requests.total(), 0, "{:?}", requests.counts);
+            // Requests that were on their way are still answered.
+            eventually(async || {
+                emulator.reset_requests();
+                tokio::time::sleep(Duration::from_millis(1500)).await;
+                emulator.requests().total() == 0
+            })
+            .await;
         }
     }
 }
@@ -301,8 +315,8 @@ fn tasks_left(backend: &Backend, in_order: bool) -> usize {
         .build()
         .expect("a runtime");
     place.block_on(live_and_end(backend, in_order));
-    let began = Instant::now();
-    while place.metrics().num_alive_tasks() > 0 && began.elapsed() < PATIENCE {
+    let mut wait = Wait::begin();
+    while place.metrics().num_alive_tasks() > 0 && !wait.is_over() {
         std::thread::sleep(Duration::from_millis(10));
     }
     place.metrics().num_alive_tasks()
@@ -317,7 +331,7 @@ async fn live_and_end(backend: &Backend, in_order: bool) {
         })
         .await;
     let client = Client::new(Arc::new(provider.clone()));
-    let running = runtime(&provider, (Duration::from_millis(5), Arc::default())).await;
+    let running = runtime(&provider, &Work::quick()).await;
     for number in 0..10 {
         let name = if number % 2 == 0 { "Chain" } else { "Parent" };
         begin(&client, &format!("{in_order}-{number}"), name).await;
@@ -370,7 +384,7 @@ async fn a_turn_that_is_committed_after_the_shutdown_is_committed_or_refused_but
         ExecutionMetadata::default(),
         vec![],
     );
-    let answer = tokio::time::timeout(PATIENCE, committed).await;
+    let answer = tokio::time::timeout(GRACE, committed).await;
     let _either = answer.expect("an answer in time");
     backend.stop().await;
 }

@@ -23,7 +23,7 @@ use raw_container::{CONTAINER, DATABASE, RawContainer};
 use serde_json::Value;
 use workload::{CANCELLED, ENDINGS, EVENTS, Ending, HOSTILE, KEPT, REASON};
 
-use crate::harness::{PATIENCE, eventually};
+use crate::harness::{end_of, eventually, long_locks};
 
 /// Containers in which unfinished work was left; docs/testing.md says how.
 const FILES: [&str; 2] = [
@@ -141,7 +141,7 @@ async fn finish(provider: &CosmosDBProvider) {
     let client = Client::new(store.clone());
     let options = RuntimeOptions {
         worker_tag_filter: TagFilter::Any,
-        ..RuntimeOptions::default()
+        ..long_locks()
     };
     let (activities, orchestrations) = (workload::activities(false), workload::orchestrations());
     let runtime = Runtime::start_with_options(store, activities, orchestrations, options).await;
@@ -168,9 +168,7 @@ async fn finish(provider: &CosmosDBProvider) {
             .expect("it is cancelled");
     }
     for (instance, expected) in ENDINGS {
-        let ended = client.wait_for_orchestration(instance, PATIENCE).await;
-        let ended = ended.unwrap_or_else(|error| panic!("{instance} does not end: {error}"));
-        match (ended, expected) {
+        match (end_of(&client, instance).await, expected) {
             (OrchestrationStatus::Completed { output, .. }, Ending::Returns(expected)) => {
                 assert_eq!(&output, expected, "{instance}");
             }

@@ -8,11 +8,11 @@ use cdb_provider::documents::Durable;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use cdb_tests::Backend;
 use duroxide::providers::{
-    DeleteInstanceResult, Provider, ProviderAdmin, SessionFetchConfig, TagFilter, WorkItem,
+    DeleteInstanceResult, Provider, ProviderAdmin, SessionFetchConfig, WorkItem,
 };
 use duroxide::{Event, EventKind};
 
-use crate::harness::PATIENCE;
+use crate::harness::{next_activity, next_turn};
 use crate::several::{ack, enqueue, event, start};
 
 const LOCK: Duration = Duration::from_secs(30);
@@ -23,22 +23,6 @@ fn lose(backend: &Backend, kind: OperationKind) {
     emulator.inject(Fault::once(Effect::DropAnswer).on(kind));
 }
 
-async fn fetch(
-    provider: &CosmosDBProvider,
-) -> (duroxide::providers::OrchestrationItem, String, u32) {
-    let fetched = provider.fetch_orchestration_item(LOCK, PATIENCE, None);
-    fetched.await.expect("fetch").expect("a turn")
-}
-
-async fn fetch_activity(
-    provider: &CosmosDBProvider,
-    session: Option<&SessionFetchConfig>,
-) -> (WorkItem, String, u32) {
-    let any = TagFilter::Any;
-    let fetched = provider.fetch_work_item(LOCK, PATIENCE, session, &any);
-    fetched.await.expect("fetch").expect("an activity")
-}
-
 #[tokio::test]
 async fn a_lock_whose_answer_is_lost_is_held() {
     let Some((backend, first)) = Backend::failing(|_| {}).await else {
@@ -46,13 +30,13 @@ async fn a_lock_whose_answer_is_lost_is_held() {
     };
     enqueue(&first, start("i")).await;
     lose(&backend, OperationKind::Create);
-    let (item, token, attempt) = fetch(&first).await;
+    let (item, token, attempt) = next_turn(&first, LOCK).await;
     assert_eq!(attempt, 1);
     ack(&first, &item, &token).await;
     let second = backend.provider().await;
     enqueue(&second, event("i")).await;
     lose(&backend, OperationKind::Patch);
-    let (item, token, attempt) = fetch(&second).await;
+    let (item, token, attempt) = next_turn(&second, LOCK).await;
     assert_eq!((attempt, item.history.len()), (1, 1));
     ack(&second, &item, &token).await;
     backend.stop().await;
@@ -64,7 +48,7 @@ async fn a_commit_whose_answer_is_lost_is_committed_once() {
         return;
     };
     enqueue(&provider, start("i")).await;
-    let (item, token, _) = fetch(&provider).await;
+    let (item, token, _) = next_turn(&provider, LOCK).await;
     lose(&backend, OperationKind::Batch);
     ack(&provider, &item, &token).await;
     assert_eq!(provider.read("i").await.expect("a history").len(), 1);
@@ -79,7 +63,7 @@ async fn a_renewal_whose_answer_is_lost_has_renewed() {
         return;
     };
     enqueue(&provider, start("i")).await;
-    let (item, token, _) = fetch(&provider).await;
+    let (item, token, _) = next_turn(&provider, LOCK).await;
     lose(&backend, OperationKind::Patch);
     let renewed = provider.renew_orchestration_item_lock(&token, LOCK).await;
     renewed.expect("it is renewed");
@@ -93,14 +77,14 @@ async fn a_turn_that_is_given_back_unheard_is_anybody_s() {
         return;
     };
     enqueue(&provider, start("i")).await;
-    let (_, token, _) = fetch(&provider).await;
+    let (_, token, _) = next_turn(&provider, LOCK).await;
     lose(&backend, OperationKind::Batch);
     // Whether it says so or not: the turn is over for this runtime, and free for the next.
     let _said = provider
         .abandon_orchestration_item(&token, Some(Duration::ZERO), false)
         .await;
     let other = backend.provider().await;
-    let (item, token, attempt) = fetch(&other).await;
+    let (item, token, attempt) = next_turn(&other, LOCK).await;
     assert_eq!(attempt, 2);
     ack(&other, &item, &token).await;
     backend.stop().await;
@@ -112,11 +96,11 @@ async fn an_event_whose_answer_is_lost_comes_once() {
         return;
     };
     enqueue(&provider, start("i")).await;
-    let (item, token, _) = fetch(&provider).await;
+    let (item, token, _) = next_turn(&provider, LOCK).await;
     ack(&provider, &item, &token).await;
     lose(&backend, OperationKind::Create);
     enqueue(&provider, event("i")).await;
-    let (item, token, _) = fetch(&provider).await;
+    let (item, token, _) = next_turn(&provider, LOCK).await;
     assert_eq!(item.messages, [event("i")]);
     ack(&provider, &item, &token).await;
     backend.stop().await;
@@ -143,7 +127,7 @@ async fn every_step_of_an_activity_may_lose_its_answer() {
     let stored = provider.enqueue_for_worker(activity(None)).await;
     stored.expect("it is stored");
     lose(&backend, OperationKind::Patch);
-    let (_, token, attempt) = fetch_activity(&provider, None).await;
+    let (_, token, attempt) = next_activity(&provider, LOCK, None).await;
     assert_eq!(attempt, 1, "locked once");
     lose(&backend, OperationKind::Patch);
     let renewed = provider.renew_work_item_lock(&token, LOCK).await;
@@ -151,7 +135,7 @@ async fn every_step_of_an_activity_may_lose_its_answer() {
     lose(&backend, OperationKind::Patch);
     // Whether it says so or not: the activity is free.
     let _said = provider.abandon_work_item(&token, None, false).await;
-    let (_, token, attempt) = fetch_activity(&backend.provider().await, None).await;
+    let (_, token, attempt) = next_activity(&backend.provider().await, LOCK, None).await;
     assert_eq!(attempt, 2);
     drop(token);
     backend.stop().await;
@@ -185,7 +169,7 @@ async fn the_end_of_an_activity_waits_for_the_store_while_its_lock_lasts() {
     let provider = provider.expect("the container opens");
     let stored = provider.enqueue_for_worker(activity(None)).await;
     stored.expect("it is stored");
-    let (_, token, _) = fetch_activity(&provider, None).await;
+    let (_, token, _) = next_activity(&provider, LOCK, None).await;
     emulator.inject(Fault::always(Effect::Status {
         status: 503,
         substatus: 0,
@@ -207,13 +191,13 @@ async fn an_activity_whose_end_is_not_heard_of_ends_once() {
     };
     let stored = provider.enqueue_for_worker(activity(None)).await;
     stored.expect("it is stored");
-    let (_, token, _) = fetch_activity(&provider, None).await;
+    let (_, token, _) = next_activity(&provider, LOCK, None).await;
     let completion = done();
     lose(&backend, OperationKind::Batch);
     let ended = provider.ack_work_item(&token, Some(completion.clone()));
     ended.await.expect("it has ended");
     enqueue(&provider, start("i")).await;
-    let (item, ..) = fetch(&provider).await;
+    let (item, ..) = next_turn(&provider, LOCK).await;
     let completions = item
         .messages
         .iter()
@@ -229,27 +213,27 @@ async fn a_session_is_claimed_renewed_and_removed_once() {
     };
     let config = SessionFetchConfig {
         owner_id: "worker".to_owned(),
-        lock_timeout: Duration::from_millis(300),
+        lock_timeout: LOCK,
     };
     let stored = provider.enqueue_for_worker(activity(Some("s"))).await;
     stored.expect("it is stored");
     lose(&backend, OperationKind::Batch);
-    let (_, token, attempt) = fetch_activity(&provider, Some(&config)).await;
+    let (_, token, attempt) = next_activity(&provider, LOCK, Some(&config)).await;
     assert_eq!(attempt, 1, "claimed and locked at once");
     lose(&backend, OperationKind::Patch);
-    let renew = async || {
-        let renewed = provider.renew_session_lock(&["worker"], config.lock_timeout, LOCK);
-        renewed.await
-    };
+    let renew = async |time| provider.renew_session_lock(&["worker"], time, LOCK).await;
     // One that was not heard of is repeated by the runtime.
-    let renewed = match renew().await {
-        Err(error) if error.is_retryable() => renew().await,
+    let renewed = match renew(LOCK).await {
+        Err(error) if error.is_retryable() => renew(LOCK).await,
         renewed => renewed,
     };
     assert_eq!(renewed.expect("it is renewed"), 1);
+    // The test waits for the end of this one.
+    let short = Duration::from_millis(300);
+    assert_eq!(renew(short).await.expect("it is renewed"), 1);
     let ended = provider.ack_work_item(&token, None).await;
     ended.expect("it has ended");
-    tokio::time::sleep(config.lock_timeout * 2).await;
+    tokio::time::sleep(short * 2).await;
     lose(&backend, OperationKind::Delete);
     let mut removed = provider.cleanup_orphaned_sessions(Duration::ZERO).await;
     if removed.is_err() {
@@ -299,7 +283,7 @@ async fn what_takes_several_batches_to_delete_is_counted_once() {
             return;
         };
         enqueue(&provider, start("i")).await;
-        let (item, token, _) = fetch(&provider).await;
+        let (item, token, _) = next_turn(&provider, LOCK).await;
         ack(&provider, &item, &token).await;
         for id in 2..=EVENTS {
             let stored = provider.append_with_execution("i", 1, vec![appended(id)]);

@@ -154,15 +154,11 @@ async fn key_value(world: &World, id: &str) {
     assert_eq!(values, [("changed", "2"), ("kept", "1")]);
 }
 
-/// How long the runtime's locks last. One that is lost costs as much time; but a machine on which many tests run at once
-/// must not be so slow that a lock runs out under an activity, which would then rightly run again.
-const LOCK: Duration = Duration::from_secs(10);
-
-/// One runtime.
-pub(super) async fn runtime(world: &mut World, runs: &Runs) {
+/// Starts one runtime, whose locks last for `lock`.
+pub(super) async fn runtime(world: &mut World, runs: &Runs, lock: Duration) {
     let options = RuntimeOptions {
-        orchestrator_lock_timeout: LOCK,
-        worker_lock_timeout: LOCK,
+        orchestrator_lock_timeout: lock,
+        worker_lock_timeout: lock,
         activity_cancellation_grace_period: Duration::from_millis(100),
         ..RuntimeOptions::default()
     };

@@ -11,11 +11,13 @@ use duroxide::runtime::RuntimeOptions;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
-/// A runtime that gives up soon.
+use crate::harness::long_locks;
+
+/// A runtime that gives up after two attempts.
 fn impatient() -> RuntimeOptions {
     RuntimeOptions {
         max_attempts: 2,
-        ..RuntimeOptions::default()
+        ..long_locks()
     }
 }
 

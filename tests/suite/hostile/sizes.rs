@@ -4,16 +4,15 @@ use std::time::Duration;
 
 use cdb_tests::Backend;
 use duroxide::providers::{ExecutionMetadata, Provider, ProviderError, WorkItem};
-use duroxide::runtime::RuntimeOptions;
 use duroxide::{Event, EventKind, OrchestrationContext, OrchestrationRegistry};
 
-use crate::harness::{World, no_activities};
+use crate::harness::{World, long_locks, no_activities};
 
 fn huge() -> String {
     "x".repeat(10 * 1024 * 1024)
 }
 
-const LOCK: Duration = Duration::from_secs(30);
+const LOCK: Duration = Duration::from_secs(3600);
 
 fn start(instance: &str) -> WorkItem {
     crate::harness::start_of(instance, "Talk")
@@ -95,7 +94,7 @@ async fn names_of_ten_megabytes_are_refused_or_fail_their_orchestration_once() {
         .build();
     let mut world = World::without_runtime().await;
     world
-        .join(no_activities(), orchestrations, RuntimeOptions::default())
+        .join(no_activities(), orchestrations, long_locks())
         .await;
     let refused = [
         world.client.start_orchestration(huge(), "Event", "").await,

@@ -1,13 +1,13 @@
 //! Long histories, and many events for one instance.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use cdb_tests::Backend;
-use duroxide::providers::{Provider, ProviderAdmin, WorkItem};
+use duroxide::providers::{ProviderAdmin, WorkItem};
 use duroxide::{Event, EventKind, OrchestrationContext, OrchestrationRegistry};
 
 use super::{LOCK, Left, documents, end_of, enqueue, event, named, start, text, turn};
-use crate::harness::{World, eventually, no_activities};
+use crate::harness::{World, eventually, next_turn, no_activities};
 
 async fn a_history_comes_back(turns: u64, events: u64) {
     let backend = Backend::start().await;
@@ -38,8 +38,7 @@ async fn a_history_comes_back(turns: u64, events: u64) {
     }
     let fresh = backend.provider().await;
     let begun = Instant::now();
-    let found = fresh.fetch_orchestration_item(LOCK, Duration::from_secs(20), None);
-    let (item, ..) = found.await.expect("a fetch").expect("a turn");
+    let (item, ..) = next_turn(&fresh, LOCK).await;
     println!(
         "loaded {} events in {:?}",
         item.history.len(),

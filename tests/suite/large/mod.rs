@@ -18,15 +18,14 @@ use duroxide::providers::{ExecutionMetadata, Provider, ProviderAdmin, PruneOptio
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, Event, EventKind, OrchestrationContext, OrchestrationRegistry};
 
-use crate::harness::{World, eventually};
+use crate::harness::{World, eventually, next_activity, next_turn, until_some};
 
-const LOCK: Duration = Duration::from_secs(60);
+/// Longer than the largest turn takes: no test here waits for the end of a lock.
+const LOCK: Duration = Duration::from_secs(24 * 3600);
 
-/// How long the largest of them may take, in a debug build on a busy machine.
-const END: Duration = Duration::from_secs(900);
-
-/// How long a commit has for its parts, here.
-const ORPHANED: Duration = Duration::from_secs(4);
+/// The age at which a provider removes parts without a commit. Only where no commit is under way: a slow machine may take
+/// longer to write them.
+const ORPHANED: Duration = Duration::from_secs(1);
 
 /// A text of so many bytes, with characters that are escaped and such that take several bytes.
 fn text(bytes: usize) -> String {
@@ -99,21 +98,16 @@ struct Left {
     metadata: ExecutionMetadata,
 }
 
-/// Takes the next turn of the only instance there is, and commits it, as often as the runtime would try.
+/// Takes the next turn of the only instance there is, and commits it. Returns the history before the turn.
 async fn turn(provider: &CosmosDBProvider, left: Left) -> Vec<Event> {
-    for _ in 0..5 {
-        let found = provider.fetch_orchestration_item(LOCK, Duration::from_secs(20), None);
-        let (item, token, _) = found.await.expect("a fetch").expect("a turn");
-        assert_eq!(item.history_error, None);
-        if commit(provider, &token, item.execution_id, &left).await {
-            return item.history;
-        }
-    }
-    panic!("the turn is never committed");
+    let (item, token, _) = next_turn(provider, LOCK).await;
+    assert_eq!(item.history_error, None);
+    commit(provider, &token, item.execution_id, &left).await;
+    item.history
 }
 
-/// Whether a turn is committed; if not, it was lost, and comes again.
-async fn commit(provider: &CosmosDBProvider, token: &str, execution_id: u64, left: &Left) -> bool {
+/// Commits a turn, as often as the runtime would try.
+async fn commit(provider: &CosmosDBProvider, token: &str, execution_id: u64, left: &Left) {
     for _ in 0..20 {
         let left = left.clone();
         let committed = provider.ack_orchestration_item(
@@ -126,14 +120,12 @@ async fn commit(provider: &CosmosDBProvider, token: &str, execution_id: u64, lef
             Vec::new(),
         );
         match committed.await {
-            Ok(()) => return true,
+            Ok(()) => return,
             Err(error) if error.is_retryable() => {}
-            // A busy machine takes longer than the parts of a commit are kept for here.
-            Err(error) if error.message.contains("Invalid lock token") => return false,
             Err(error) => panic!("{error}"),
         }
     }
-    false
+    panic!("the turn is never committed");
 }
 
 async fn enqueue(provider: &CosmosDBProvider, message: WorkItem) {
@@ -163,17 +155,14 @@ async fn documents(provider: &CosmosDBProvider, instance: &str) -> usize {
 /// What a large orchestration ends with, however long that takes. Not asked for by the client, which reads the whole
 /// history ten times a second.
 async fn end_of(world: &World, instance: &str) -> String {
-    let begun = Instant::now();
-    while begun.elapsed() < END {
+    until_some(async || {
         tokio::time::sleep(Duration::from_millis(500)).await;
-        match world.provider.get_instance_info(instance).await {
-            Ok(info) if info.status == "Completed" => return info.output.unwrap_or_default(),
-            Ok(info) => assert_ne!(info.status, "Failed", "{:?}", info.output),
-            // Its first turn is not committed yet.
-            Err(_) => {}
-        }
-    }
-    panic!("{instance} does not end");
+        // There is no instance before its first turn is committed.
+        let info = world.provider.get_instance_info(instance).await.ok()?;
+        assert_ne!(info.status, "Failed", "{:?}", info.output);
+        (info.status == "Completed").then(|| info.output.unwrap_or_default())
+    })
+    .await
 }
 
 fn echo() -> ActivityRegistry {
@@ -221,8 +210,10 @@ async fn a_value_goes_through_everything(bytes: usize) {
         "the output has changed"
     );
 
-    // What was consumed is gone. What is left belongs to histories and outputs: nothing tells of lost parts.
-    eventually(async || litter(provider).await.1 == 0).await;
+    // What is left belongs to histories and outputs. Parts of commits that got no answer are removed by age.
+    let heir = world.provider_with(|config| config.orphan_age = ORPHANED);
+    let heir = heir.await;
+    eventually(async || litter(&heir).await.1 == 0).await;
     let (before, _) = litter(provider).await;
     let oldest = PruneOptions {
         keep_last: Some(1),
@@ -348,7 +339,7 @@ fn spilled(instance: &str) -> Left {
 async fn a_lost_answer_at_any_write_of_a_large_turn_changes_nothing() {
     // One more than there are writes, so that the last round loses nothing.
     for lost in 0..9 {
-        let backend = Backend::start_with(|config| config.orphan_age = ORPHANED).await;
+        let backend = Backend::start().await;
         let Some(emulator) = backend.emulator() else {
             println!("skipped: only the emulator loses answers on demand");
             return;
@@ -362,13 +353,10 @@ async fn a_lost_answer_at_any_write_of_a_large_turn_changes_nothing() {
         turn(&provider, left.clone()).await;
         emulator.clear_faults();
         assert!(provider.read("large").await.expect("a history") == left.events);
-        let any = duroxide::providers::TagFilter::default();
-        let fetched = provider.fetch_work_item(LOCK, Duration::from_secs(20), None, &any);
-        let (item, token, _) = fetched.await.expect("a fetch").expect("an activity");
+        let (item, token, _) = next_activity(&provider, LOCK, None).await;
         assert!(item == left.activities[0], "the activity has changed");
         provider.ack_work_item(&token, None).await.expect("it ends");
-        let found = provider.fetch_orchestration_item(LOCK, Duration::from_secs(20), None);
-        let (child, token, _) = found.await.expect("a fetch").expect("the child");
+        let (child, token, _) = next_turn(&provider, LOCK).await;
         assert!(child.messages == left.messages, "the child has changed");
         let end =
             provider.ack_orchestration_item(&token, 1, vec![], vec![], vec![], named(), vec![]);
@@ -379,14 +367,15 @@ async fn a_lost_answer_at_any_write_of_a_large_turn_changes_nothing() {
                 .await
                 .expect("it is deleted");
         }
-        eventually(async || litter(&provider).await == (0, 0)).await;
+        let heir = backend.provider_with(|config| config.orphan_age = ORPHANED);
+        let heir = heir.await;
+        eventually(async || litter(&heir).await == (0, 0)).await;
         backend.stop().await;
     }
 }
 
 #[tokio::test]
 async fn a_crash_between_parts_and_commit_leaves_nothing_behind() {
-    // Whoever crashes does not take its own parts for lost, however long it takes to write them.
     let backend = Backend::start().await;
     let Some(emulator) = backend.emulator() else {
         println!("skipped: only the emulator fails on demand");
@@ -394,8 +383,7 @@ async fn a_crash_between_parts_and_commit_leaves_nothing_behind() {
     };
     let provider = backend.provider().await;
     enqueue(&provider, start("large", String::new())).await;
-    let found = provider.fetch_orchestration_item(LOCK, Duration::from_secs(20), None);
-    let (_, token, _) = found.await.expect("a fetch").expect("a turn");
+    let (_, token, _) = next_turn(&provider, LOCK).await;
     // The parts are written, and the process ends before their commit.
     emulator.inject(Fault::always(Effect::DropRequest).on(OperationKind::Batch));
     let left = spilled("large");

@@ -2,12 +2,10 @@
 
 use cdb_emulator::Emulator;
 use cdb_provider::documents::OutboxIntent;
-use duroxide::providers::{OrchestrationItem, ScheduledActivityIdentifier, TagFilter};
+use duroxide::providers::ScheduledActivityIdentifier;
 
 use super::*;
 use crate::hostile::raw::Raw;
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Not tried again at once.
 const REFUSED: Effect = Effect::Status {
@@ -16,19 +14,13 @@ const REFUSED: Effect = Effect::Status {
     retry_after_ms: None,
 };
 
-/// A store that fails on demand, where nobody looks for undelivered messages meanwhile.
+/// A store that fails on demand, where the reconciler does not look for undelivered messages.
 async fn failing() -> Option<(Backend, CosmosDBProvider)> {
-    Backend::failing(|config| config.reconciler_interval = END).await
+    Backend::failing(|config| config.reconciler_interval = LOCK).await
 }
 
 fn emulator(backend: &Backend) -> &Emulator {
     backend.emulator().expect("checked before")
-}
-
-async fn fetch(provider: &CosmosDBProvider) -> (OrchestrationItem, String) {
-    let found = provider.fetch_orchestration_item(LOCK, PATIENCE, None);
-    let (item, token, _) = found.await.expect("a fetch").expect("a turn");
-    (item, token)
 }
 
 /// Commits a turn of "sender" that starts "child" with a large input.
@@ -40,8 +32,8 @@ async fn send_large(provider: &CosmosDBProvider) {
         metadata: named(),
         ..Left::default()
     };
-    let (_, token) = fetch(provider).await;
-    assert!(commit(provider, &token, 1, &left).await, "it is committed");
+    let (_, token, _) = next_turn(provider, LOCK).await;
+    commit(provider, &token, 1, &left).await;
 }
 
 async fn delete_sender(provider: &CosmosDBProvider) {
@@ -80,7 +72,7 @@ async fn a_large_message_of_a_deleted_instance_that_has_arrived_is_whole() {
     // Delivered, but the sender does not get to note it.
     emulator.inject(Fault::always(REFUSED).on(OperationKind::Bulk).after(1));
     send_large(&provider).await;
-    let (item, token) = fetch(&provider).await;
+    let (item, token, _) = next_turn(&provider, LOCK).await;
     assert_eq!(item.instance, "child");
     assert_eq!(count::<OutboxIntent>(&provider).await, 1);
     let unlock = provider.abandon_orchestration_item(&token, None, true);
@@ -88,7 +80,7 @@ async fn a_large_message_of_a_deleted_instance_that_has_arrived_is_whole() {
     emulator.clear_faults();
     delete_sender(&provider).await;
     let fresh = backend.provider().await;
-    let (item, _) = fetch(&fresh).await;
+    let (item, ..) = next_turn(&fresh, LOCK).await;
     assert_eq!(item.history_error, None);
     assert!(
         item.messages == [start("child", text(2_400_000))],
@@ -130,18 +122,28 @@ async fn the_parts_of_a_commit_that_never_came_go_with_their_instance() {
     };
     let emulator = emulator(&backend);
     enqueue(&provider, start("sender", String::new())).await;
-    let (_, token) = fetch(&provider).await;
-    emulator.inject(Fault::always(Effect::DropRequest).on(OperationKind::Batch));
+    let (_, token, _) = next_turn(&provider, LOCK).await;
+    let unavailable = Effect::Status {
+        status: 503,
+        substatus: 0,
+        retry_after_ms: None,
+    };
+    emulator.reset_requests();
+    emulator.inject(Fault::always(unavailable).on(OperationKind::Batch));
     let left = spilled("sender");
     let heir = backend.provider().await;
+    // The process ends before the commit, when all parts are written.
+    let commit_was_sent = || {
+        emulator
+            .requests()
+            .counts
+            .contains_key(&OperationKind::Batch)
+    };
     tokio::select! {
-        committed = commit(&provider, &token, 1, &left) => panic!("it was answered: {committed}"),
-        // The process ends before their commit, while none of them is on its way any more.
-        () = async {
-            eventually(async || litter(&heir).await.0 > 3).await;
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        } => {}
+        () = commit(&provider, &token, 1, &left) => panic!("it is committed"),
+        () = eventually(async || commit_was_sent()) => {}
     }
+    assert!(litter(&heir).await.0 > 3, "the parts are written");
     drop(provider);
     emulator.clear_faults();
     delete_sender(&heir).await;
@@ -208,11 +210,9 @@ async fn what_a_commit_has_cancelled_goes_though_its_process_was_killed_right_af
     enqueue(&killed, start("sender", String::new())).await;
     turn(&killed, three_activities()).await;
     // One of them runs elsewhere.
-    let any = TagFilter::default();
-    let fetched = other.fetch_work_item(LOCK, PATIENCE, None, &any).await;
-    let (_, running, _) = fetched.expect("a fetch").expect("an activity");
+    let (_, running, _) = next_activity(&other, LOCK, None).await;
     enqueue(&killed, enough()).await;
-    let (_, token) = fetch(&killed).await;
+    let (_, token, _) = next_turn(&killed, LOCK).await;
     // The commit is the last thing that succeeds.
     let lost = || Fault::always(Effect::DropRequest);
     emulator.inject(lost().on(OperationKind::Bulk));
@@ -243,14 +243,14 @@ async fn activities_that_are_delivered_after_their_cancellation_go_too() {
     let mut left = three_activities();
     let small = (5..155).map(|id| activity("sender", id, String::new()));
     left.activities.extend(small);
-    let (_, token) = fetch(&provider).await;
+    let (_, token, _) = next_turn(&provider, LOCK).await;
     let refused = Fault::always(REFUSED).on(OperationKind::Batch);
     emulator.inject(refused.after(1));
-    assert!(commit(&provider, &token, 1, &left).await, "it is committed");
+    commit(&provider, &token, 1, &left).await;
     assert_eq!(count::<WorkerItem>(&provider).await, gate);
     emulator.clear_faults();
     enqueue(&provider, enough()).await;
-    let (_, token) = fetch(&provider).await;
+    let (_, token, _) = next_turn(&provider, LOCK).await;
     cancel(&provider, &token, 153).await;
     assert!(count::<OutboxIntent>(&provider).await >= 2, "both wait");
     // Now somebody looks for what was not delivered.

@@ -7,8 +7,7 @@ use std::time::Duration;
 use duroxide::runtime::RuntimeOptions;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{
-    ActivityContext, AppErrorKind, ErrorDetails, EventKind, OrchestrationContext,
-    OrchestrationRegistry,
+    ActivityContext, AppErrorKind, ErrorDetails, OrchestrationContext, OrchestrationRegistry,
 };
 
 use crate::harness::{World, eventually, no_activities};
@@ -95,25 +94,43 @@ async fn cancelling_what_has_ended_or_never_was_changes_nothing() {
     world.stop().await;
 }
 
-/// An activity that runs until it is cancelled, and counts how often that happened.
-fn endless(cancelled: &Arc<AtomicUsize>) -> ActivityRegistry {
-    let cancelled = cancelled.clone();
-    ActivityRegistry::builder()
-        .register("Endless", move |ctx: ActivityContext, _: String| {
-            let cancelled = cancelled.clone();
-            async move {
-                ctx.cancelled().await;
-                cancelled.fetch_add(1, Ordering::SeqCst);
-                Ok("cancelled".to_owned())
-            }
-        })
-        .build()
+/// How often an activity began, and how often it was cancelled.
+#[derive(Clone, Default)]
+struct Endless {
+    begun: Arc<AtomicUsize>,
+    cancelled: Arc<AtomicUsize>,
 }
 
-/// Lock time-outs so short that a cancellation, seen at a renewal, is seen soon.
+impl Endless {
+    /// The activity, which runs until it is cancelled.
+    fn registry(&self) -> ActivityRegistry {
+        let counts = self.clone();
+        ActivityRegistry::builder()
+            .register("Endless", move |ctx: ActivityContext, _: String| {
+                let counts = counts.clone();
+                async move {
+                    counts.begun.fetch_add(1, Ordering::SeqCst);
+                    ctx.cancelled().await;
+                    counts.cancelled.fetch_add(1, Ordering::SeqCst);
+                    Ok("cancelled".to_owned())
+                }
+            })
+            .build()
+    }
+
+    async fn until_begun(&self) {
+        eventually(async || self.begun.load(Ordering::SeqCst) > 0).await;
+    }
+
+    async fn until_cancelled(&self) {
+        eventually(async || self.cancelled.load(Ordering::SeqCst) > 0).await;
+    }
+}
+
+/// Locks so short that a cancellation, seen at a renewal, is seen soon. They are renewed after half their time.
 fn short_locks() -> RuntimeOptions {
     RuntimeOptions {
-        worker_lock_timeout: Duration::from_secs(1),
+        worker_lock_timeout: Duration::from_secs(6),
         ..RuntimeOptions::default()
     }
 }
@@ -125,25 +142,19 @@ async fn a_running_activity_hears_that_its_instance_was_cancelled() {
             ctx.schedule_activity("Endless", "").await
         })
         .build();
-    let cancelled = Arc::new(AtomicUsize::new(0));
+    let endless = Endless::default();
     let mut world = World::without_runtime().await;
-    let activities = endless(&cancelled);
+    let activities = endless.registry();
     world.join(activities, orchestrations, short_locks()).await;
     let client = &world.client;
     client
         .start_orchestration("run", "Run", "")
         .await
         .expect("start");
-    world
-        .until("run", |kind| {
-            matches!(kind, EventKind::ActivityScheduled { .. })
-        })
-        .await;
-    // The activity starts a moment after it was scheduled.
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    endless.until_begun().await;
     client.cancel_instance("run", "stop").await.expect("cancel");
     assert_eq!(reason_of(&world.end_of("run").await), Some("stop"));
-    eventually(async || cancelled.load(Ordering::SeqCst) == 1).await;
+    endless.until_cancelled().await;
     world.stop().await;
 }
 
@@ -152,21 +163,26 @@ async fn the_loser_of_a_race_is_cancelled_while_its_instance_goes_on() {
     let orchestrations = OrchestrationRegistry::builder()
         .register("Race", |ctx: OrchestrationContext, _: String| async move {
             let slow = ctx.schedule_activity("Endless", "");
-            let timeout = ctx.schedule_timer(Duration::from_millis(300));
-            ctx.select2(slow, timeout).await;
+            let enough = ctx.schedule_wait("Enough");
+            ctx.select2(slow, enough).await;
             Ok(ctx.schedule_wait("GoOn").await)
         })
         .build();
-    let cancelled = Arc::new(AtomicUsize::new(0));
+    let endless = Endless::default();
     let mut world = World::without_runtime().await;
-    let activities = endless(&cancelled);
+    let activities = endless.registry();
     world.join(activities, orchestrations, short_locks()).await;
     let client = &world.client;
     client
         .start_orchestration("race", "Race", "")
         .await
         .expect("start");
-    eventually(async || cancelled.load(Ordering::SeqCst) == 1).await;
+    endless.until_begun().await;
+    client
+        .raise_event("race", "Enough", "")
+        .await
+        .expect("raise");
+    endless.until_cancelled().await;
     world.until_subscribed("race", "GoOn").await;
     client
         .raise_event("race", "GoOn", "on")

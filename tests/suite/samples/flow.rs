@@ -4,7 +4,7 @@ use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, EventKind, OrchestrationContext, OrchestrationRegistry};
 use serde::{Deserialize, Serialize};
 
-use crate::harness::{World, no_activities};
+use crate::harness::{World, no_activities, patiently};
 
 fn arithmetic() -> ActivityRegistry {
     ActivityRegistry::builder()
@@ -138,8 +138,10 @@ async fn values_can_be_typed() {
         .start_orchestration_typed("typed", "Double", shape)
         .await
         .expect("start");
-    let output =
-        client.wait_for_orchestration_typed::<Rectangle>("typed", crate::harness::PATIENCE);
+    let output = patiently(async |time| {
+        let output = client.wait_for_orchestration_typed::<Rectangle>("typed", time);
+        output.await
+    });
     let expected = Rectangle {
         width: 12,
         height: 2,

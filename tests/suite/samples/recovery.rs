@@ -10,11 +10,12 @@ use duroxide::{ActivityContext, EventKind, OrchestrationContext, OrchestrationRe
 
 use crate::harness::{World, no_activities};
 
-/// Locks so short that another runtime need not wait long for those of a dead one.
+/// Locks so short that another runtime need not wait long for those of a dead one, and longer than a busy machine needs for
+/// an activity that does nothing.
 fn short_locks() -> RuntimeOptions {
     RuntimeOptions {
-        orchestrator_lock_timeout: Duration::from_secs(1),
-        worker_lock_timeout: Duration::from_secs(1),
+        orchestrator_lock_timeout: Duration::from_secs(5),
+        worker_lock_timeout: Duration::from_secs(5),
         ..RuntimeOptions::default()
     }
 }

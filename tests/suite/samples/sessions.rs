@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use duroxide::runtime::RuntimeOptions;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
-use crate::harness::World;
+use crate::harness::{World, long_locks};
 
 /// Tells where it runs.
 fn whereabouts() -> ActivityRegistry {
@@ -57,8 +56,8 @@ fn orchestrations() -> OrchestrationRegistry {
 async fn two_runtimes() -> World {
     let mut world = World::without_runtime().await;
     for _ in 0..2 {
-        let options = RuntimeOptions::default();
-        world.join(whereabouts(), orchestrations(), options).await;
+        let (activities, orchestrations) = (whereabouts(), orchestrations());
+        world.join(activities, orchestrations, long_locks()).await;
     }
     world
 }

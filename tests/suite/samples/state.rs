@@ -5,7 +5,7 @@ use std::time::Duration;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 
-use crate::harness::{PATIENCE, World, no_activities};
+use crate::harness::{World, no_activities, patiently};
 
 fn text() -> ActivityRegistry {
     ActivityRegistry::builder()
@@ -35,13 +35,15 @@ async fn a_server_answers_requests_through_its_key_value_store() {
         .start_orchestration("server", "Serve", "")
         .await
         .expect("start");
-    let ready = client.wait_for_kv_value("server", "state", PATIENCE).await;
+    let wait_for = async |instance, key: &str| {
+        patiently(async |time| client.wait_for_kv_value(instance, key, time).await).await
+    };
+    let ready = wait_for("server", "state").await;
     assert_eq!(ready.expect("a state"), "ready");
     for (n, request) in ["one", "two", "three"].into_iter().enumerate() {
         let sent = client.enqueue_event("server", "Requests", request).await;
         sent.expect("the queue takes it");
-        let key = format!("answer:{n}");
-        let answer = client.wait_for_kv_value("server", &key, PATIENCE).await;
+        let answer = wait_for("server", &format!("answer:{n}")).await;
         let expected: String = request.chars().rev().collect();
         assert_eq!(answer.expect("an answer"), expected);
     }
@@ -102,7 +104,8 @@ async fn one_instance_reads_what_another_has_stored() {
         .start_orchestration("store", "Store", "49")
         .await
         .expect("start");
-    let stored = client.wait_for_kv_value("store", "result", PATIENCE).await;
+    let stored =
+        patiently(async |time| client.wait_for_kv_value("store", "result", time).await).await;
     assert_eq!(stored.expect("a value"), "49");
     let ended = world.run("look", "Look", "store").await;
     assert_eq!(ended.as_deref(), Ok("Some(\"49\") None"));
@@ -126,7 +129,7 @@ async fn progress_shows_in_the_custom_status() {
         .await
         .expect("start");
     let poll = Duration::from_millis(10);
-    let status = client.wait_for_status_change("work", 0, poll, PATIENCE);
+    let status = patiently(async |time| client.wait_for_status_change("work", 0, poll, time).await);
     let OrchestrationStatus::Running {
         custom_status,
         custom_status_version,

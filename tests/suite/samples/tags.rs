@@ -8,7 +8,7 @@ use duroxide::{
     ActivityContext, Either2, EventKind, OrchestrationContext, OrchestrationRegistry, TagFilter,
 };
 
-use crate::harness::World;
+use crate::harness::{World, long_locks};
 
 fn studio() -> ActivityRegistry {
     let step = |name: &'static str| {
@@ -54,7 +54,7 @@ fn orchestrations() -> OrchestrationRegistry {
 fn workers(tags: TagFilter) -> RuntimeOptions {
     RuntimeOptions {
         worker_tag_filter: tags,
-        ..RuntimeOptions::default()
+        ..long_locks()
     }
 }
 

@@ -12,7 +12,7 @@ use duroxide::providers::Provider;
 use duroxide::runtime::Runtime;
 use duroxide::{Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 
-use crate::harness::{PATIENCE, no_activities};
+use crate::harness::{end_of, long_locks, no_activities};
 
 /// Settings of a provider that has this endpoint and no key.
 fn without_key(endpoint: String) -> CosmosDBProviderConfig {
@@ -39,14 +39,15 @@ async fn work_gets_done(provider: &CosmosDBProvider, instance: &str) {
         )
         .build();
     let store: Arc<dyn Provider> = Arc::new(provider.clone());
-    let runtime = Runtime::start_with_store(store.clone(), no_activities(), orchestrations).await;
+    let runtime =
+        Runtime::start_with_options(store.clone(), no_activities(), orchestrations, long_locks())
+            .await;
     let client = Client::new(store);
     client
         .start_orchestration(instance, "Parent", "begun")
         .await
         .expect("it starts");
-    let status = client.wait_for_orchestration(instance, PATIENCE).await;
-    match status.expect("it ends in time") {
+    match end_of(&client, instance).await {
         OrchestrationStatus::Completed { output, .. } => assert_eq!(output, "begun and done"),
         other => panic!("{other:?}"),
     }

@@ -1,13 +1,13 @@
-//! Races between queues and replay.
+//! Races between queues and replay, in simulated time: the functions wait for delays of a second or two.
 
 use cdb_tests::Backend;
 use duroxide::provider_validation::race_replay as promise;
 
 macro_rules! promises {
     ($($name:ident => $function:ident($($argument:expr)?)),* $(,)?) => {$(
-        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        #[tokio::test(start_paused = true)]
         async fn $name() {
-            let backend = Backend::start().await;
+            let backend = Backend::start_simulated().await;
             promise::$function(&backend $(, $argument)?).await;
             backend.stop().await;
         }
