@@ -60,8 +60,8 @@ impl Backend {
     /// Like [`start_simulated`](Self::start_simulated), with other settings of the provider.
     pub async fn start_simulated_with(change: impl FnOnce(&mut CosmosDBProviderConfig)) -> Self {
         let Ok(account) = CosmosDBProviderConfig::from_env() else {
-            let time = SimulatedTime::new(simulated::service());
-            let emulator = simulated::in_real_time(emulator()).await;
+            let time = SimulatedTime::new();
+            let emulator = time.in_real_time(emulator()).await;
             return Self::on_emulator(emulator, Some(time), change);
         };
         tokio::time::resume();

@@ -1,30 +1,11 @@
-//! What a test with a paused clock needs of real time: a Tokio runtime for emulators, in which the clock runs.
-
-use std::future::Future;
-use std::sync::OnceLock;
+//! Providers of tests in simulated time.
 
 use cdb_client::{CosmosClient, MasterKey, SimulatedTime, Transport};
 use cdb_provider::documents::Durable;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::providers::ProviderError;
-use tokio::runtime::{Handle, Runtime};
 
-/// Returns the runtime of all emulators whose tests pause their clock.
-pub(crate) fn service() -> Handle {
-    static SERVICE: OnceLock<Runtime> = OnceLock::new();
-    let runtime = SERVICE.get_or_init(|| Runtime::new().expect("threads can be started"));
-    runtime.handle().clone()
-}
-
-/// Runs `work` in the emulators' runtime, while the clock of the test stands still.
-pub(crate) async fn in_real_time<T: Send + 'static>(
-    work: impl Future<Output = T> + Send + 'static,
-) -> T {
-    let done = tokio::task::spawn_blocking(|| service().block_on(work));
-    done.await.expect("it does not panic")
-}
-
-/// Opens a provider in simulated time that sends its requests through `transport`.
+/// Opens a provider that sends its requests through `transport`.
 pub(crate) async fn open(
     config: CosmosDBProviderConfig,
     time: &SimulatedTime,

@@ -1,13 +1,14 @@
 //! A network for tests that pause Tokio's clock (feature `test-support`).
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use cdb_model::Timestamp;
 use http::HeaderValue;
 use http::header::DATE;
-use tokio::runtime::Handle;
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::clock::{http_date_of, machine_now};
@@ -25,24 +26,22 @@ const ROUND_TRIP: Duration = Duration::from_millis(1);
 /// clock, and [`clock_of`](crate::CosmosClientBuilder::clock_of) starts the client's clock with it. All clients of a test
 /// share one value of this type.
 ///
-/// The service needs a Tokio runtime of its own, with a clock that runs. It has to be plain HTTP. `cdb-emulator` refuses
-/// signatures from the future, so a test may last five minutes of simulated time.
+/// The service has to be plain HTTP. `cdb-emulator` refuses signatures from the future, so a test may last five minutes of
+/// simulated time.
 ///
 /// ```
 /// use std::time::Duration;
 ///
 /// use cdb_client::{Bootstrap, CosmosClient, MasterKey, SimulatedTime};
 /// use cdb_emulator::Emulator;
-/// use tokio::runtime::{Builder, Runtime};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::Shop;
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let service = Runtime::new()?;
-/// let emulator = service.block_on(Emulator::start())?;
-/// let test = Builder::new_current_thread().enable_time().start_paused(true).build()?;
-/// test.block_on(async {
-///     let time = SimulatedTime::new(service.handle().clone());
+/// // For example #[tokio::test(start_paused = true)]
+/// #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let time = SimulatedTime::new();
+///     let emulator = time.in_real_time(Emulator::start()).await?;
 ///     let client = CosmosClient::builder(emulator.endpoint())
 ///         .credential(MasterKey::new(emulator.key())?)
 ///         .transport(time.clone())
@@ -54,29 +53,40 @@ const ROUND_TRIP: Duration = Duration::from_millis(1);
 ///     tokio::time::sleep(Duration::from_secs(60)).await; // returns at once
 ///     assert_eq!(client.now(), begun + Duration::from_secs(60));
 ///     Ok(())
-/// })
-/// # }
+/// }
 /// ```
 #[derive(Clone, Debug)]
 pub struct SimulatedTime {
     network: Arc<Network>,
-    service: Handle,
     /// An instant of the test's clock, and the service's time at that instant.
     start: (Instant, Timestamp),
 }
 
 impl SimulatedTime {
-    /// Starts the service's clock. Requests are sent by the runtime `service`.
+    /// Starts the service's clock.
     ///
     /// # Panics
     /// When the operating system refuses what an HTTP client needs.
-    pub fn new(service: Handle) -> Self {
+    #[expect(clippy::new_without_default, reason = "it starts a clock")]
+    pub fn new() -> Self {
         let network = Network::new(ServerProof::None).expect("plain HTTP needs no certificates");
         Self {
             network: Arc::new(network),
-            service,
             start: (Instant::now(), machine_now()),
         }
+    }
+
+    /// Runs `work` in a Tokio runtime whose clock runs, while the clock of the test stands still. Tasks that `work` spawns
+    /// stay there: it is the place to start an emulator.
+    ///
+    /// # Panics
+    /// When `work` panics, or the test's runtime ends.
+    pub async fn in_real_time<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> T {
+        let done = run_outside(work).await;
+        done.unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Returns the service's time.
@@ -86,12 +96,18 @@ impl SimulatedTime {
     }
 }
 
+/// Runs `work` in a runtime that lives as long as the process. Tokio does not advance a paused clock while a blocking task runs.
+fn run_outside<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+    static OUTSIDE: OnceLock<Runtime> = OnceLock::new();
+    let outside = OUTSIDE.get_or_init(|| Runtime::new().expect("threads can be started"));
+    tokio::task::spawn_blocking(|| outside.block_on(work))
+}
+
 #[async_trait]
 impl Transport for SimulatedTime {
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
-        let (network, service) = (self.network.clone(), self.service.clone());
-        // Tokio does not advance a paused clock while a blocking task runs.
-        let sending = tokio::task::spawn_blocking(move || service.block_on(network.send(request)));
+        let network = self.network.clone();
+        let sending = run_outside(async move { network.send(request).await });
         let answer = sending.await.map_err(|error| TransportError {
             delivery: Delivery::Unknown,
             message: "the test's runtime has ended".to_owned(),
@@ -108,11 +124,9 @@ impl Transport for SimulatedTime {
 
 #[cfg(test)]
 mod tests {
-    use cdb_emulator::Emulator;
-    use tokio::runtime::{Builder, Runtime};
-
     use super::*;
     use crate::{CosmosClient, MasterKey};
+    use cdb_emulator::Emulator;
 
     const SLOW: Duration = Duration::from_millis(17);
 
@@ -128,27 +142,22 @@ mod tests {
         assert!(refused.unwrap_err().is_not_found());
     }
 
-    #[test]
-    fn requests_take_a_millisecond_however_late_their_answers_come() {
-        let service = Runtime::new().unwrap();
-        let emulator = Emulator::builder().latency(SLOW).start();
-        let emulator = service.block_on(emulator).unwrap();
-        let mut test = Builder::new_current_thread();
-        let test = test.enable_time().start_paused(true).build().unwrap();
-        test.block_on(async {
-            let time = SimulatedTime::new(service.handle().clone());
-            let first = client(&emulator, &time);
-            let begun = Instant::now();
-            tokio::join!(ask(&first), ask(&first), ask(&first));
-            assert_eq!(begun.elapsed(), ROUND_TRIP);
+    #[tokio::test(start_paused = true)]
+    async fn requests_take_a_millisecond_however_late_their_answers_come() {
+        let time = SimulatedTime::new();
+        let emulator = time.in_real_time(Emulator::builder().latency(SLOW).start());
+        let emulator = emulator.await.unwrap();
+        let first = client(&emulator, &time);
+        let begun = Instant::now();
+        tokio::join!(ask(&first), ask(&first), ask(&first));
+        assert_eq!(begun.elapsed(), ROUND_TRIP);
 
-            tokio::time::sleep(Duration::from_secs(60)).await;
-            let second = client(&emulator, &time);
-            for _ in 0..100 {
-                assert_eq!(first.now(), second.now());
-                tokio::join!(ask(&first), ask(&second));
-                tokio::time::sleep(SLOW).await;
-            }
-        });
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let second = client(&emulator, &time);
+        for _ in 0..100 {
+            assert_eq!(first.now(), second.now());
+            tokio::join!(ask(&first), ask(&second));
+            tokio::time::sleep(SLOW).await;
+        }
     }
 }

@@ -11,7 +11,7 @@ mod store;
 use std::time::Duration;
 
 use backend::Backend;
-use cdb_client::{Bootstrap, ContainerClient};
+use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
 use cdb_coordination::{Criteria, LeaseError};
 use cdb_model::{Criterion, Direction, Operator, SortCriterion};
 
@@ -21,7 +21,7 @@ use store::NegotiationStore;
 const MINUTE: Duration = Duration::from_secs(60);
 
 async fn container() -> (Backend, ContainerClient<Dataspace>) {
-    let backend = Backend::start(2).await;
+    let backend = Backend::start(2, Some(SimulatedTime::new())).await;
     let database = backend.database();
     let container = database.bootstrap("negotiations", Bootstrap::CreateIfMissing);
     (backend, container.await.unwrap())
@@ -39,7 +39,7 @@ async fn filled(count: usize) -> (Backend, ContainerClient<Dataspace>, Negotiati
     (backend, container, store)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn negotiations_are_leased_by_state_and_leave_it_with_the_lease() {
     let (_backend, container, store) = filled(7).await;
     let taken = store.next_for_state(State::Requested, 5).await.unwrap();
@@ -61,7 +61,7 @@ async fn negotiations_are_leased_by_state_and_leave_it_with_the_lease() {
     drop(rest);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_agreement_is_signed_once_by_whoever_holds_the_negotiation() {
     let (_backend, container, store) = filled(1).await;
     let hasty = NegotiationStore::new(&container, "hasty", Duration::from_millis(100));
@@ -79,7 +79,7 @@ async fn an_agreement_is_signed_once_by_whoever_holds_the_negotiation() {
     assert!(matches!(again, Err(LeaseError::Client(error)) if error.is_conflict()));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_failed_attempt_is_counted_while_the_lease_is_kept() {
     let (_backend, _container, store) = filled(1).await;
     let mut held = store.lease("n00").await.unwrap();
@@ -97,7 +97,7 @@ async fn a_failed_attempt_is_counted_while_the_lease_is_kept() {
     assert_eq!(store.count(State::Terminated).await.unwrap(), 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn criteria_from_outside_filter_sort_and_page() {
     let (_backend, _container, store) = filled(20).await;
     let json = r#"{
@@ -127,7 +127,7 @@ async fn criteria_from_outside_filter_sort_and_page() {
     assert!(pages >= 4, "{pages} pages");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn criteria_that_no_index_serves_are_refused_unsent() {
     let (_backend, _container, store) = filled(1).await;
     let by_detail = Criteria::all().with("error_detail", "no answer");

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use backend::Backend;
-use cdb_client::{Bootstrap, ContainerClient};
+use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
 use cdb_coordination::{
     DeadLetter, Draft, Failed, Handled, Mail, Mailbox, MailboxBuilder, MailboxConfig, Message,
     OutboxError, Received, RetryPolicy, Side,
@@ -76,7 +76,7 @@ struct World {
 
 impl World {
     async fn new() -> Self {
-        let backend = Backend::start(1).await;
+        let backend = Backend::start(1, Some(SimulatedTime::new())).await;
         let database = backend.database();
         let house = database.bootstrap("house", Bootstrap::CreateIfMissing);
         let house = house.await.expect("a container");
@@ -107,7 +107,8 @@ impl World {
 
     /// A mailbox whose clock is ten seconds ahead, or behind.
     fn skewed(&self, ahead: bool) -> MailboxBuilder<House> {
-        let client = self.backend.builder().transport(Skewed::new(ahead));
+        let network = Skewed::new(self.backend.time.clone(), ahead);
+        let client = self.backend.builder().transport(network);
         let client = client.build().expect("an endpoint");
         Self::mailbox_on(&client.database(&self.backend.database).container("house"))
     }
@@ -200,7 +201,7 @@ async fn first_dead_letter(mailbox: &Mailbox<House>) -> DeadLetter {
     .await
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn two_processes_keep_the_order_of_every_stream_while_requests_fail() {
     const NOTES: u64 = 12;
     let world = World::new().await;
@@ -238,7 +239,7 @@ async fn two_processes_keep_the_order_of_every_stream_while_requests_fail() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_partition_can_write_to_itself() {
     let world = World::new().await;
     let mailbox = world.mailbox().start();
@@ -250,7 +251,7 @@ async fn a_partition_can_write_to_itself() {
     mailbox.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn messages_arrive_once_and_in_order_between_clocks_ten_seconds_apart() {
     let world = World::new().await;
     let (behind, ahead) = (world.skewed(false).start(), world.skewed(true).start());
@@ -267,7 +268,7 @@ async fn messages_arrive_once_and_in_order_between_clocks_ten_seconds_apart() {
     ahead.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn messages_of_one_draft_arrive_in_its_order_and_with_its_change_or_not_at_all() {
     let world = World::new().await;
     let mailbox = world.mailbox().start();
@@ -289,7 +290,7 @@ async fn messages_of_one_draft_arrive_in_its_order_and_with_its_change_or_not_at
     assert_eq!(lines, ["ann 1", "ann 2", "ann 3", "ann 4", "ann 5"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_unknown_type_is_kept_and_what_follows_is_received() {
     let world = World::new().await;
     let mailbox = world.mailbox().start();
@@ -320,7 +321,7 @@ async fn an_unknown_type_is_kept_and_what_follows_is_received() {
     assert!(matches!(again, Err(OutboxError::Gone)), "{again:?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_handler_that_fails_or_panics_is_asked_again_and_then_no_more() {
     let world = World::new().await;
     let asked = Arc::new(AtomicU32::new(0));
@@ -366,7 +367,7 @@ async fn a_handler_that_fails_or_panics_is_asked_again_and_then_no_more() {
     assert!(matches!(again, Err(OutboxError::Gone)), "{again:?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_cannot_be_delivered_is_given_up_and_can_be_sent_again() {
     let world = World::new().await;
     let lost = world.mailbox().start();
@@ -397,7 +398,7 @@ async fn what_cannot_be_delivered_is_given_up_and_can_be_sent_again() {
     assert_eq!(found.dead_letters().count().await.unwrap(), 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_message_that_is_too_large_is_refused_before_anything_is_written() {
     let world = World::new().await;
     let mailbox = world.silent().start();
@@ -407,7 +408,7 @@ async fn a_message_that_is_too_large_is_refused_before_anything_is_written() {
     assert!(error.to_string().contains("a message takes"), "{error}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_message_takes_eight_requests_from_its_draft_to_its_last_trace() {
     let world = World::new().await;
     let Some(emulator) = &world.backend.emulator else {

@@ -5,7 +5,7 @@ mod backend;
 use std::time::Duration;
 
 use backend::Backend;
-use cdb_client::{Bootstrap, ContainerClient};
+use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
 use cdb_coordination::{
     DeadLetter, Draft, Mail, Mailbox, MailboxConfig, Message, OutboxError, Received, Side,
 };
@@ -67,7 +67,7 @@ struct World {
 
 impl World {
     async fn new() -> Self {
-        let backend = Backend::start(2).await;
+        let backend = Backend::start(2, Some(SimulatedTime::new())).await;
         let database = backend.database();
         let house = database.bootstrap("house", Bootstrap::CreateIfMissing);
         Self {
@@ -179,7 +179,7 @@ async fn until_dead(mailbox: &Mailbox<House>, count: usize) -> Vec<DeadLetter> {
     panic!("there were never {count} dead letters");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_cannot_be_read_is_kept_with_the_reason_and_all_else_goes_on() {
     let world = World::new().await;
     let (incoming, outgoing) = (
@@ -221,7 +221,7 @@ async fn what_cannot_be_read_is_kept_with_the_reason_and_all_else_goes_on() {
     mailbox.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_unreadable_dead_letter_is_redriven_once_it_can_be_read() {
     let world = World::new().await;
     let torn =
@@ -256,7 +256,7 @@ async fn an_unreadable_dead_letter_is_redriven_once_it_can_be_read() {
     mailbox.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_record_that_cannot_be_read_holds_its_stream_alone() {
     let world = World::new().await;
     let mailbox = world.mailbox();

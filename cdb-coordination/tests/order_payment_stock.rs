@@ -46,7 +46,7 @@ struct World {
 
 impl World {
     async fn new() -> Self {
-        let backend = Backend::start(1).await;
+        let backend = Backend::start(1, None).await;
         let trial = Trial::new(account(&backend, "orders")).await;
         Self {
             trial: trial.expect("the shop opens"),
@@ -139,7 +139,7 @@ async fn one_of_the_processes() {
 /// `cargo run -p cdb-coordination --example order_payment_stock -- killed` does so at every step.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_may_be_killed_by_the_operating_system() {
-    let backend = Backend::start(1).await;
+    let backend = Backend::start(1, None).await;
     let account = |granted| account(&backend, &format!("killed-after-{granted}"));
     let killed = Killed::at_every(5, account, process).await;
     let killed = killed.expect("all agree");

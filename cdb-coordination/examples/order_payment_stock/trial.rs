@@ -13,8 +13,8 @@ use super::shop::{self, Order, Payment, Reservation, Shop, State, Stock};
 const MONEY: u64 = 10_000;
 const RUGS: u32 = 1;
 
-/// How long the orders may take.
-const LONGEST: Duration = Duration::from_secs(120);
+/// How long the orders may take: a limit for what hangs.
+const LONGEST: Duration = Duration::from_secs(1800);
 
 pub(crate) type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 

@@ -1,9 +1,10 @@
-//! What cannot be brought about from outside: deliveries that come again, messages that never come, time that passes.
+//! What cannot be brought about from outside: deliveries that come again, messages that never come, time that passes. Time
+//! is simulated.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cdb_client::{Bootstrap, CosmosClient, MasterKey};
+use cdb_client::{Bootstrap, CosmosClient, MasterKey, SimulatedTime};
 use cdb_emulator::Emulator;
 use cdb_model::{Container, Document, Query, Stored};
 use serde::{Deserialize, Serialize};
@@ -43,9 +44,12 @@ struct World {
 impl World {
     /// A mailbox that delivers nothing by itself; what is delivered, it receives.
     async fn new(retention: Duration) -> Self {
-        let emulator = Emulator::start().await.unwrap();
+        let time = SimulatedTime::new();
+        let emulator = time.in_real_time(Emulator::start()).await.unwrap();
         let client = CosmosClient::builder(emulator.endpoint())
             .credential(MasterKey::new(emulator.key()).unwrap())
+            .transport(time.clone())
+            .clock_of(&time)
             .build()
             .unwrap();
         let database = client.database("house");
@@ -137,7 +141,7 @@ impl World {
 
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3_600);
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_message_that_is_delivered_again_after_it_was_consumed_changes_nothing() {
     let world = World::new(WEEK).await;
     let sent = world.commit([1, 2]).await;
@@ -156,7 +160,7 @@ async fn a_message_that_is_delivered_again_after_it_was_consumed_changes_nothing
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_is_early_waits_for_what_was_sent_before_it() {
     let world = World::new(WEEK).await;
     let sent = world.commit([1, 2, 3]).await;
@@ -167,7 +171,7 @@ async fn what_is_early_waits_for_what_was_sent_before_it() {
     world.until_received(&[1, 2, 3]).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_was_given_up_on_its_way_holds_nobody_back_and_comes_later_when_redriven() {
     let world = World::new(WEEK).await;
     let sent = world.commit([1, 2]).await;
@@ -193,7 +197,7 @@ async fn what_was_given_up_on_its_way_holds_nobody_back_and_comes_later_when_red
     assert_eq!(world.count(is_message).await, 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_gap_is_waited_for_until_nothing_can_come_any_more() {
     let world = World::new(Duration::from_secs(4)).await;
     let sent = world.commit([1, 2]).await;
@@ -214,7 +218,7 @@ async fn a_gap_is_waited_for_until_nothing_can_come_any_more() {
     assert!(dead[0].reason.contains("retention"), "{}", dead[0].reason);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_nobody_received_for_too_long_is_kept_and_not_received() {
     let world = World::new(Duration::from_millis(100)).await;
     let sent = world.commit([1]).await;
@@ -237,7 +241,7 @@ async fn what_nobody_received_for_too_long_is_kept_and_not_received() {
     assert_eq!((dead.len(), dead[0].side), (1, Side::Inbox));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_message_that_never_ends_is_begun_so_often_and_no_more() {
     let world = World::new(WEEK).await;
     let sent = world.commit([1]).await;

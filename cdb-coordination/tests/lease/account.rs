@@ -1,6 +1,6 @@
 //! A container of orders for one test, and clients on it.
 
-use cdb_client::{Bootstrap, ContainerClient, DatabaseClient, Transport};
+use cdb_client::{Bootstrap, ContainerClient, DatabaseClient, SimulatedTime, Transport};
 use cdb_coordination::{LeaseGuard, Leases};
 use cdb_emulator::Emulator;
 use cdb_model::{Container, Document, Lease};
@@ -48,7 +48,7 @@ pub(crate) struct Account(Backend);
 
 impl Account {
     pub(crate) async fn new() -> Self {
-        Self(Backend::start(3).await)
+        Self(Backend::start(3, Some(SimulatedTime::new())).await)
     }
 
     /// Another process's view of the container, as far as a client can tell.
@@ -57,8 +57,13 @@ impl Account {
     }
 
     /// The same through a network of the test's own.
-    pub(crate) async fn shop_through(&self, transport: impl Transport) -> ContainerClient<Shop> {
-        let client = self.0.builder().transport(transport).build().unwrap();
+    pub(crate) async fn shop_through<T: Transport>(
+        &self,
+        transport: impl FnOnce(Option<SimulatedTime>) -> T,
+    ) -> ContainerClient<Shop> {
+        let builder = self.0.builder();
+        let client = builder.transport(transport(self.0.time.clone())).build();
+        let client = client.unwrap();
         Self::open(&client.database(&self.0.database)).await
     }
 

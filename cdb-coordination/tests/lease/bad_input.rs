@@ -5,7 +5,7 @@ use cdb_model::{Document, Patch};
 
 use crate::account::{Account, Label, Order, OrderKey, leases, order, stored};
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_document_that_is_not_there_cannot_be_leased_or_broken() {
     let account = Account::new().await;
     let leases = leases(&account.shop().await, "holder");
@@ -18,7 +18,7 @@ async fn a_document_that_is_not_there_cannot_be_leased_or_broken() {
     assert!(leases.break_lease(&key).await.unwrap_err().is_gone());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_document_that_goes_while_it_is_held_is_gone_for_its_holder() {
     let account = Account::new().await;
     let shop = account.shop().await;
@@ -39,7 +39,7 @@ async fn a_document_that_goes_while_it_is_held_is_gone_for_its_holder() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_document_that_came_back_under_its_id_is_not_the_holder_s() {
     let account = Account::new().await;
     let shop = account.shop().await;
@@ -53,7 +53,7 @@ async fn a_document_that_came_back_under_its_id_is_not_the_holder_s() {
     assert_eq!(stored(&shop, &order).await, order);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_batch_of_another_guard_or_of_an_earlier_moment_is_refused_unsent() {
     let account = Account::new().await;
     let shop = account.shop().await;
@@ -81,7 +81,7 @@ async fn a_batch_of_another_guard_or_of_an_earlier_moment_is_refused_unsent() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn another_operation_of_a_batch_fails_as_itself() {
     let account = Account::new().await;
     let shop = account.shop().await;

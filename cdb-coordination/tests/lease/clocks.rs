@@ -11,14 +11,14 @@ use crate::skewed::Skewed;
 
 /// A client that is ahead, and one that is behind, by ten seconds.
 async fn apart(account: &Account) -> [ContainerClient<Shop>; 2] {
-    let ahead = account.shop_through(Skewed::new(true)).await;
-    let behind = account.shop_through(Skewed::new(false)).await;
+    let ahead = account.shop_through(|time| Skewed::new(time, true)).await;
+    let behind = account.shop_through(|time| Skewed::new(time, false)).await;
     let apart = ahead.now().since(behind.now());
     assert!(apart > Duration::from_secs(18), "only {apart:?} apart");
     [ahead, behind]
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lease_of_sixty_seconds_holds_between_clocks_twenty_seconds_apart() {
     let account = Account::new().await;
     let [ahead, behind] = apart(&account).await;
@@ -36,7 +36,7 @@ async fn a_lease_of_sixty_seconds_holds_between_clocks_twenty_seconds_apart() {
     assert!(refused.unwrap_err().is_held());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lease_taken_too_early_by_a_wrong_clock_ends_its_holder_s_writes() {
     let account = Account::new().await;
     let [ahead, behind] = apart(&account).await;

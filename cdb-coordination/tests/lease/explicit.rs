@@ -6,7 +6,7 @@ use cdb_model::{Document, Leasable, Patch};
 
 use crate::account::{Account, Order, leases, order, stored};
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn one_holds_a_document_and_the_others_are_told_who() {
     let account = Account::new().await;
     let shop = account.shop().await;
@@ -28,7 +28,7 @@ async fn one_holds_a_document_and_the_others_are_told_who() {
     drop(guard);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_same_name_does_not_share_a_lease() {
     let account = Account::new().await;
     let shop = account.shop().await;
@@ -39,7 +39,7 @@ async fn the_same_name_does_not_share_a_lease() {
     assert!(leases.acquire(&order.key()).await.unwrap_err().is_held());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_expired_lease_is_taken_over_and_its_holder_is_refused_everything() {
     let account = Account::new().await;
     let shop = account.shop().await;
@@ -70,7 +70,7 @@ async fn an_expired_lease_is_taken_over_and_its_holder_is_refused_everything() {
     assert_eq!(stored(&shop, &order).await.state, "shipped");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn each_write_of_a_holder_who_was_away_is_refused_by_the_service() {
     let account = Account::new().await;
     let shop = account.shop().await;
@@ -103,7 +103,7 @@ async fn each_write_of_a_holder_who_was_away_is_refused_by_the_service() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_expired_lease_that_nobody_took_still_fences_and_is_revived() {
     let account = Account::new().await;
     let shop = account.shop().await;
@@ -119,7 +119,7 @@ async fn an_expired_lease_that_nobody_took_still_fences_and_is_revived() {
     assert_eq!(revived.token(), guard.token());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_broken_lease_is_over_for_its_holder_and_stays_broken() {
     let account = Account::new().await;
     let shop = account.shop().await;

@@ -15,7 +15,7 @@ async fn held(account: &Account) -> (Order, Guard) {
     (order, guard)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_holder_writes_as_often_as_he_likes_and_every_write_renews() {
     let account = Account::new().await;
     let (order, mut guard) = held(&account).await;
@@ -46,7 +46,7 @@ async fn the_holder_writes_as_often_as_he_likes_and_every_write_renews() {
     assert!(shop.read(&order.key()).await.unwrap().is_none());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_dropped_guard_gives_the_document_back() {
     let account = Account::new().await;
     let (order, guard) = held(&account).await;
@@ -61,7 +61,7 @@ async fn a_dropped_guard_gives_the_document_back() {
     panic!("the lease was not given back within two seconds");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_guard_dropped_outside_of_a_runtime_leaves_its_lease_to_expire() {
     let account = Account::new().await;
     let (order, guard) = held(&account).await;
@@ -70,7 +70,7 @@ async fn a_guard_dropped_outside_of_a_runtime_leaves_its_lease_to_expire() {
     assert_eq!(lease.holder(), Some("holder"));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_change_by_somebody_without_a_lease_is_told_from_a_lost_lease() {
     let account = Account::new().await;
     let (order, mut guard) = held(&account).await;
@@ -91,7 +91,7 @@ async fn a_change_by_somebody_without_a_lease_is_told_from_a_lost_lease() {
         .unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_replacement_never_undoes_a_patch_that_was_not_read() {
     let account = Account::new().await;
     let (order, mut guard) = held(&account).await;
@@ -105,7 +105,7 @@ async fn a_replacement_never_undoes_a_patch_that_was_not_read() {
     guard.replace(order).await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lease_is_renewed_only_when_half_of_it_is_gone() {
     let account = Account::new().await;
     let shop = account.shop().await;

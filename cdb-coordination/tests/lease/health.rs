@@ -7,7 +7,7 @@ use cdb_model::Document;
 use crate::account::{Account, leases, order};
 use crate::recorded::Recorded;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_happens_to_leases_is_counted_by_document_type() {
     let recorded = Recorded::default();
     let _recording = metrics::set_default_local_recorder(&recorded);

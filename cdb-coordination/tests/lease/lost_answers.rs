@@ -46,7 +46,7 @@ async fn surely<T, F: Future<Output = Result<T, LeaseError>>>(mut act: impl FnMu
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn every_write_under_a_lease_takes_place_exactly_once() {
     let Some((account, shop)) = failing().await else {
         return;
@@ -89,7 +89,7 @@ async fn every_write_under_a_lease_takes_place_exactly_once() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn of_many_who_lease_one_document_under_one_name_one_does() {
     let Some((_account, shop)) = failing().await else {
         return;
@@ -103,7 +103,7 @@ async fn of_many_who_lease_one_document_under_one_name_one_does() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn documents_taken_by_several_at_once_go_to_one_each() {
     let Some((_account, shop)) = failing().await else {
         return;

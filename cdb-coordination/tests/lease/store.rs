@@ -10,7 +10,7 @@ async fn orders(account: &Account) -> Store<Shop, Order> {
     Store::new(&account.shop().await)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_write_is_refused_once_somebody_else_has_written() {
     let account = Account::new().await;
     let orders = orders(&account).await;
@@ -31,7 +31,7 @@ async fn a_write_is_refused_once_somebody_else_has_written() {
     assert!(orders.delete(&paid).await.unwrap_err().is_conflict());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lost_answer_is_settled_by_reading() {
     let account = Account::new().await;
     let orders = orders(&account).await;
@@ -60,7 +60,7 @@ async fn a_lost_answer_is_settled_by_reading() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn counts_are_those_of_the_criteria() {
     let account = Account::new().await;
     let orders = orders(&account).await;

@@ -33,7 +33,7 @@ async fn account_with(count: u64) -> Account {
     account
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_oldest_come_first_across_the_container() {
     let account = account_with(40).await;
     let leases = leases(&account.shop().await, "worker");
@@ -51,7 +51,7 @@ async fn the_oldest_come_first_across_the_container() {
     assert_eq!(numbers(&again), [39, 38]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn without_an_order_what_was_free_for_longest_comes_first() {
     let account = account_with(6).await;
     let leases = leases(&account.shop().await, "worker");
@@ -70,7 +70,7 @@ async fn without_an_order_what_was_free_for_longest_comes_first() {
     assert_eq!((&seen[0], &seen[1]), (&seen[2], &seen[3]));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_query_of_one_partition_takes_there_only_and_no_more_than_there_is() {
     let account = account_with(60).await;
     let leases = leases(&account.shop().await, "worker");
@@ -84,7 +84,7 @@ async fn a_query_of_one_partition_takes_there_only_and_no_more_than_there_is() {
     assert!(leases.take_next(query(), 0).await.unwrap().is_empty());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn expired_leases_are_taken_over() {
     let account = account_with(5).await;
     let shop = account.shop().await;
@@ -103,7 +103,7 @@ async fn expired_leases_are_taken_over() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn competitors_share_the_documents_and_none_gets_what_another_has() {
     let account = account_with(200).await;
     let takers = join_all((0..8).map(|n| {
@@ -128,7 +128,7 @@ async fn competitors_share_the_documents_and_none_gets_what_another_has() {
     assert_eq!(all, (0..200).collect::<Vec<_>>());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_partition_that_splits_hides_no_document() {
     let account = account_with(120).await;
     let Some(emulator) = account.emulator() else {
@@ -178,7 +178,7 @@ enum Spoiler {
     Order(RawOrder),
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn documents_that_cannot_be_read_are_passed_by() {
     let recorded = Recorded::default();
     let _recording = metrics::set_default_local_recorder(&recorded);

@@ -1,9 +1,9 @@
-//! A network that shows the service's clock ten seconds too early or too late.
+//! A network that shows the service's clock ten seconds too early or too late, in simulated or in real time.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cdb_client::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
+use cdb_client::{Delivery, HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError};
 use http::header::DATE;
 
 const APART: Duration = Duration::from_secs(10);
@@ -11,19 +11,40 @@ const APART: Duration = Duration::from_secs(10);
 /// The network, for one client.
 #[derive(Debug)]
 pub(crate) struct Skewed {
+    /// The network of a test whose clock is paused.
+    time: Option<SimulatedTime>,
     http: reqwest::Client,
     ahead: bool,
 }
 
 impl Skewed {
-    pub(crate) fn new(ahead: bool) -> Self {
+    pub(crate) fn new(time: Option<SimulatedTime>, ahead: bool) -> Self {
         // It stays installed from the first call on.
         let _installed = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .no_proxy()
             .build()
             .expect("it is well-formed");
-        Self { http, ahead }
+        Self { time, http, ahead }
+    }
+
+    async fn send_in_real_time(
+        &self,
+        request: HttpRequest,
+    ) -> Result<HttpResponse, TransportError> {
+        let sent = self
+            .http
+            .request(request.method, &request.url)
+            .headers(request.headers)
+            .body(request.body);
+        let answer = sent.send().await.map_err(failed)?;
+        let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
+        let body = answer.bytes().await.map_err(failed)?;
+        Ok(HttpResponse {
+            status,
+            headers,
+            body,
+        })
     }
 
     fn shown(&self, date: &str) -> String {
@@ -47,22 +68,15 @@ fn failed(error: reqwest::Error) -> TransportError {
 #[async_trait]
 impl Transport for Skewed {
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
-        let sent = self
-            .http
-            .request(request.method, &request.url)
-            .headers(request.headers)
-            .body(request.body);
-        let answer = sent.send().await.map_err(failed)?;
-        let (status, mut headers) = (answer.status().as_u16(), answer.headers().clone());
-        if let Some(date) = headers.get(DATE) {
+        let mut answer = match &self.time {
+            Some(time) => time.send(request).await?,
+            None => self.send_in_real_time(request).await?,
+        };
+        if let Some(date) = answer.headers.get(DATE) {
             let shown = self.shown(date.to_str().expect("it is well-formed"));
-            headers.insert(DATE, shown.parse().expect("it is well-formed"));
+            let shown = shown.parse().expect("it is well-formed");
+            answer.headers.insert(DATE, shown);
         }
-        let body = answer.bytes().await.map_err(failed)?;
-        Ok(HttpResponse {
-            status,
-            headers,
-            body,
-        })
+        Ok(answer)
     }
 }

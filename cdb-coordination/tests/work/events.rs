@@ -15,7 +15,7 @@ fn events(kinds: &[&str]) -> Vec<NewEvent> {
         .collect()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn events_are_appended_on_the_expected_version_only() {
     let world = World::start().await;
     let Some(emulator) = world.emulator() else {
@@ -42,7 +42,7 @@ async fn events_are_appended_on_the_expected_version_only() {
     assert_eq!(store.version("b").await.unwrap(), 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn events_exist_exactly_if_the_message_that_caused_them_has_ended() {
     let world = World::start().await;
     let work = world.open(config()).await;
@@ -68,7 +68,7 @@ async fn events_exist_exactly_if_the_message_that_caused_them_has_ended() {
     assert_eq!(store.version("a").await.unwrap(), 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn everything_is_followed_in_the_order_of_its_stream() {
     let world = World::start().await;
     let work = world.open(config()).await;

@@ -13,7 +13,7 @@ use cdb_model::Query;
 
 use crate::world::{Tally, World, applied, applied_in_order, config, message, next};
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lost_answer_stores_once_and_ends_once() {
     let world = World::start().await;
     let Some(emulator) = world.emulator() else {
@@ -38,7 +38,7 @@ async fn a_lost_answer_stores_once_and_ends_once() {
     assert_eq!(world.applied().await.len(), 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_request_that_never_arrived_is_sent_again() {
     let world = World::start().await;
     let Some(emulator) = world.emulator() else {
@@ -82,7 +82,7 @@ async fn work_on(work: WorkCoordinator, stop: Arc<AtomicBool>) -> usize {
     refused
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn order_holds_with_faults_and_coordinators_that_go() {
     let world = World::start().await;
     let Some(emulator) = world.emulator() else {

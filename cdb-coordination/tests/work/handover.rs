@@ -14,7 +14,7 @@ fn asleep() -> cdb_coordination::WorkConfig {
     settings
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_paused_owner_cannot_end_what_another_has_taken_over() {
     let world = World::start().await;
     let paused = world.open(asleep()).await;
@@ -35,7 +35,7 @@ async fn a_paused_owner_cannot_end_what_another_has_taken_over() {
     assert_eq!(world.applied().await.len(), 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn who_shuts_down_gives_its_partitions_back_at_once() {
     let world = World::start().await;
     let mut settings = config();
@@ -49,7 +49,7 @@ async fn who_shuts_down_gives_its_partitions_back_at_once() {
     next(&second).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn partitions_are_divided_and_every_stream_is_served_once() {
     let world = World::start().await;
     let first = world.open_share(config(), 0, 2).await;
@@ -84,7 +84,7 @@ async fn partitions_are_divided_and_every_stream_is_served_once() {
     assert_eq!(streams, (0..20).map(|n| n.to_string()).collect::<Vec<_>>());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn coordinators_must_agree_on_the_number_of_partitions() {
     let world = World::start().await;
     let _first = world.open(config()).await;
@@ -96,7 +96,7 @@ async fn coordinators_must_agree_on_the_number_of_partitions() {
     assert!(refused.contains("configure 4"), "{refused}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_claim_of_another_coordinator_is_refused() {
     let world = World::start().await;
     let first = world.open_share(config(), 0, 2).await;
@@ -113,7 +113,7 @@ async fn a_claim_of_another_coordinator_is_refused() {
     assert!(matches!(refused, WorkError::NotOwner { .. }), "{refused}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn clocks_ten_seconds_apart_cost_time_and_neither_order_nor_effects() {
     let world = World::start().await;
     let mut settings = config();

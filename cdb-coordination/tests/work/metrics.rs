@@ -1,10 +1,11 @@
 //! The metrics of the coordinator, compared with what has happened.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cdb_coordination::{FlushStrategy, Settlement, Work, WorkError, WorkPartition, WorkStream};
 use cdb_model::{Document, Patch, Query};
+use tokio::time::Instant;
 
 use crate::recorded::Recorded;
 use crate::world::{World, config, message, next};
@@ -29,7 +30,7 @@ fn count(metrics: &Metrics, name: &str) -> usize {
     format!("{value:.0}").parse().unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn partitions_and_their_leases_are_counted_as_they_change_hands() {
     let recorded = Recorded::default();
     let _recording = metrics::set_default_local_recorder(&recorded);
@@ -62,7 +63,7 @@ async fn partitions_and_their_leases_are_counted_as_they_change_hands() {
     assert_eq!(count(&metrics, "leases released"), held);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_is_stored_handed_out_and_ended_is_counted() {
     let recorded = Recorded::default();
     let _recording = metrics::set_default_local_recorder(&recorded);
@@ -107,7 +108,7 @@ async fn what_is_stored_handed_out_and_ended_is_counted() {
     assert_eq!(metrics.get("unflushed"), None);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_end_that_the_store_refuses_is_a_violation_and_counted_once() {
     let recorded = Recorded::default();
     let _recording = metrics::set_default_local_recorder(&recorded);
@@ -136,7 +137,11 @@ async fn an_end_that_the_store_refuses_is_a_violation_and_counted_once() {
 fn what_is_lost_with_its_strategy_is_counted() {
     let recorded = Recorded::default();
     let _recording = metrics::set_default_local_recorder(&recorded);
-    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
     let (scope, world) = runtime.block_on(async {
         let world = World::start().await;
         let work = world.open(config()).await;

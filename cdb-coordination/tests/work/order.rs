@@ -7,7 +7,7 @@ use cdb_model::Query;
 
 use crate::world::{Applied, World, applied, config, message, next, nothing};
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn one_call_stores_ends_and_hands_out() {
     let world = World::start().await;
     let work = world.open(config()).await;
@@ -44,7 +44,7 @@ async fn one_call_stores_ends_and_hands_out() {
     assert_eq!(world.applied().await.len(), 2);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_message_that_was_stored_before_is_dropped_at_the_door_also_after_its_end() {
     let world = World::start().await;
     let work = world.open(config()).await;
@@ -76,7 +76,7 @@ async fn a_message_that_was_stored_before_is_dropped_at_the_door_also_after_its_
     nothing(&work).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn duplicates_among_new_messages_leave_no_gap() {
     let world = World::start().await;
     let work = world.open(config()).await;
@@ -100,7 +100,7 @@ async fn duplicates_among_new_messages_leave_no_gap() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_failure_in_the_middle_resumes_where_it_stopped() {
     const INVOICED: WorkStatus = WorkStatus::user::<0>();
     let world = World::start().await;
@@ -140,7 +140,7 @@ async fn a_failure_in_the_middle_resumes_where_it_stopped() {
     assert_eq!(next(&work).await.message().message_id, "2");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_message_that_fails_too_often_holds_its_stream_until_an_operator_decides() {
     let world = World::start().await;
     let mut settings = config();
@@ -176,7 +176,7 @@ async fn a_message_that_fails_too_often_holds_its_stream_until_an_operator_decid
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_message_may_be_skipped_instead() {
     let world = World::start().await;
     let mut settings = config();
@@ -190,7 +190,7 @@ async fn a_message_may_be_skipped_instead() {
     assert_eq!(next(&work).await.message().message_id, "2");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_refused_effect_undoes_the_end_and_the_ends_after_it() {
     let world = World::start().await;
     let work = world.open(config()).await;
@@ -222,7 +222,7 @@ async fn a_refused_effect_undoes_the_end_and_the_ends_after_it() {
     assert_eq!(next(&work).await.message().message_id, "1");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_claim_that_is_dropped_is_handed_out_again() {
     let world = World::start().await;
     let work = world.open(config()).await;
@@ -234,7 +234,7 @@ async fn a_claim_that_is_dropped_is_handed_out_again() {
     next(&work).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_cannot_be_stored_is_refused_alone() {
     let world = World::start().await;
     let work = world.open(config()).await;
@@ -260,7 +260,7 @@ async fn what_cannot_be_stored_is_refused_alone() {
     assert!(matches!(settled[3], Ok(Settlement::Stored { sequence: 2 })));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_message_is_not_worked_on_before_its_time_and_its_stream_waits() {
     let world = World::start().await;
     let work = world.open(config()).await;
@@ -274,7 +274,7 @@ async fn a_message_is_not_worked_on_before_its_time_and_its_stream_waits() {
     assert!(world.shop.now() >= later);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn streams_at_rest_are_forgotten_and_begin_anew() {
     let world = World::start().await;
     let mut settings = config();
@@ -300,7 +300,7 @@ async fn streams_at_rest_are_forgotten_and_begin_anew() {
     assert!(both.iter().any(|one| one.message().stream == "a"));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_coordinator_forgets_streams_at_rest_by_itself() {
     let world = World::start().await;
     let mut settings = config();
@@ -329,7 +329,7 @@ async fn a_coordinator_forgets_streams_at_rest_by_itself() {
     now.report(open.done()).await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn no_query_of_the_coordinator_scans() {
     use cdb_coordination::{Work, WorkMessage, WorkStream};
     use cdb_model::{Container, Timestamp};

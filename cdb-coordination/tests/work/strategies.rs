@@ -33,7 +33,7 @@ async fn stores_and_ends(work: &WorkCoordinator, round: usize, strategy: &dyn Fl
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn strategies_are_interchangeable() {
     let world = World::start().await;
     let Some(emulator) = world.emulator() else {
@@ -55,7 +55,7 @@ async fn strategies_are_interchangeable() {
     assert!(batches[1] <= 12 && batches[2] <= 12, "{batches:?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_dropped_scope_writes_in_the_background() {
     let world = World::start().await;
     let work = world.open(config()).await;
@@ -66,7 +66,7 @@ async fn a_dropped_scope_writes_in_the_background() {
     assert_eq!(settled, Settlement::Stored { sequence: 1 });
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_interval_writes_by_time_by_size_and_when_it_is_dropped() {
     let world = World::start().await;
     let work = world.open(config()).await;
@@ -92,7 +92,7 @@ async fn an_interval_writes_by_time_by_size_and_when_it_is_dropped() {
     receipt.settled().await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_cannot_be_written_any_more_is_said_to_be_lost_and_handed_out_again() {
     let world = World::start().await;
     let Some(emulator) = world.emulator() else {
@@ -137,7 +137,7 @@ fn a_scope_that_outlives_its_runtime_says_what_it_lost() {
     runtime.block_on(async { drop((work, world)) });
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_coordinator_that_goes_with_unwritten_work_says_so() {
     let world = World::start().await;
     let Some(emulator) = world.emulator() else {

@@ -78,7 +78,7 @@ async fn spoil_stream(spoiler: &ContainerClient<Spoiler>, stream: &str) {
     spoiler.patch(&key, &patch).await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_message_that_cannot_be_read_is_set_aside_and_holds_its_stream_alone() {
     let world = World::start().await;
     // Holds no partition, so nobody remembers what is stored.
@@ -111,7 +111,7 @@ async fn a_message_that_cannot_be_read_is_set_aside_and_holds_its_stream_alone()
     assert_eq!(claimed.message().message_id, "2");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_message_that_cannot_be_read_is_known_at_the_door() {
     let world = World::start().await;
     let sender = world.open_share(together(), 255, 256).await;
@@ -134,7 +134,7 @@ async fn a_message_that_cannot_be_read_is_known_at_the_door() {
     assert_eq!(settled, [Settlement::Duplicate, Settlement::Duplicate, new]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_stream_that_cannot_be_read_refuses_what_is_its_own_and_nothing_else() {
     let world = World::start().await;
     let first = world.open_share(together(), 255, 256).await;
@@ -156,7 +156,7 @@ async fn a_stream_that_cannot_be_read_refuses_what_is_its_own_and_nothing_else()
     assert_eq!(stored, Settlement::Stored { sequence: 2 });
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_feed_of_events_passes_what_cannot_be_read() {
     let world = World::start().await;
     let work = world.open(together()).await;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::{Bootstrap, ContainerClient, DatabaseClient, FeedStart, RetryConfig};
+use cdb_client::{
+    Bootstrap, ContainerClient, DatabaseClient, FeedStart, RetryConfig, SimulatedTime,
+};
 use cdb_coordination::{
     ClaimedWork, InMemoryLeaseProvider, NewWork, Partitions, Work, WorkConfig, WorkCoordinator,
     WorkReport,
@@ -64,7 +66,7 @@ pub(crate) fn config() -> WorkConfig {
 
 impl World {
     pub(crate) async fn start() -> Self {
-        let backend = Backend::start(1).await;
+        let backend = Backend::start(1, Some(SimulatedTime::new())).await;
         let shop = Self::database(&backend)
             .bootstrap::<Shop>("work", Bootstrap::CreateIfMissing)
             .await
@@ -87,7 +89,8 @@ impl World {
 
     /// A coordinator whose clock is ten seconds ahead, or behind.
     pub(crate) async fn open_skewed(&self, config: WorkConfig, ahead: bool) -> WorkCoordinator {
-        let client = self.backend.builder().transport(Skewed::new(ahead));
+        let network = Skewed::new(self.backend.time.clone(), ahead);
+        let client = self.backend.builder().transport(network);
         let database = client.build().unwrap().database(&self.backend.database);
         let slots = Arc::new(InMemoryLeaseProvider::all());
         let work = WorkCoordinator::open(database.container("work"), slots, config);

@@ -1,21 +1,25 @@
 //! A container for members, and what is asked about several of them.
 
-use std::future::Future;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
+use cdb_client::{
+    Bootstrap, ContainerClient, CosmosClient, HttpRequest, HttpResponse, MasterKey, SimulatedTime,
+    Transport, TransportError, async_trait,
+};
 use cdb_emulator::Emulator;
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
 use crate::{MemberDocument, MemberRecord, Membership, MembershipConfig, SlotSet, Standing};
 
-/// The time between two heartbeats in these tests: short, but long beside the pauses of a busy machine.
+/// The time between two heartbeats in these tests.
 pub(super) const PERIOD: Duration = Duration::from_millis(400);
 
-/// How long anything may take. Nothing waits that long unless it fails.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long anything may take, in simulated time.
+const LIMIT: Duration = Duration::from_secs(30);
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "member", id = "{crew}:{name}")]
@@ -48,19 +52,42 @@ pub(super) enum Ship {
 
 pub(super) struct Crew {
     pub(super) emulator: Arc<Emulator>,
+    time: SimulatedTime,
 }
 
 impl Crew {
     pub(super) async fn new() -> Self {
-        let emulator = Emulator::start().await.expect("the emulator starts");
+        let time = SimulatedTime::new();
+        let emulator = time.in_real_time(Emulator::start()).await;
         Self {
-            emulator: Arc::new(emulator),
+            emulator: Arc::new(emulator.expect("the emulator starts")),
+            time,
         }
     }
 
     /// The container, by a client that shares nothing with the others.
     pub(super) async fn ship(&self) -> ContainerClient<Ship> {
-        open(&self.emulator).await
+        self.open(Arc::default()).await
+    }
+
+    /// The container, as a program sees it that knows its documents as `C`, until the process is dead.
+    pub(super) async fn open<C: Container>(&self, is_dead: Arc<AtomicBool>) -> ContainerClient<C> {
+        let key = MasterKey::new(self.emulator.key()).expect("a key");
+        let transport = Process {
+            network: self.time.clone(),
+            is_dead,
+        };
+        let client = CosmosClient::builder(self.emulator.endpoint())
+            .credential(key)
+            .transport(transport)
+            .clock_of(&self.time)
+            .build()
+            .expect("a client");
+        client
+            .database("sea")
+            .bootstrap("ship", Bootstrap::CreateIfMissing)
+            .await
+            .expect("the container opens")
     }
 
     pub(super) async fn join(&self, name: &str) -> Membership {
@@ -77,37 +104,32 @@ impl Crew {
         members
     }
 
-    /// A member in a runtime of its own, which can be killed.
+    /// A member that can be killed.
     pub(super) async fn mortal(&self, name: &str) -> Mortal {
-        let emulator = self.emulator.clone();
-        let config = config(name);
-        let started = tokio::task::spawn_blocking(move || {
-            let runtime = tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(1)
-                .enable_all()
-                .build()
-                .expect("a runtime");
-            let member = runtime.block_on(async {
-                Membership::start::<CrewMember, _>(open(&emulator).await, config)
-            });
-            Mortal { member, runtime }
-        });
-        started.await.expect("it starts")
+        let is_dead = Arc::<AtomicBool>::default();
+        let ship = self.open::<Ship>(is_dead.clone()).await;
+        Mortal {
+            member: Membership::start::<CrewMember, _>(ship, config(name)),
+            is_dead,
+        }
     }
 }
 
-/// The container, as a program sees it that knows its documents as `C`.
-pub(super) async fn open<C: Container>(emulator: &Emulator) -> ContainerClient<C> {
-    let key = MasterKey::new(emulator.key()).expect("a key");
-    let client = CosmosClient::builder(emulator.endpoint())
-        .credential(key)
-        .build()
-        .expect("a client");
-    client
-        .database("sea")
-        .bootstrap("ship", Bootstrap::CreateIfMissing)
-        .await
-        .expect("the container opens")
+/// The network of a process: once it is dead, it sends nothing.
+#[derive(Debug)]
+struct Process {
+    network: SimulatedTime,
+    is_dead: Arc<AtomicBool>,
+}
+
+#[async_trait]
+impl Transport for Process {
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
+        if self.is_dead.load(Ordering::Relaxed) {
+            return std::future::pending().await;
+        }
+        self.network.send(request).await
+    }
 }
 
 fn config(name: &str) -> MembershipConfig {
@@ -120,13 +142,13 @@ fn config(name: &str) -> MembershipConfig {
 /// A member that can die at any moment, in the middle of whatever it does.
 pub(super) struct Mortal {
     pub(super) member: Membership,
-    runtime: tokio::runtime::Runtime,
+    is_dead: Arc<AtomicBool>,
 }
 
 impl Mortal {
-    /// As `kill -9`: nothing of it runs any more. What it believed last is returned, for there is nobody to change it.
+    /// As `kill -9`: nothing that it does reaches the others. Returns the member, whose handle would leave when dropped.
     pub(super) fn kill(self) -> Membership {
-        self.runtime.shutdown_background();
+        self.is_dead.store(true, Ordering::Relaxed);
         self.member
     }
 }
@@ -148,10 +170,10 @@ pub(super) fn served<'a>(members: impl IntoIterator<Item = &'a Membership>) -> S
 }
 
 /// Waits until something holds. Returns how long it took.
-pub(super) async fn eventually<F: Future<Output = bool>>(mut holds: impl FnMut() -> F) -> Duration {
+pub(super) async fn eventually(mut holds: impl AsyncFnMut() -> bool) -> Duration {
     let begun = Instant::now();
     while !holds().await {
-        assert!(begun.elapsed() < PATIENCE, "it never came to hold");
+        assert!(begun.elapsed() < LIMIT, "it never came to hold");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     begun.elapsed()

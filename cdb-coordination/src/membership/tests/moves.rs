@@ -3,7 +3,7 @@
 use super::crew::{Crew, PERIOD, eventually, sees, served};
 use crate::{LeaseProvider, SlotSet, Standing};
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn who_joins_takes_its_share_and_who_leaves_gives_it_back() {
     let crew = Crew::new().await;
     let mut members = crew.joined(&["ann", "bob", "cid"]).await;
@@ -52,7 +52,7 @@ async fn who_joins_takes_its_share_and_who_leaves_gives_it_back() {
     assert_eq!(again, shares);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn members_that_start_together_all_get_on_the_roster() {
     let crew = Crew::new().await;
     let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
@@ -64,7 +64,7 @@ async fn members_that_start_together_all_get_on_the_roster() {
     assert_eq!(sum, 256);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn who_drops_its_handle_has_left() {
     let crew = Crew::new().await;
     let mut members = crew.joined(&["ann", "bob"]).await;
@@ -74,7 +74,7 @@ async fn who_drops_its_handle_has_left() {
     assert!(members[0].slots().await.is_all());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn until_it_is_on_the_roster_a_member_serves_everything() {
     let crew = Crew::new().await;
     let member = crew.join("ann").await;
@@ -83,7 +83,7 @@ async fn until_it_is_on_the_roster_a_member_serves_everything() {
     assert_eq!(member.view().share(10), (0..10).collect::<Vec<_>>());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn a_heartbeat_is_one_request() {
     const HEARTBEATS: u32 = 10;
     let crew = Crew::new().await;

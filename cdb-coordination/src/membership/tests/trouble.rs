@@ -1,15 +1,17 @@
 //! Faults, wrong clocks, and a roster that somebody has changed by hand.
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_model::{Batch, Container, Document, Patch, Query, Timestamp};
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
-use super::crew::{Crew, CrewMember, PERIOD, Ship, eventually, open, sees, served};
+use super::crew::{Crew, CrewMember, PERIOD, Ship, eventually, sees, served};
 use crate::{LeaseProvider, MemberDocument, MemberRecord, Membership, MembershipConfig, Standing};
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn one_request_in_twenty_may_fail_and_every_slot_stays_served() {
     let crew = Crew::new().await;
     crew.emulator.seed_faults(7);
@@ -34,7 +36,7 @@ async fn one_request_in_twenty_may_fail_and_every_slot_stays_served() {
     eventually(async || members.iter().all(|member| sees(member, &names))).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn a_lost_answer_to_a_heartbeat_changes_nothing() {
     let crew = Crew::new().await;
     let members = crew.joined(&["ann", "bob"]).await;
@@ -51,7 +53,7 @@ async fn a_lost_answer_to_a_heartbeat_changes_nothing() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn who_cannot_reach_the_roster_serves_everything_until_it_can() {
     let crew = Crew::new().await;
     let members = crew.joined(&["ann", "bob"]).await;
@@ -75,7 +77,7 @@ async fn who_cannot_reach_the_roster_serves_everything_until_it_can() {
     assert_eq!(members[0].slots().await, share);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn who_was_removed_by_mistake_joins_again() {
     let crew = Crew::new().await;
     let members = crew.joined(&["ann", "bob"]).await;
@@ -147,11 +149,11 @@ enum ShipAhead {
     Member(Ahead),
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn clocks_may_be_ten_seconds_apart() {
     let crew = Crew::new().await;
     let punctual = crew.join("ann").await;
-    let ship = open::<ShipAhead>(&crew.emulator).await;
+    let ship = crew.open::<ShipAhead>(Arc::default()).await;
     let config = MembershipConfig {
         heartbeat: PERIOD,
         ..MembershipConfig::named("zoe")
@@ -187,12 +189,12 @@ enum Wreck {
     Member(Torn),
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn a_member_whose_document_is_spoiled_joins_again_and_disturbs_nobody() {
     let crew = Crew::new().await;
     let names = ["ann", "bob"];
     let members = crew.joined(&names).await;
-    let wreck = open::<Wreck>(&crew.emulator).await;
+    let wreck = crew.open::<Wreck>(Arc::default()).await;
     let spoiled = eventually(async || {
         let query = Query::<Torn>::across_partitions();
         let found = wreck.query(query).all().await.expect("they are read");
