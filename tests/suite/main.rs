@@ -5,6 +5,7 @@ mod harness;
 mod ambiguity;
 mod bad_input;
 mod book;
+mod circles;
 mod core_faults;
 mod faults;
 mod hostile;
