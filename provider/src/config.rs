@@ -7,7 +7,6 @@ use cdb_client::{Bootstrap, ConnectionString, CosmosClient};
 use cdb_coordination::{MembershipConfig, RetryPolicy};
 use duroxide::providers::ProviderError;
 
-use crate::config_builder::CosmosDBProviderConfigBuilder;
 use crate::error::InOperation;
 
 /// Configuration of the provider. The first eight fields and their defaults are those of `duroxide-cdb`.
@@ -94,12 +93,6 @@ pub struct CosmosDBProviderConfig {
 }
 
 impl CosmosDBProviderConfig {
-    /// Starts a configuration for the account at `endpoint`, with the defaults; what is wrong with it is said by
-    /// [`build`](CosmosDBProviderConfigBuilder::build), all of it at once.
-    pub fn builder(endpoint: impl Into<String>) -> CosmosDBProviderConfigBuilder {
-        CosmosDBProviderConfigBuilder::new(endpoint.into())
-    }
-
     /// From `COSMOS_ENDPOINT` and `COSMOS_KEY`, or `COSMOS_CONNECTION_STRING`; if set, also from `COSMOS_DATABASE` and
     /// `COSMOS_CONTAINER`.
     ///

@@ -34,16 +34,20 @@ pub struct CosmosDBProviderConfigBuilder {
     config: CosmosDBProviderConfig,
 }
 
-impl CosmosDBProviderConfigBuilder {
-    pub(crate) fn new(endpoint: String) -> Self {
-        Self {
-            config: CosmosDBProviderConfig {
-                endpoint,
-                ..CosmosDBProviderConfig::default()
+impl CosmosDBProviderConfig {
+    /// Starts a configuration for the account at `endpoint`, with the defaults.
+    /// [`build`](CosmosDBProviderConfigBuilder::build) names everything that is wrong with it.
+    pub fn builder(endpoint: impl Into<String>) -> CosmosDBProviderConfigBuilder {
+        CosmosDBProviderConfigBuilder {
+            config: Self {
+                endpoint: endpoint.into(),
+                ..Self::default()
             },
         }
     }
+}
 
+impl CosmosDBProviderConfigBuilder {
     /// The account's key. Left out for [`new_with_credential`](crate::CosmosDBProvider::new_with_credential).
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.config.key = key.into();
