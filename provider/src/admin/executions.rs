@@ -6,10 +6,10 @@ use cdb_client::ContainerClient;
 use cdb_model::Query;
 use duroxide::providers::ExecutionInfo;
 
-use super::instances::existing;
-use crate::documents::{Durable, Execution, ExecutionKey, HistorySegment, Status, Text};
+use super::instances::{existing, output};
+use crate::documents::{Durable, Execution, ExecutionKey, HistorySegment, Status};
 use crate::error::{Error, Result};
-use crate::{history, spill};
+use crate::history;
 
 /// Implements `ProviderAdmin::list_executions`.
 pub(crate) async fn list(
@@ -35,17 +35,6 @@ pub(crate) async fn list(
 /// Implements `ProviderAdmin::latest_execution_id`.
 pub(crate) async fn latest(container: &ContainerClient<Durable>, instance_id: &str) -> Result<u64> {
     Ok(existing(container, instance_id).await?.current_execution_id)
-}
-
-/// What an execution has ended with, wherever that is stored.
-pub(super) async fn output(
-    container: &ContainerClient<Durable>,
-    output: Option<Text>,
-) -> Result<Option<String>> {
-    match output {
-        Some(text) => spill::read(container, text).await.map(Some),
-        None => Ok(None),
-    }
 }
 
 /// Implements `ProviderAdmin::get_execution_info`.

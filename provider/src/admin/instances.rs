@@ -4,10 +4,9 @@ use cdb_client::ContainerClient;
 use cdb_model::{Filter, Query};
 use duroxide::providers::{InstanceFilter, InstanceInfo};
 
-use super::executions;
-use crate::documents::{Durable, Instance, Status};
+use crate::documents::{Durable, Instance, Status, Text};
 use crate::error::{Error, Result};
-use crate::history;
+use crate::{history, spill};
 
 /// An instance that outsiders may know of: one whose first turn is committed.
 fn visible() -> Filter<Instance> {
@@ -118,6 +117,17 @@ pub(crate) async fn existing(
         .ok_or_else(|| Error::Refused(format!("instance {instance_id} not found")))
 }
 
+/// The output of an execution, which may be stored in chunks.
+pub(super) async fn output(
+    container: &ContainerClient<Durable>,
+    output: Option<Text>,
+) -> Result<Option<String>> {
+    match output {
+        Some(text) => spill::read(container, text).await.map(Some),
+        None => Ok(None),
+    }
+}
+
 /// Implements `ProviderAdmin::get_instance_info`.
 pub(crate) async fn info(
     container: &ContainerClient<Durable>,
@@ -130,7 +140,7 @@ pub(crate) async fn info(
         orchestration_version: instance.orchestration_version.unwrap_or_default(),
         current_execution_id: instance.current_execution_id,
         status: instance.status.to_string(),
-        output: executions::output(container, instance.output).await?,
+        output: output(container, instance.output).await?,
         created_at: instance.created_at.as_millis(),
         updated_at: instance.updated_at.as_millis(),
         parent_instance_id: instance.parent_instance_id,
