@@ -1,15 +1,13 @@
-//! What is stored for an instance, and what a turn makes of it.
+//! The key-value pairs that are stored for an instance.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use cdb_model::{Document, DocumentKey, ETag, ItemId, Stored, Timestamp};
 use duroxide::providers::KvEntry;
-use duroxide::{Event, EventKind};
 
-use super::KvChanges;
 use crate::documents::{KeyValue, KeyValueDelta, KeyValuePack, PackedKeyValues};
 
-/// What is stored for an instance.
+/// The key-value pairs that are stored for an instance.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KvState {
     pub(crate) store: Vec<Stored<KeyValue>>,
@@ -73,98 +71,6 @@ impl KvState {
             };
         }
         values
-    }
-
-    /// What a turn's events change. At the end of an execution all its deltas go into the store.
-    pub(crate) fn changes(
-        &self,
-        instance_id: &str,
-        execution_id: u64,
-        events: &[Event],
-        terminal: bool,
-        now: Timestamp,
-    ) -> KvChanges {
-        let touched = self.touched(instance_id, execution_id, events, now);
-        if !terminal {
-            return KvChanges {
-                deltas: touched.into_values().collect(),
-                ..KvChanges::default()
-            };
-        }
-        let mut deltas: BTreeMap<String, KeyValueDelta> = self
-            .delta
-            .iter()
-            .map(|stored| (stored.document.key.clone(), stored.document.clone()))
-            .collect();
-        deltas.extend(touched);
-        let mut changes = KvChanges {
-            gone_deltas: self.delta.clone(),
-            ..KvChanges::default()
-        };
-        for (key, delta) in deltas {
-            match delta.value {
-                Some(value) => changes.values.push(KeyValue {
-                    instance_id: delta.instance_id,
-                    key,
-                    value,
-                    execution_id: delta.execution_id,
-                    last_updated_at_ms: delta.last_updated_at_ms,
-                }),
-                // Deleting what is not there would abort the whole batch.
-                None => changes.gone_values.extend(
-                    self.store
-                        .iter()
-                        .find(|stored| stored.document.key == key)
-                        .cloned(),
-                ),
-            }
-        }
-        changes
-    }
-
-    /// The deltas that the events write, by key; the last one counts.
-    fn touched(
-        &self,
-        instance_id: &str,
-        execution_id: u64,
-        events: &[Event],
-        now: Timestamp,
-    ) -> BTreeMap<String, KeyValueDelta> {
-        let delta = |key: &str, value: Option<&String>, at: Timestamp| KeyValueDelta {
-            instance_id: instance_id.to_owned(),
-            key: key.to_owned(),
-            value: value.cloned(),
-            execution_id,
-            last_updated_at_ms: at,
-        };
-        let mut touched = BTreeMap::new();
-        for event in events {
-            match &event.kind {
-                EventKind::KeyValueSet {
-                    key,
-                    value,
-                    last_updated_at_ms,
-                } => {
-                    let at = Timestamp::from_millis(*last_updated_at_ms);
-                    touched.insert(key.clone(), delta(key, Some(value), at));
-                }
-                EventKind::KeyValueCleared { key } => {
-                    touched.insert(key.clone(), delta(key, None, now));
-                }
-                EventKind::KeyValuesCleared => {
-                    let stored = self.store.iter().map(|stored| &stored.document.key);
-                    let changed = self.delta.iter().map(|stored| &stored.document.key);
-                    let mut keys: Vec<String> = stored.chain(changed).cloned().collect();
-                    keys.extend(touched.keys().cloned());
-                    for key in keys {
-                        let cleared = delta(&key, None, now);
-                        touched.insert(key, cleared);
-                    }
-                }
-                _ => {}
-            }
-        }
-        touched
     }
 }
 

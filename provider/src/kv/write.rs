@@ -1,30 +1,13 @@
 //! Changes on their way into a commit: one document per key, or all of them in one.
 
 use cdb_client::BatchOutcome;
-use cdb_model::{Batch, BatchError, Document, DocumentKey, ItemId, OperationIndex, Stored};
+use cdb_model::{Batch, BatchError, Document, DocumentKey, ItemId, OperationIndex};
 
-use super::KvState;
 use super::state::put;
+use super::{KvChanges, KvState};
 use crate::documents::{Durable, KeyValue, KeyValueDelta, KeyValuePack, PackedKeyValues, Text};
 
-/// What a turn does to it.
-#[derive(Debug, Default)]
-pub(crate) struct KvChanges {
-    pub(super) values: Vec<KeyValue>,
-    pub(super) deltas: Vec<KeyValueDelta>,
-    pub(super) gone_values: Vec<Stored<KeyValue>>,
-    pub(super) gone_deltas: Vec<Stored<KeyValueDelta>>,
-}
-
 impl KvChanges {
-    /// Whether nothing changes.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.values.is_empty()
-            && self.deltas.is_empty()
-            && self.gone_values.is_empty()
-            && self.gone_deltas.is_empty()
-    }
-
     /// The whole store after the changes, as one document.
     ///
     /// # Errors

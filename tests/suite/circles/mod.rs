@@ -55,7 +55,6 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("provider", "crate::admin::delete"),
     ("provider", "crate::admin::purge"),
     ("provider", "crate::admin::withdraw"),
-    ("provider", "crate::kv"),
     ("provider", "crate::local_queue"),
     ("provider", "crate::outbox"),
     ("provider", "crate::provider"),
