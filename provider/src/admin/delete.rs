@@ -9,12 +9,12 @@ use std::collections::BTreeSet;
 
 use cdb_client::ContainerClient;
 use cdb_model::limits::MAX_BATCH_OPERATIONS;
-use cdb_model::{Batch, BatchError, Filter, Location, Query, Stored, Unreadable};
+use cdb_model::{Batch, Filter, Query};
 use duroxide::providers::{DeleteInstanceResult, InstanceFilter};
 
+use super::row::Row;
 use super::{chunks, instances, withdraw};
 use crate::admission;
-use crate::damage::is_ours;
 use crate::documents::{Chunk, Durable, Instance, NEVER, OutboxIntent, Status};
 use crate::error::{Error, Result};
 use crate::history;
@@ -105,44 +105,6 @@ pub(crate) async fn delete_bulk(
         result.queue_messages_deleted += deleted.queue_messages_deleted;
     }
     Ok(result)
-}
-
-/// A document to delete.
-#[derive(Clone)]
-pub(super) struct Row {
-    pub(super) location: Location,
-    /// Nothing when it cannot be read.
-    pub(super) document: Option<Durable>,
-}
-
-impl Row {
-    /// Of the documents of a partition those that are the instance's, readable or not. Others belong to somebody who
-    /// shares the container.
-    pub(super) fn of(
-        instance_id: &str,
-        found: Result<Stored<Durable>, Unreadable>,
-    ) -> Option<Self> {
-        match found {
-            Ok(stored) => Some(Self {
-                location: Location {
-                    id: stored.id,
-                    partition_key: instance_id.into(),
-                    etag: stored.etag,
-                },
-                document: Some(stored.document),
-            }),
-            Err(found) if is_ours(&found) => Some(Self {
-                location: found.location?,
-                document: None,
-            }),
-            Err(_) => None,
-        }
-    }
-
-    /// Adds its deletion, under the id and version that it was read with.
-    pub(super) fn add_delete(&self, batch: &mut Batch<Durable>) -> Result<(), BatchError> {
-        batch.delete_at(&self.location).map(drop)
-    }
 }
 
 /// What became of the documents of a partition so far.

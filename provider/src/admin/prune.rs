@@ -5,7 +5,8 @@ use cdb_model::limits::MAX_BATCH_OPERATIONS;
 use cdb_model::{Batch, Filter, Query, Timestamp};
 use duroxide::providers::{InstanceFilter, PruneOptions, PruneResult};
 
-use super::delete::{MAX_ROUNDS, Row};
+use super::delete::MAX_ROUNDS;
+use super::row::Row;
 use super::{chunks, instances};
 use crate::documents::{Durable, Execution, HistorySegment, Status};
 use crate::error::{Error, Result};

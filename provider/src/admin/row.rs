@@ -1,0 +1,43 @@
+//! A document in the partition of an instance that is deleted.
+
+use cdb_model::{Batch, BatchError, Location, Stored, Unreadable};
+
+use crate::damage::is_ours;
+use crate::documents::Durable;
+
+/// A document to delete.
+#[derive(Clone)]
+pub(super) struct Row {
+    pub(super) location: Location,
+    /// `None` if it cannot be read.
+    pub(super) document: Option<Durable>,
+}
+
+impl Row {
+    /// A document of the instance, readable or not. `None` for a document of another application in this container.
+    pub(super) fn of(
+        instance_id: &str,
+        found: Result<Stored<Durable>, Unreadable>,
+    ) -> Option<Self> {
+        match found {
+            Ok(stored) => Some(Self {
+                location: Location {
+                    id: stored.id,
+                    partition_key: instance_id.into(),
+                    etag: stored.etag,
+                },
+                document: Some(stored.document),
+            }),
+            Err(found) if is_ours(&found) => Some(Self {
+                location: found.location?,
+                document: None,
+            }),
+            Err(_) => None,
+        }
+    }
+
+    /// Adds its deletion, under the id and version that it was read with.
+    pub(super) fn add_delete(&self, batch: &mut Batch<Durable>) -> Result<(), BatchError> {
+        batch.delete_at(&self.location).map(drop)
+    }
+}
