@@ -19,7 +19,10 @@ mod telemetry;
 mod work;
 
 pub use inbox::{Failed, Handled, Received};
-pub use lease::{Kept, LeaseError, LeaseGuard, LeasedBatch, Leases, Lockable, keep, lock, settle};
+pub use lease::{
+    Fenced, FencedWrite, Found, Kept, LeaseError, LeaseGuard, LeasedBatch, Leases, Lockable, Proof,
+    execute_fenced, execute_proven, keep, lock, settle,
+};
 pub use mail::{Address, Mail, Message, MessageId, Side};
 pub use mailbox::{Mailbox, MailboxBuilder, MailboxConfig};
 pub use membership::{

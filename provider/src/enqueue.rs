@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use cdb_client::machine_now;
-use cdb_model::{Batch, Timestamp};
+use cdb_coordination::{Fenced, Proof, execute_proven};
+use cdb_model::{Batch, Document, Timestamp};
 use duroxide::providers::WorkItem;
 
 use crate::admission;
 use crate::documents::{Chunked, Durable, OrchestratorItem, WorkerItem, target_instance};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, committed};
 use crate::services::Services;
 use crate::spill::Spilling;
 use crate::turn::{Message, Prelock, enqueued};
@@ -50,7 +51,7 @@ pub(crate) async fn message(
     {
         match start(inner, turn, &document, item).await {
             Ok(true) => return Ok(()),
-            // The instance exists already, or the answer was lost: as if nothing had been tried.
+            // The instance exists already, or the store is away: as if nothing had been tried.
             Ok(false) => {}
             Err(error) => return Err(error),
         }
@@ -84,13 +85,10 @@ async fn large_message(
         .create(&document)
         .and_then(|_| spilling.settle(&mut batch))?;
     spilling.write(inner).await?;
-    match inner.container.execute(&batch).await {
-        Ok(_) => {}
-        Err(error) if error.is_ambiguous() && spilling.is_settled(inner).await? => {}
-        Err(error) => {
-            spilling.give_up(inner);
-            return Err(error.into());
-        }
+    let fenced = execute_proven(&inner.container, &batch, &spilling.proof()).await?;
+    if let Err(error) = committed(fenced) {
+        spilling.give_up(inner);
+        return Err(error);
     }
     inner
         .instances
@@ -98,7 +96,8 @@ async fn large_message(
     Ok(())
 }
 
-/// Creates the start message together with the locked instance. `false` when it may not have taken place.
+/// Creates the start message together with the locked instance. `false` when the instance exists already, or
+/// when nobody knows.
 async fn start(
     inner: &Services,
     mut turn: Prelock<'_>,
@@ -112,19 +111,22 @@ async fn start(
     let Ok(operation) = added else {
         return Ok(false);
     };
-    let outcome = match inner.container.execute(&batch).await {
-        Ok(outcome) => outcome,
-        Err(error) if error.is_ambiguous() => {
+    let proof = Proof::Created(document.key());
+    let outcome = match execute_proven(&inner.container, &batch, &proof).await {
+        Ok(Fenced::Refused(error)) if error.is_conflict() => return Ok(false),
+        Ok(Fenced::Unknown(_)) | Err(_) => {
             turn.lost_sight();
             return Ok(false);
         }
-        Err(error) if error.is_conflict() => return Ok(false),
-        Err(error) => return Err(error.into()),
+        Ok(fenced) => committed(fenced)?,
     };
-    let message = enqueued(&outcome, operation, document.clone(), item.clone());
-    let etag = turn.operation().and_then(|lock| outcome.etag(lock));
-    match message.zip(etag) {
-        Some((message, etag)) => turn.won(etag, message),
+    let message = outcome.as_ref().and_then(|outcome| {
+        let etag = turn.operation().and_then(|lock| outcome.etag(lock))?;
+        let message = enqueued(outcome, operation, document.clone(), item.clone())?;
+        Some((etag.clone(), message))
+    });
+    match message {
+        Some((etag, message)) => turn.won(&etag, message),
         None => turn.lost_sight(),
     }
     Ok(true)

@@ -1,5 +1,6 @@
 //! The error inside this crate, and which failures are worth a retry.
 
+use cdb_coordination::Fenced;
 use cdb_model::{BatchError, IdError};
 use duroxide::providers::ProviderError;
 
@@ -73,6 +74,17 @@ impl Error {
             message: self.to_string(),
             retryable: self.is_retryable(),
         }
+    }
+}
+
+/// The answer to a write that took place, if it arrived.
+pub(crate) fn committed<A>(fenced: Fenced<A>) -> Result<Option<A>> {
+    match fenced {
+        Fenced::Committed(answer) => Ok(answer),
+        Fenced::Earlier => Ok(None),
+        Fenced::Refused(error) | Fenced::Unknown(Some(error)) => Err(error.into()),
+        Fenced::Lost => Err(Error::Retryable("another writer was faster".to_owned())),
+        Fenced::Unknown(None) => Err(Error::Retryable("the service did not answer".to_owned())),
     }
 }
 

@@ -3,7 +3,6 @@
 //! Neither is needed for anything to be right: locks end by themselves, and what was committed is delivered by others.
 //! It only saves them from waiting for that.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::provider::CosmosDBProvider;

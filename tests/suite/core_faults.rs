@@ -13,9 +13,10 @@ use duroxide::runtime::RuntimeOptions;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
+use crate::ambiguity::each_write::hasty;
 use crate::harness::{PATIENCE, World, eventually};
 use crate::locks::{activity, completed};
-use crate::several::{ack, enqueue, start};
+use crate::several::{ack, ack_and_send, enqueue, event, start};
 
 const LOCK: Duration = Duration::from_secs(60);
 
@@ -237,5 +238,37 @@ async fn a_turn_that_reached_its_commit_costs_no_attempt() {
     let fetched = other.fetch_orchestration_item(LOCK, PATIENCE, None).await;
     let (_, _, attempt) = fetched.expect("fetch").expect("the lock has ended");
     assert_eq!(attempt, 1);
+    backend.stop().await;
+}
+
+/// The next turn is locked by the commit of the first one. Whoever sends that commit again must know the lock that the first
+/// send has taken.
+#[tokio::test]
+async fn a_commit_that_is_sent_again_knows_the_lock_of_the_next_turn() {
+    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
+        return;
+    };
+    let emulator = backend.emulator().expect("checked before");
+    let provider = hasty(emulator, &provider).await;
+    let (item, token) = first_turn(&provider, LOCK).await;
+    // The commit takes place. Its answer is lost, and so is the first one to the question whether it did.
+    emulator.inject(Fault::once(Effect::DropAnswer).on(OperationKind::Batch));
+    let away = Effect::Status {
+        status: 503,
+        substatus: 0,
+        retry_after_ms: None,
+    };
+    emulator.inject(Fault::always(away).on(OperationKind::Read));
+    let commit = ack_and_send(&provider, &item, &token, vec![event("i")]);
+    let ((), ()) = tokio::join!(commit, async {
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        emulator.clear_faults();
+    });
+    let fetched = provider.fetch_orchestration_item(LOCK, LOCK / 3, None);
+    let (item, ..) = fetched
+        .await
+        .expect("fetch")
+        .expect("the next turn is free");
+    assert_eq!(item.messages, [event("i")]);
     backend.stop().await;
 }

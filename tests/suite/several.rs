@@ -37,6 +37,16 @@ async fn fetch(provider: &CosmosDBProvider) -> (OrchestrationItem, String) {
 
 /// Commits a turn that adds one event.
 pub(crate) async fn ack(provider: &CosmosDBProvider, item: &OrchestrationItem, token: &str) {
+    ack_and_send(provider, item, token, vec![]).await;
+}
+
+/// Commits a turn that adds one event and sends these messages.
+pub(crate) async fn ack_and_send(
+    provider: &CosmosDBProvider,
+    item: &OrchestrationItem,
+    token: &str,
+    messages: Vec<WorkItem>,
+) {
     let id = item.history.len() as u64 + 1;
     let kind = if id == 1 {
         EventKind::OrchestrationStarted {
@@ -62,7 +72,7 @@ pub(crate) async fn ack(provider: &CosmosDBProvider, item: &OrchestrationItem, t
         ..ExecutionMetadata::default()
     };
     provider
-        .ack_orchestration_item(token, 1, vec![event], vec![], vec![], metadata, vec![])
+        .ack_orchestration_item(token, 1, vec![event], vec![], messages, metadata, vec![])
         .await
         .expect("the turn is committed");
 }

@@ -8,13 +8,17 @@
 mod error;
 mod explicit;
 mod fenced;
+mod fenced_write;
 mod guard;
 mod health;
 mod lock;
+mod proven_batch;
 mod take_next;
 
 pub use error::LeaseError;
 pub use explicit::Leases;
 pub use fenced::LeasedBatch;
+pub use fenced_write::{Fenced, FencedWrite, Found, execute_fenced};
 pub use guard::LeaseGuard;
 pub use lock::{Kept, Lockable, keep, lock, settle};
+pub use proven_batch::{Proof, execute_proven};

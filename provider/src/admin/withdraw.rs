@@ -31,13 +31,8 @@ pub(super) async fn from_targets(
         match document {
             Durable::OutboxIntent(intent) => messages(container, intent).await?,
             Durable::Spill(spill) if spill.texts.iter().any(|text| is_foreign(spill, text)) => {
-                let stored = Stored {
-                    id: row.location.id.clone(),
-                    document: spill.clone(),
-                    etag: row.location.etag.clone(),
-                    timestamp: spill.created_at,
-                };
-                if spill::give_up_now(container, &stored).await? {
+                let is_given_up = spill::give_up_now(container, spill).await?;
+                if is_given_up {
                     gone.push(row.location.id.clone());
                 }
             }

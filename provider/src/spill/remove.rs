@@ -1,10 +1,11 @@
 //! Removing chunks that nothing refers to any more, at once or by the sweep.
 
 use cdb_client::ContainerClient;
-use cdb_model::{Batch, BatchError, BulkBatch, Query, Stored};
+use cdb_coordination::{Fenced, Proof, execute_proven};
+use cdb_model::{Batch, BatchError, BulkBatch, Document, Query};
 
 use crate::documents::{ChunkKey, Chunked, Durable, Spill, SpillKey, Text};
-use crate::error::Result;
+use crate::error::{Result, committed};
 use crate::services::Services;
 
 /// Most spills per sweep; what is left comes with the next one.
@@ -67,13 +68,7 @@ impl Leftover {
 /// Removes the chunks of a commit that is not tried any more, if it has not taken place.
 pub(super) fn give_up(inner: &Services, spill: Spill) {
     inner.spawn(|inner| async move {
-        let mut batch = Batch::<Durable>::new(&*spill.instance_id);
-        let key = SpillKey::new(&*spill.instance_id, &*spill.name);
-        let renamed = swept(&spill);
-        let built = batch.delete(&key).and_then(|_| batch.create(&renamed));
-        if built.is_ok() && inner.container.execute(&batch).await.is_ok() {
-            remove(&inner.container, &renamed).await;
-        }
+        take(&inner.container, &spill).await;
     });
 }
 
@@ -145,26 +140,16 @@ pub(crate) async fn sweep(inner: &Services) {
         }
     };
     for stored in found {
-        if let Some(spill) = take(inner, stored).await {
-            tracing::info!(
-                instance = %spill.instance_id,
-                texts = spill.texts.len(),
-                "removing chunks that no commit refers to"
-            );
-            remove(&inner.container, &spill).await;
-        }
+        take(&inner.container, &stored.document).await;
     }
 }
 
-/// Gives a spill another name, so that a commit that is still to come fails. `None` when it has just come.
-async fn take(inner: &Services, stored: Stored<Spill>) -> Option<Spill> {
-    rename(&inner.container, &stored)
-        .await
-        .unwrap_or_else(|error| {
-            // After a lost answer the next sweep will find it.
-            tracing::debug!(%error, "a spill was not taken");
-            None
-        })
+/// Removes the chunks of a commit that shall not come any more, if it has not come.
+async fn take(container: &ContainerClient<Durable>, spill: &Spill) {
+    if let Err(error) = give_up_now(container, spill).await {
+        // After a lost answer the next sweep will find it.
+        tracing::debug!(%error, "a spill was not taken");
+    }
 }
 
 /// Removes the chunks of a commit that shall not come any more; `false` when it has just come. What fails after the first
@@ -174,31 +159,33 @@ async fn take(inner: &Services, stored: Stored<Spill>) -> Option<Spill> {
 /// When nobody knows.
 pub(crate) async fn give_up_now(
     container: &ContainerClient<Durable>,
-    stored: &Stored<Spill>,
+    spill: &Spill,
 ) -> Result<bool> {
-    let Some(renamed) = rename(container, stored).await? else {
+    let Some(renamed) = rename(container, spill).await? else {
         return Ok(false);
     };
+    tracing::info!(
+        instance = %renamed.instance_id,
+        texts = renamed.texts.len(),
+        "removing chunks that no commit refers to"
+    );
     remove(container, &renamed).await;
     Ok(true)
 }
 
-/// The spill under the name that it is swept by. `None` when it was settled by its commit, or taken by another runtime.
-async fn rename(
-    container: &ContainerClient<Durable>,
-    stored: &Stored<Spill>,
-) -> Result<Option<Spill>> {
-    if stored.document.name.starts_with(SWEPT) {
-        return Ok(Some(stored.document.clone()));
+/// Gives a spill the name that it is swept by, so that a commit that is still to come fails. `None` when it was settled by
+/// its commit, or taken by another runtime.
+async fn rename(container: &ContainerClient<Durable>, spill: &Spill) -> Result<Option<Spill>> {
+    if spill.name.starts_with(SWEPT) {
+        return Ok(Some(spill.clone()));
     }
-    let renamed = swept(&stored.document);
+    let renamed = swept(spill);
     let mut batch = Batch::<Durable>::new(&*renamed.instance_id);
-    batch
-        .delete_stored(stored)
-        .and_then(|_| batch.create(&renamed))?;
-    match container.execute(&batch).await {
-        Ok(_) => Ok(Some(renamed)),
-        Err(error) if error.is_not_found() || error.is_precondition_failed() => Ok(None),
-        Err(error) => Err(error.into()),
+    // Unconditionally: a spill never changes.
+    batch.delete(&SpillKey::new(&*spill.instance_id, &*spill.name))?;
+    batch.create(&renamed)?;
+    match execute_proven(container, &batch, &Proof::Created(renamed.key())).await? {
+        Fenced::Refused(error) if error.is_not_found() => Ok(None),
+        fenced => committed(fenced).map(|_| Some(renamed)),
     }
 }

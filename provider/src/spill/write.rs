@@ -1,5 +1,6 @@
 //! Writing chunks for a commit.
 
+use cdb_coordination::Proof;
 use cdb_model::{Batch, BatchError};
 use duroxide::providers::WorkItem;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -101,14 +102,9 @@ impl Spilling {
         Ok(())
     }
 
-    /// Whether the commit has taken place, after its answer was lost: what told of its chunks is gone then.
-    ///
-    /// # Errors
-    /// When the service does not say.
-    pub(crate) async fn is_settled(&self, inner: &Services) -> Result<bool> {
-        let key = SpillKey::new(&*self.spill.instance_id, &*self.spill.name);
-        let found = inner.container.latest_committed().read(&key).await?;
-        Ok(found.is_none())
+    /// What proves that the commit took place: the document that tells of its chunks is gone.
+    pub(crate) fn proof(&self) -> Proof<SpillKey> {
+        Proof::Deleted(SpillKey::new(&*self.spill.instance_id, &*self.spill.name))
     }
 
     /// The commit is not tried any more: its chunks go, unless it has taken place after all. What may still be on its

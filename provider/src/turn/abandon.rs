@@ -1,14 +1,21 @@
 //! Giving a turn back without a result.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use cdb_client::{BatchOutcome, ContainerClient};
+use cdb_coordination::{Fenced, FencedWrite, Found, execute_fenced};
 use cdb_model::{Batch, BatchError, Patch};
 
 use super::lock::{attempts_before, unlock_patch};
+use super::resolve;
 use super::table::Turn;
 use crate::documents::{Durable, InstanceKey, OrchestratorItem};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, committed};
 use crate::services::Services;
+
+/// How often the batch is sent while its outcome is unknown. After that the lock ends by itself.
+const MAX_SENDS: u32 = 4;
 
 /// Implements `Provider::abandon_orchestration_item`.
 ///
@@ -25,8 +32,19 @@ pub(crate) async fn abandon(
     if turn.ended {
         return Err(Error::LockLost("the turn has ended"));
     }
-    let batch = release(inner, &turn, delay, ignore_attempt)?;
-    let outcome = inner.container.execute(&batch).await;
+    let attempts = if ignore_attempt || turn.uncounted.is_some() {
+        attempts_before(&turn)
+    } else {
+        turn.instance.document.attempts.clone()
+    };
+    let mut release = Release {
+        container: &inner.container,
+        turn: &mut turn,
+        attempts,
+        delay,
+        batch: Batch::new(""),
+    };
+    let fenced = execute_fenced(&mut release).await;
     // Their versions have changed, and perhaps their times.
     let instance_id = &turn.instance.document.instance_id.clone();
     inner.instances.forget_messages(instance_id);
@@ -37,43 +55,67 @@ pub(crate) async fn abandon(
         Some(instance.current_execution_id),
         delay.unwrap_or_default(),
     );
-    match outcome {
-        Ok(_) => Ok(()),
-        Err(error) if error.is_precondition_failed() || error.is_not_found() => {
-            Err(Error::LockLost("another runtime took it"))
+    match fenced? {
+        Fenced::Earlier | Fenced::Lost => Err(Error::LockLost("another runtime took it")),
+        Fenced::Refused(error) if error.is_precondition_failed() || error.is_not_found() => {
+            Err(Error::LockLost("another runtime took its messages"))
         }
-        // Applied or not, the lock ends by itself.
-        Err(error) => Err(error.into()),
+        fenced => committed(fenced).map(drop),
     }
 }
 
-fn release(
-    inner: &Services,
-    turn: &Turn,
+/// The batch that gives a turn back.
+struct Release<'a> {
+    container: &'a ContainerClient<Durable>,
+    turn: &'a mut Turn,
+    attempts: BTreeMap<String, u32>,
     delay: Option<Duration>,
-    ignore_attempt: bool,
-) -> Result<Batch<Durable>, BatchError> {
-    let now = inner.container.now();
-    let instance = &turn.instance.document;
-    let attempts = if ignore_attempt || turn.uncounted.is_some() {
-        attempts_before(turn)
-    } else {
-        instance.attempts.clone()
-    };
-    let patch = unlock_patch(attempts, now);
-    let mut batch = Batch::new(&*instance.instance_id);
-    batch.patch_if_match(
-        &InstanceKey::new(&*instance.instance_id),
-        &patch,
-        &turn.instance.etag,
-    )?;
-    if let Some(delay) = delay {
-        let later = Patch::<OrchestratorItem>::new()
-            .set(OrchestratorItem::VISIBLE_AT, now + delay)
-            .set(OrchestratorItem::RESERVED, false);
-        for message in &turn.messages {
-            batch.patch_stored(&message.stored, &later)?;
+    batch: Batch<Durable>,
+}
+
+impl Release<'_> {
+    fn batch(&self) -> Result<Batch<Durable>, BatchError> {
+        let now = self.container.now();
+        let instance = &self.turn.instance;
+        let key = InstanceKey::new(&*instance.document.instance_id);
+        let patch = unlock_patch(self.attempts.clone(), now);
+        let mut batch = Batch::new(&*instance.document.instance_id);
+        batch.patch_if_match(&key, &patch, &instance.etag)?;
+        if let Some(delay) = self.delay {
+            let later = Patch::<OrchestratorItem>::new()
+                .set(OrchestratorItem::VISIBLE_AT, now + delay)
+                .set(OrchestratorItem::RESERVED, false);
+            for message in &self.turn.messages {
+                batch.patch_stored(&message.stored, &later)?;
+            }
+        }
+        Ok(batch)
+    }
+}
+
+impl FencedWrite for Release<'_> {
+    type Container = Durable;
+    type Answer = BatchOutcome<Durable>;
+    type Error = Error;
+
+    fn container(&self) -> &ContainerClient<Durable> {
+        self.container
+    }
+
+    async fn prepare(&mut self, sends: u32) -> Result<Option<Duration>> {
+        self.batch = self.batch()?;
+        Ok((sends < MAX_SENDS).then_some(self.turn.lock_time / 3))
+    }
+
+    async fn send(&self) -> Result<BatchOutcome<Durable>, cdb_client::Error> {
+        self.container.execute(&self.batch).await
+    }
+
+    async fn find_out(&mut self, latest: &ContainerClient<Durable>) -> Result<Found> {
+        match resolve::find_out(latest, self.turn).await? {
+            // Free, or another runtime's.
+            Found::Lost => Ok(Found::Done),
+            found => Ok(found),
         }
     }
-    Ok(batch)
 }

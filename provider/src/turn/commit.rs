@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use cdb_client::BatchOutcome;
-use cdb_model::{Batch, BatchError, ItemId, OperationIndex, Stored};
-use tokio::time::{Instant, timeout};
+use cdb_client::{BatchOutcome, ContainerClient};
+use cdb_coordination::{Fenced, FencedWrite, Found, execute_fenced};
+use cdb_model::{Batch, BatchError, ItemId, OperationIndex, Stored, Timestamp};
+use tokio::time::Instant;
 
 use super::advance::advance;
 use super::cargo::{Cargo, has_no_room, kv_changes};
@@ -12,7 +13,7 @@ use super::outgoing::{Origin, Placed};
 use super::prelock::NextTurn;
 use super::release;
 use super::renew;
-use super::resolve::{Fate, fate};
+use super::resolve::find_out;
 use super::result::TurnResult;
 use super::table::Turn;
 use crate::documents::{Durable, Instance, OrchestratorItem};
@@ -21,17 +22,14 @@ use crate::kv::KvWritten;
 use crate::services::Services;
 use crate::work;
 
-/// How long a commit is sent again while its lock can be renewed. duroxide fails the orchestration when it is told that the
+/// How long a commit renews its lock; it is sent while the lock lasts. duroxide fails the orchestration when it is told that the
 /// store does not answer; a lost lock has the turn run again.
 const MAX_TIME: Duration = Duration::from_secs(120);
 
-/// How long to wait between two sends.
-const PAUSE: Duration = Duration::from_millis(50);
+/// How long to wait after the store was away for as long as a request tries.
+const PAUSE: Duration = Duration::from_millis(200);
 
-/// Sends the batch until it is known to be committed, or until the lock is lost or does not help.
-///
-/// The lock is renewed between two sends. A renewal moves the version that the batch is conditional on, so a send that is
-/// still on its way then changes nothing.
+/// Sends the commit until it is known to have taken place, or until the lock is lost or does not help.
 pub(super) async fn send(
     inner: &Services,
     turn: &mut Turn,
@@ -39,59 +37,49 @@ pub(super) async fn send(
     origin: &Origin<'_>,
     cargo: &mut Cargo,
 ) -> Result<Sent> {
-    let begun = Instant::now();
-    let mut is_open = false;
-    let mut renews = turn.lasts_less_than(inner.container.now(), turn.lock_time / 2);
-    while turn.holds(inner.container.now()) && begun.elapsed() < MAX_TIME {
-        if renews {
-            // Whatever comes of it: the send meets the version that is stored then.
-            let _renewed = renew::extend_for_commit(inner, turn).await;
-        }
-        let mut sent = prepare(inner, turn, result, origin, cargo).await?;
-        let sending = inner.container.execute(&sent.batch);
-        let error = match timeout(turn.lock_time / 3, sending).await {
-            Ok(Ok(outcome)) => {
-                sent.outcome = Some(outcome);
-                return Ok(sent);
-            }
-            Ok(Err(error)) => Some(error),
-            Err(_elapsed) => None,
-        };
-        renews = true;
-        let unanswered = error.as_ref().is_none_or(cdb_client::Error::is_ambiguous);
-        is_open |= unanswered;
-        match error {
-            Some(error) if error.is_transient() && !unanswered => {}
-            // A message is gone that another turn has consumed, or the instance was deleted by hand.
-            Some(error) if error.is_not_found() => break,
-            Some(error) if !unanswered && !error.is_precondition_failed() => {
-                return Err(error.into());
-            }
-            _ => match fate(inner, turn).await {
-                Ok(Fate::Committed) => {
-                    if !is_open {
-                        // By an earlier call. What this one would have left is not what is stored.
-                        cargo.spilling.give_up(inner);
-                        cargo.outgoing.intents.clear();
-                    }
-                    return Ok(sent);
-                }
-                // The version is the one that was asked for: it was a message that was not.
-                Ok(Fate::Held(stored)) if !unanswered && stored.etag == turn.instance.etag => break,
-                Ok(Fate::Held(stored)) => turn.instance.etag = stored.etag,
-                Ok(Fate::Lost) => return Err(lost(inner, turn)),
-                Err(error) if error.is_retryable() => {}
-                Err(error) => return Err(error),
-            },
-        }
+    let sent = plan(inner, turn, result, origin, cargo).await?;
+    let mut commit = Commit {
+        inner,
+        turn,
+        result,
+        origin,
+        cargo,
+        sent,
+        begun: Instant::now(),
+    };
+    let mut fenced = execute_fenced(&mut commit).await?;
+    while let Fenced::Refused(error) = &fenced
+        && error.is_transient()
+    {
         tokio::time::sleep(PAUSE).await;
+        fenced = execute_fenced(&mut commit).await?;
     }
-    release::unlock(inner, turn).await;
-    Err(lost(inner, turn))
+    let Commit { mut sent, .. } = commit;
+    match fenced {
+        Fenced::Committed(outcome) => {
+            sent.outcome = outcome;
+            Ok(sent)
+        }
+        Fenced::Earlier => {
+            // What this call would have left is not what is stored.
+            cargo.spilling.give_up(inner);
+            cargo.outgoing.intents.clear();
+            Ok(sent)
+        }
+        Fenced::Lost => Err(lost(inner, turn)),
+        Fenced::Refused(error) if !error.is_not_found() && !error.is_precondition_failed() => {
+            Err(error.into())
+        }
+        // A message is gone that another turn has consumed, the instance was deleted by hand, or the lock has ended.
+        Fenced::Refused(_) | Fenced::Unknown(_) => {
+            release::unlock(inner, turn).await;
+            Err(lost(inner, turn))
+        }
+    }
 }
 
 /// The commit as one batch. What is too large for that leaves it, and is written before.
-async fn prepare(
+async fn plan(
     inner: &Services,
     turn: &mut Turn,
     result: &TurnResult,
@@ -105,7 +93,78 @@ async fn prepare(
             renew::while_doing(inner, turn, writing).await?;
             Ok(Sent::new(inner, turn, result, origin, cargo)?)
         }
-        prepared => Ok(prepared?),
+        planned => Ok(planned?),
+    }
+}
+
+/// A commit that keeps the lock of its turn.
+struct Commit<'a> {
+    inner: &'a Services,
+    turn: &'a mut Turn,
+    result: &'a TurnResult,
+    origin: &'a Origin<'a>,
+    cargo: &'a mut Cargo,
+    sent: Sent,
+    begun: Instant,
+}
+
+impl Commit<'_> {
+    /// The same batch under the instance's newest version, with locks that last from now on.
+    fn rebuild(&mut self) -> Result<(), BatchError> {
+        let (sent, cargo) = (&mut self.sent, &mut *self.cargo);
+        let now = self.inner.container.now();
+        let late = now.since(sent.locked_at);
+        sent.locked_at = now;
+        if let Some(until) = &mut sent.instance.locked_until {
+            *until = *until + late;
+        }
+        work::prolong(&mut cargo.outgoing.workers, late);
+        let mut batch = Batch::new(self.origin.instance_id);
+        batch.replace_if_match(&sent.instance, &self.turn.instance.etag)?;
+        sent.kv = add_turn(&mut batch, self.turn, self.result, self.origin, cargo)?;
+        sent.placed = cargo.outgoing.add_to(&mut batch)?;
+        sent.batch = batch;
+        Ok(())
+    }
+}
+
+impl FencedWrite for Commit<'_> {
+    type Container = Durable;
+    type Answer = BatchOutcome<Durable>;
+    type Error = Error;
+
+    fn container(&self) -> &ContainerClient<Durable> {
+        &self.inner.container
+    }
+
+    /// Renews the lock between two sends. That moves the version that the batch is conditional on, so a send that is still on
+    /// its way then changes nothing.
+    async fn prepare(&mut self, sends: u32) -> Result<Option<Duration>> {
+        let now = self.inner.container.now();
+        if !self.turn.holds(now) {
+            return Ok(None);
+        }
+        let is_short = self.turn.lasts_less_than(now, self.turn.lock_time / 2);
+        if sends > 0 || is_short {
+            if self.begun.elapsed() < MAX_TIME {
+                // Whatever comes of it: the send meets the version that is stored then.
+                let _renewed = renew::extend_for_commit(self.inner, self.turn).await;
+            }
+            self.rebuild()?;
+        }
+        Ok(Some(self.turn.lock_time / 3))
+    }
+
+    async fn send(&self) -> Result<BatchOutcome<Durable>, cdb_client::Error> {
+        self.inner.container.execute(&self.sent.batch).await
+    }
+
+    async fn find_out(&mut self, latest: &ContainerClient<Durable>) -> Result<Found> {
+        match find_out(latest, self.turn).await {
+            // The next send finds out.
+            Err(error) if error.is_retryable() => Ok(Found::Moved),
+            found => found,
+        }
     }
 }
 
@@ -120,6 +179,8 @@ fn lost(inner: &Services, turn: &mut Turn) -> Error {
 /// A commit as it is sent.
 pub(super) struct Sent {
     batch: Batch<Durable>,
+    /// Since when the locks of what comes next last.
+    locked_at: Timestamp,
     /// The instance as the commit leaves it.
     pub(super) instance: Instance,
     pub(super) instance_operation: OperationIndex,
@@ -164,6 +225,7 @@ impl Sent {
         let placed = cargo.outgoing.add_to(&mut batch)?;
         Ok(Self {
             batch,
+            locked_at: origin.now,
             instance,
             instance_operation,
             kv,

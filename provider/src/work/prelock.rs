@@ -3,6 +3,8 @@
 //! A worker of this process that waits for something to do would take the activity with a request of its own. Where the
 //! activity is written anyway, its lock costs nothing. One that no worker asks for is given back.
 
+use std::time::Duration;
+
 use cdb_coordination::Lockable;
 use cdb_model::{Batch, BatchError, OperationIndex, Stored, Timestamp};
 
@@ -30,6 +32,16 @@ pub(crate) fn lock_ahead(inner: &Services, items: &mut [WorkerItem], now: Timest
     for item in rest.filter(|item| item.lock_token.is_none() && ask.who.takes_at_once(item)) {
         item.reserved = true;
         item.visible_at = now + RESERVED;
+    }
+}
+
+/// Moves the ends of locks that were taken for a batch which goes out later.
+pub(crate) fn prolong(items: &mut [WorkerItem], late: Duration) {
+    for item in items {
+        if let Some(until) = &mut item.locked_until {
+            *until = *until + late;
+            item.visible_at = *until;
+        }
     }
 }
 

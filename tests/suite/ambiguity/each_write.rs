@@ -151,13 +151,8 @@ fn done() -> WorkItem {
     }
 }
 
-#[tokio::test]
-async fn the_end_of_an_activity_waits_for_the_store_while_its_lock_lasts() {
-    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
-        return;
-    };
-    let emulator = backend.emulator().expect("checked before");
-    // With requests that give up sooner than the store is back.
+/// A provider on the same container, with requests that give up after two seconds.
+pub(crate) async fn hasty(emulator: &Emulator, provider: &CosmosDBProvider) -> CosmosDBProvider {
     let hasty = CosmosClient::builder(emulator.endpoint())
         .credential(MasterKey::new(emulator.key()).expect("a key"))
         .retry(RetryConfig::default().with_deadline(Duration::from_secs(2)))
@@ -166,7 +161,16 @@ async fn the_end_of_an_activity_waits_for_the_store_while_its_lock_lasts() {
         .database("duroxide")
         .container::<Durable>(provider.container().name());
     let provider = CosmosDBProvider::on(hasty, &CosmosDBProviderConfig::default()).await;
-    let provider = provider.expect("the container opens");
+    provider.expect("the container opens")
+}
+
+#[tokio::test]
+async fn the_end_of_an_activity_waits_for_the_store_while_its_lock_lasts() {
+    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
+        return;
+    };
+    let emulator = backend.emulator().expect("checked before");
+    let provider = hasty(emulator, &provider).await;
     let stored = provider.enqueue_for_worker(activity(None)).await;
     stored.expect("it is stored");
     let (_, token, _) = next_activity(&provider, LOCK, None).await;

@@ -1,0 +1,313 @@
+//! A write that takes place once or not at all: sent, and after a lost answer looked for, until its outcome is known.
+//!
+//! Its first operation carries the fence: the version or condition that the write must find. The same write is sent again, so
+//! that a send that lands late leaves what any other one would have left.
+
+use std::time::Duration;
+
+use cdb_client::{ContainerClient, Error};
+use cdb_model::Container;
+use tokio::time::{sleep, timeout};
+
+use super::lock::is_lost_race;
+
+/// How long to wait between two sends.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A write for [`execute_fenced`].
+pub trait FencedWrite: Send {
+    /// The container that is written to.
+    type Container: Container;
+    /// The answer to a send: the ETags that the write left.
+    type Answer: Send;
+    /// Why a write cannot be prepared, or its outcome cannot be read.
+    type Error: From<Error> + Send;
+
+    /// The container that is written to.
+    fn container(&self) -> &ContainerClient<Self::Container>;
+
+    /// Prepares the send after `sends` others. Returns how long it may take, or `None` when the write is not sent any more.
+    ///
+    /// A holder of a lock renews it here, returns a third of the lock time, and `None` after the lock has ended. The
+    /// renewal moves the version, so it prepares the same write under the new one.
+    fn prepare(
+        &mut self,
+        sends: u32,
+    ) -> impl Future<Output = Result<Option<Duration>, Self::Error>> + Send;
+
+    /// Sends the write.
+    fn send(&self) -> impl Future<Output = Result<Self::Answer, Error>> + Send;
+
+    /// Reads from `latest`, which answers from the latest committed state, what became of the write.
+    fn find_out(
+        &mut self,
+        latest: &ContainerClient<Self::Container>,
+    ) -> impl Future<Output = Result<Found, Self::Error>> + Send;
+}
+
+/// What [`FencedWrite::find_out`] reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The proof that the write took place: its token, a document that only it creates, or the absence of one that only it
+    /// deletes.
+    Done,
+    /// What the write must find, as it was when it was prepared.
+    Unchanged,
+    /// Another version, under which the write can be sent: the lock is still held.
+    Moved,
+    /// Neither: another writer was faster.
+    Lost,
+}
+
+/// What became of a [`FencedWrite`].
+#[derive(Debug)]
+pub enum Fenced<A> {
+    /// The write took place. Without an answer, the proof was found.
+    Committed(Option<A>),
+    /// The write had taken place before this call.
+    Earlier,
+    /// Another writer was faster.
+    Lost,
+    /// The write did not take place, for a reason that [`operation_index`](Error::operation_index) may point to.
+    Refused(Error),
+    /// The outcome is still unknown, and the write is not sent any more.
+    Unknown(Option<Error>),
+}
+
+/// Sends a write until it is known whether it took place.
+///
+/// # Errors
+/// When the write cannot be prepared, or its outcome cannot be read.
+///
+/// ```
+/// use std::time::Duration;
+/// use cdb_client::{ContainerClient, Error};
+/// use cdb_coordination::{Fenced, FencedWrite, Found, execute_fenced};
+/// use cdb_model::{ETag, Stored};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, OrderKey, Shop, order};
+///
+/// /// Marks an order as paid.
+/// struct Pay {
+///     shop: ContainerClient<Shop>,
+///     seen: Stored<Order>,
+/// }
+///
+/// impl FencedWrite for Pay {
+///     type Container = Shop;
+///     type Answer = ETag;
+///     type Error = Error;
+///
+///     fn container(&self) -> &ContainerClient<Shop> {
+///         &self.shop
+///     }
+///
+///     async fn prepare(&mut self, sends: u32) -> Result<Option<Duration>, Error> {
+///         Ok((sends < 4).then_some(Duration::from_secs(10)))
+///     }
+///
+///     async fn send(&self) -> Result<ETag, Error> {
+///         let paid = Order { state: "paid".into(), ..self.seen.document.clone() };
+///         Ok(self.shop.replace_if_match(&paid, &self.seen.etag).await?.etag)
+///     }
+///
+///     async fn find_out(&mut self, latest: &ContainerClient<Shop>) -> Result<Found, Error> {
+///         Ok(match latest.read_stored(&self.seen).await? {
+///             Some(found) if found.etag == self.seen.etag => Found::Unchanged,
+///             Some(found) if found.document.state == "paid" => Found::Done,
+///             _ => Found::Lost,
+///         })
+///     }
+/// }
+///
+/// # shop::with_shop(async |shop| {
+/// # shop.create(&order(7)).await?;
+/// let seen = shop.read(&OrderKey::new("ann", 7_u64)).await?.expect("it was placed");
+/// let mut pay = Pay { shop, seen };
+/// assert!(matches!(execute_fenced(&mut pay).await?, Fenced::Committed(_)));
+/// assert!(matches!(execute_fenced(&mut pay).await?, Fenced::Earlier));
+/// # Ok(()) }).unwrap();
+/// ```
+pub async fn execute_fenced<W: FencedWrite>(write: &mut W) -> Result<Fenced<W::Answer>, W::Error> {
+    let latest = write.container().latest_committed();
+    let (mut sends, mut is_open, mut last) = (0, false, None);
+    while let Some(time) = write.prepare(sends).await? {
+        sends += 1;
+        let mut refusal = match timeout(time, write.send()).await {
+            Ok(Ok(answer)) => return Ok(Fenced::Committed(Some(answer))),
+            Ok(Err(error)) if !error.is_ambiguous() => Some(error),
+            Ok(Err(error)) => {
+                last = Some(error);
+                None
+            }
+            Err(_elapsed) => None,
+        };
+        is_open |= refusal.is_none();
+        if let Some(error) = refusal.take_if(|error| !is_open && !is_at_fence(error)) {
+            return Ok(Fenced::Refused(error));
+        }
+        match (write.find_out(&latest).await?, refusal) {
+            (Found::Done, _) if is_open => return Ok(Fenced::Committed(None)),
+            (Found::Done, _) => return Ok(Fenced::Earlier),
+            (Found::Lost, _) => return Ok(Fenced::Lost),
+            (Found::Unchanged, Some(error)) => return Ok(Fenced::Refused(error)),
+            (Found::Unchanged | Found::Moved, _) => sleep(PAUSE).await,
+        }
+    }
+    Ok(Fenced::Unknown(last))
+}
+
+/// Whether a write was refused by its first operation, because that found something else.
+fn is_at_fence(error: &Error) -> bool {
+    error.operation_index().unwrap_or(0) == 0 && is_lost_race(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use cdb_client::{Bootstrap, CosmosClient, MasterKey};
+    use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
+    use cdb_model::{Container, Document, ETag, Stored};
+    use serde::{Deserialize, Serialize};
+
+    use super::*;
+
+    #[derive(Document, Serialize, Deserialize, Clone, Debug)]
+    #[document(type = "task", id = "{list}:task")]
+    struct Task {
+        #[document(partition_key)]
+        list: String,
+        state: String,
+    }
+
+    #[derive(Container)]
+    #[container(partition_key = "/list")]
+    enum Lists {
+        Task(Task),
+    }
+
+    /// Sets the state of a task.
+    struct Write {
+        container: ContainerClient<Lists>,
+        seen: Stored<Task>,
+        state: &'static str,
+    }
+
+    impl FencedWrite for Write {
+        type Container = Lists;
+        type Answer = ETag;
+        type Error = Error;
+
+        fn container(&self) -> &ContainerClient<Lists> {
+            &self.container
+        }
+
+        async fn prepare(&mut self, sends: u32) -> Result<Option<Duration>, Error> {
+            Ok((sends < 3).then_some(Duration::from_millis(500)))
+        }
+
+        async fn send(&self) -> Result<ETag, Error> {
+            let task = Task {
+                state: self.state.to_owned(),
+                ..self.seen.document.clone()
+            };
+            let written = self.container.replace_if_match(&task, &self.seen.etag);
+            Ok(written.await?.etag)
+        }
+
+        async fn find_out(&mut self, latest: &ContainerClient<Lists>) -> Result<Found, Error> {
+            Ok(match latest.read_stored(&self.seen).await? {
+                Some(found) if found.document.state == self.state => Found::Done,
+                Some(found) if found.etag == self.seen.etag => Found::Unchanged,
+                _ => Found::Lost,
+            })
+        }
+    }
+
+    /// A task that is open, and the write that ends it.
+    async fn open_task() -> (Emulator, Write) {
+        let emulator = Emulator::start().await.expect("the emulator starts");
+        let client = CosmosClient::builder(emulator.endpoint())
+            .credential(MasterKey::new(emulator.key()).expect("a key"))
+            .build()
+            .expect("a client");
+        let container = client
+            .database("db")
+            .bootstrap::<Lists>("lists", Bootstrap::CreateIfMissing)
+            .await
+            .expect("the container opens");
+        let task = Task {
+            list: "today".to_owned(),
+            state: "open".to_owned(),
+        };
+        container.create(&task).await.expect("it is created");
+        let seen = container.read(&task.key()).await.expect("it is read");
+        let write = Write {
+            container,
+            seen: seen.expect("it exists"),
+            state: "done",
+        };
+        (emulator, write)
+    }
+
+    fn refused() -> Effect {
+        Effect::Status {
+            status: 403,
+            substatus: 5302,
+            retry_after_ms: None,
+        }
+    }
+
+    fn late() -> Effect {
+        Effect::Delay(Duration::from_secs(600).into())
+    }
+
+    #[tokio::test]
+    async fn a_write_takes_place_once_whatever_happens_to_a_send() {
+        for (effect, answered) in [
+            (Effect::Pass, true),
+            (Effect::DropRequest, true),
+            (late(), true),
+            (Effect::StatusAfterEffect { status: 408 }, false),
+            (Effect::DropAnswer, false),
+        ] {
+            let (emulator, mut write) = open_task().await;
+            emulator.inject(Fault::once(effect.clone()).on(OperationKind::Replace));
+            let fenced = execute_fenced(&mut write).await;
+            let Ok(Fenced::Committed(answer)) = fenced else {
+                panic!("{effect:?}: {fenced:?}");
+            };
+            assert_eq!(answer.is_some(), answered, "{effect:?}");
+            let again = execute_fenced(&mut write).await;
+            assert!(matches!(again, Ok(Fenced::Earlier)), "{again:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_refused_write_has_not_taken_place() {
+        let (emulator, mut write) = open_task().await;
+        emulator.inject(Fault::script([late(), refused()]).on(OperationKind::Replace));
+        let fenced = execute_fenced(&mut write).await;
+        assert!(matches!(fenced, Ok(Fenced::Refused(_))), "{fenced:?}");
+    }
+
+    #[tokio::test]
+    async fn a_write_without_an_answer_ends_after_its_last_send() {
+        let (emulator, mut write) = open_task().await;
+        emulator.inject(Fault::always(late()).on(OperationKind::Replace));
+        let fenced = execute_fenced(&mut write).await;
+        assert!(matches!(fenced, Ok(Fenced::Unknown(None))), "{fenced:?}");
+    }
+
+    #[tokio::test]
+    async fn a_write_after_another_one_is_lost() {
+        let (_emulator, mut write) = open_task().await;
+        let other = Task {
+            state: "withdrawn".to_owned(),
+            ..write.seen.document.clone()
+        };
+        let written = write.container.replace_if_match(&other, &write.seen.etag);
+        written.await.expect("the other write takes place");
+        let fenced = execute_fenced(&mut write).await;
+        assert!(matches!(fenced, Ok(Fenced::Lost)), "{fenced:?}");
+    }
+}
