@@ -18,6 +18,8 @@ use tokio::time::Instant;
 const STALLED: Duration = Duration::from_secs(180);
 /// How long a wait goes on in all: something may be written again and again, and on an account writes are not counted.
 const LIMIT: Duration = Duration::from_secs(1800);
+/// How long a single call may take. None takes that long unless it hangs.
+pub(crate) const PATIENCE: Duration = STALLED;
 /// How long a wait of duroxide or of the provider lasts before the test looks for progress.
 const LOOK: Duration = Duration::from_secs(5);
 

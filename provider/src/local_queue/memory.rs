@@ -12,10 +12,13 @@ impl<W: Work> Queue<W> {
     pub(super) fn shrink(&mut self, now: Instant) {
         while self.memory.cached > self.limits.memory.cached || self.slots.len() > self.limits.slots
         {
-            let Some((_, key)) = self.idle.pop_first() else {
+            if let Some((_, key)) = self.idle.pop_first() {
+                self.give_up(&key);
+            } else if let Some(key) = self.last_waiting() {
+                self.remove(&key);
+            } else {
                 break;
-            };
-            self.give_up(&key);
+            }
         }
         while self.memory.pending > self.limits.memory.pending {
             let Some(key) = self.last_timed().or_else(|| self.last_ready()) else {
@@ -41,6 +44,17 @@ impl<W: Work> Queue<W> {
         let mut evicted = None;
         self.edit(key, |known| evicted = Some(W::evict_cache(known)));
         self.garbage.extend(evicted);
+    }
+
+    /// The item that is due last, if there are too many items. A poll finds it when it is due.
+    fn last_waiting(&self) -> Option<W::Key> {
+        let mut timed = self.timers.values().rev();
+        let is_idle = |key: &&W::Key| {
+            let slot = self.slots.get(*key);
+            slot.is_some_and(|slot| matches!(slot.phase, Phase::Idle))
+        };
+        let is_too_many = self.slots.len() > self.limits.slots;
+        timed.find(is_idle).filter(|_| is_too_many).cloned()
     }
 
     /// The item with something pending that is due last, of those that nobody works on.

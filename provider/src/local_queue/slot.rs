@@ -46,7 +46,7 @@ pub(crate) trait Work: Sized + 'static {
     /// Takes out what is cached between two turns.
     fn evict_cache(known: &mut Self::Known) -> Self::Known;
 
-    /// Takes out what is pending. If some of it is due at `now`, the item must stay due and be read from the store.
+    /// Takes out what is pending. An item that stays due is read from the store then; any other is found by a poll.
     fn evict_pending(known: &mut Self::Known, now: Instant) -> Self::Known;
 }
 

@@ -301,8 +301,9 @@ impl Work for Instances {
     }
 
     fn evict_pending(known: &mut KnownInstance, now: Instant) -> KnownInstance {
-        if known.has_due(now) {
-            known.search(now);
+        let due = known.pending.iter().map(|pending| pending.due).min();
+        if let Some(due) = due {
+            known.search(due.max(now));
         }
         let pending = std::mem::take(&mut known.pending);
         known.pending_bytes = 0;

@@ -52,18 +52,6 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("cdb-cli", "crate::exit"),
     ("cdb-cli", "crate::format"),
     ("cdb-cli", "crate::remedy"),
-    ("provider", "crate::admin::delete"),
-    ("provider", "crate::admin::purge"),
-    ("provider", "crate::admin::withdraw"),
-    ("provider", "crate::local_queue"),
-    ("provider", "crate::outbox"),
-    ("provider", "crate::provider"),
-    ("provider", "crate::retention"),
-    ("provider", "crate::shutdown"),
-    ("provider", "crate::spill"),
-    ("provider", "crate::turn"),
-    ("provider", "crate::wait"),
-    ("provider", "crate::work"),
 ];
 
 const CRATES: [&str; 7] = [

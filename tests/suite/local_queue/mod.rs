@@ -3,6 +3,7 @@
 //! The poll intervals are minutes where a test says that something needs no poll, so its verdict does not depend on the
 //! speed of the machine.
 
+mod pending_messages;
 mod sessions;
 mod wakes;
 

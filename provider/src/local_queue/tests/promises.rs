@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Colours, LOCK, Paint, ask, ms, queue, won};
+use super::{Colours, LIMITS, LOCK, Paint, ask, ms, queue, won};
 use crate::local_queue::claim::Claim;
 use crate::local_queue::dispatcher::{Ask, Next, WaiterId};
 use crate::local_queue::queue::Queue;
@@ -244,6 +244,20 @@ fn messages_of_the_far_future_make_room_for_those_that_are_due() {
     learn(&mut queue, 11, 0, now);
     assert_eq!(queue.known(&9), None);
     assert!(queue.known(&11).is_some());
+}
+
+#[test]
+fn no_more_items_are_remembered_than_allowed() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    for key in 0..30 {
+        let due = now + ms(1_000 * (1 + u64::from(key)));
+        queue.learn(&key, now, |known| known.load = Some(due));
+    }
+    // Those that are due first.
+    let kept: Vec<bool> = (0..30).map(|key| queue.known(&key).is_some()).collect();
+    assert_eq!(kept.iter().position(|kept| !kept), Some(LIMITS.slots));
+    assert_eq!(kept.iter().filter(|kept| **kept).count(), LIMITS.slots);
 }
 
 #[test]
