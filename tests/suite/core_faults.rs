@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use cdb_emulator::{Effect, Fault, OperationKind};
+use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
 use cdb_provider::CosmosDBProvider;
 use cdb_provider::documents::InstanceKey;
 use cdb_tests::Backend;
@@ -14,8 +14,9 @@ use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
 use crate::ambiguity::each_write::hasty;
-use crate::harness::{PATIENCE, World, eventually};
+use crate::harness::{PATIENCE, World, eventually, next_turn};
 use crate::locks::{activity, completed};
+use crate::network::{BATCH, Network};
 use crate::several::{ack, ack_and_send, enqueue, event, start};
 
 const LOCK: Duration = Duration::from_secs(60);
@@ -110,8 +111,9 @@ async fn an_orchestration_ends_although_a_renewal_of_its_activity_fails() {
             ctx.schedule_activity("Work", "").await
         })
         .build();
+    // Renewed after half its time.
     let options = RuntimeOptions {
-        worker_lock_timeout: Duration::from_secs(2),
+        worker_lock_timeout: Duration::from_secs(6),
         ..RuntimeOptions::default()
     };
     let attempts = Arc::default();
@@ -128,12 +130,6 @@ async fn an_orchestration_ends_although_a_renewal_of_its_activity_fails() {
 
 /// A lock that is short for a test and long for a request.
 const SHORT: Duration = Duration::from_secs(3);
-/// Longer than any test: the request is never answered.
-const NEVER: Duration = Duration::from_secs(600);
-
-fn unanswered() -> Effect {
-    Effect::Delay(NEVER.into())
-}
 
 fn throttled() -> Effect {
     Effect::Status {
@@ -146,23 +142,31 @@ fn throttled() -> Effect {
 /// Starts the instance `i` and fetches its first turn.
 async fn first_turn(provider: &CosmosDBProvider, lock: Duration) -> (OrchestrationItem, String) {
     enqueue(provider, start("i")).await;
-    let fetched = provider.fetch_orchestration_item(lock, PATIENCE, None);
-    let (item, token, _) = fetched.await.expect("fetch").expect("a turn");
+    let (item, token, _) = next_turn(provider, lock).await;
     (item, token)
 }
 
-/// Commits while `other` asks for the same instance until the commit has ended.
-async fn commits_before(effect: Effect) {
-    let Some((backend, slow)) = Backend::failing(|_| {}).await else {
+/// A store in simulated time, and a provider on a network that can fail; `None` on an account.
+async fn on_faulty_network() -> Option<(Backend, CosmosDBProvider, Network)> {
+    let backend = Backend::start_simulated().await;
+    let network = Network::default();
+    let provider = network.provider(&backend).await?;
+    Some((backend, provider, network))
+}
+
+/// Commits while `other` asks for the same instance until the commit has ended. Batches fail for twice the time of a lock.
+async fn commits_before(fail: impl FnOnce(&Network, &Emulator)) {
+    let Some((backend, slow, network)) = on_faulty_network().await else {
         return;
     };
-    let emulator = backend.emulator().expect("checked before");
+    let emulator = backend.emulator().expect("not on an account");
     let other = backend.provider().await;
     let (item, token) = first_turn(&slow, SHORT).await;
-    emulator.inject(Fault::always(effect).on(OperationKind::Batch));
+    fail(&network, emulator);
     let commit = ack(&slow, &item, &token);
     let recovers = async {
         tokio::time::sleep(SHORT * 2).await;
+        network.repair();
         emulator.clear_faults();
     };
     let rival = async {
@@ -182,31 +186,31 @@ async fn commits_before(effect: Effect) {
     backend.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_commit_without_an_answer_keeps_its_lock() {
-    commits_before(unanswered()).await;
+    commits_before(|network, _| network.swallow(BATCH)).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_throttled_commit_keeps_its_lock() {
-    commits_before(throttled()).await;
+    let throttled = Fault::always(throttled()).on(OperationKind::Batch);
+    commits_before(|_, emulator| emulator.inject(throttled)).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_renewal_does_not_wait_for_a_commit() {
-    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
+    let Some((backend, provider, network)) = on_faulty_network().await else {
         return;
     };
-    let emulator = backend.emulator().expect("checked before");
     let lock = Duration::from_secs(15);
     let (item, token) = first_turn(&provider, lock).await;
-    emulator.inject(Fault::always(unanswered()).on(OperationKind::Batch));
+    network.swallow(BATCH);
     let commit = ack(&provider, &item, &token);
     let renewal = async {
         let renewed = provider.renew_orchestration_item_lock(&token, lock);
         // Shorter than one send of the commit.
         let renewed = tokio::time::timeout(lock / 6, renewed).await;
-        emulator.clear_faults();
+        network.repair();
         renewed
             .expect("at once")
             .expect("the commit keeps the lock");
@@ -215,28 +219,25 @@ async fn a_renewal_does_not_wait_for_a_commit() {
     backend.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_turn_that_reached_its_commit_costs_no_attempt() {
-    let Some((backend, killed)) = Backend::failing(|_| {}).await else {
+    let Some((backend, killed, network)) = on_faulty_network().await else {
         return;
     };
-    let emulator = backend.emulator().expect("checked before");
     let (item, token) = first_turn(&killed, SHORT).await;
     let instance = async || {
         let read = killed.container().read(&InstanceKey::new("i")).await;
         read.expect("it is read").expect("it exists").document
     };
     let locked_until = instance().await.locked_until;
-    emulator.inject(Fault::always(unanswered()).on(OperationKind::Batch));
+    network.swallow(BATCH);
     let renewed = eventually(async || instance().await.locked_until > locked_until);
     tokio::select! {
         () = ack(&killed, &item, &token) => panic!("the store does not answer"),
         () = renewed => {}
     }
-    emulator.clear_faults();
     let other = backend.provider().await;
-    let fetched = other.fetch_orchestration_item(LOCK, PATIENCE, None).await;
-    let (_, _, attempt) = fetched.expect("fetch").expect("the lock has ended");
+    let (_, _, attempt) = next_turn(&other, LOCK).await;
     assert_eq!(attempt, 1);
     backend.stop().await;
 }

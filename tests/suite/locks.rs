@@ -4,19 +4,14 @@
 //! Processes that are stopped and continued (SIGSTOP) are in `tests/chaos`; here the request itself is late, which is
 //! the worst moment to be stopped at. Time is simulated.
 
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use cdb_client::http::Method;
-use cdb_client::{
-    HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError, async_trait,
-};
 use cdb_provider::CosmosDBProvider;
 use cdb_tests::Backend;
 use duroxide::providers::{ExecutionMetadata, Provider, ProviderError, WorkItem};
-use tokio::time::Instant;
 
 use crate::harness::{next_activity, next_turn};
+use crate::network::{BATCH, Network, PATCH};
 use crate::several::{ack, enqueue, start};
 
 /// A lock that ends soon.
@@ -25,80 +20,31 @@ const SHORT: Duration = Duration::from_millis(500);
 const LATE: Duration = Duration::from_secs(5);
 const LONG: Duration = Duration::from_secs(60);
 
-/// Recognises a request.
-type Kind = fn(&HttpRequest) -> bool;
-
-const BATCH: Kind = |request| request.headers.contains_key("x-ms-cosmos-is-batch-request");
-const PATCH: Kind = |request| request.method == Method::PATCH;
-
-/// What a network waits for, and then until when it delivers nothing.
-#[derive(Debug, Default)]
-struct Stall {
-    next: Option<Kind>,
-    until: Option<Instant>,
-}
-
-/// A network that stalls as soon as a certain request is sent, as it does for a process that is stopped: this request and all
-/// others are late.
-#[derive(Debug)]
-struct Delaying {
-    network: SimulatedTime,
-    stall: Arc<Mutex<Stall>>,
-}
-
-#[async_trait]
-impl Transport for Delaying {
-    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
-        let until = {
-            let mut stall = self.stall.lock().unwrap_or_else(PoisonError::into_inner);
-            if stall.next.take_if(|kind| kind(&request)).is_some() {
-                stall.until = Some(Instant::now() + LATE);
-            }
-            stall.until
-        };
-        if let Some(until) = until {
-            tokio::time::sleep_until(until).await;
-        }
-        self.network.send(request).await
-    }
-}
-
 /// A provider that can be slow, and another one that takes over what it loses.
 struct Pair {
     backend: Backend,
     slow: CosmosDBProvider,
     quick: CosmosDBProvider,
-    stall: Arc<Mutex<Stall>>,
+    network: Network,
 }
 
 impl Pair {
     /// `None` on an account, whose network is not the test's.
     async fn start() -> Option<Self> {
         let backend = Backend::start_simulated().await;
-        let stall = Arc::<Mutex<Stall>>::default();
-        let slow = backend.provider_through(|network| Delaying {
-            network,
-            stall: stall.clone(),
-        });
-        let slow = slow.await?;
+        let network = Network::default();
+        let slow = network.provider(&backend).await?;
         let quick = backend.provider().await;
         Some(Self {
             backend,
             slow,
             quick,
-            stall,
+            network,
         })
     }
 
-    /// Delivers the next request of a kind when the lock under which it was sent has long ended.
-    fn delay_next(&self, kind: Kind) {
-        let mut stall = self.stall.lock().unwrap_or_else(PoisonError::into_inner);
-        stall.next = Some(kind);
-    }
-
     async fn stop(self) {
-        let late = self.stall.lock().map(|stall| stall.until.is_some());
-        assert_eq!(late.ok(), Some(true), "a request was late");
+        assert!(self.network.has_stalled(), "a request was late");
         self.backend.stop().await;
     }
 }
@@ -115,7 +61,7 @@ async fn a_commit_that_arrives_after_its_lock_has_ended_changes_nothing() {
     let (slow, quick) = (&pair.slow, &pair.quick);
     enqueue(slow, start("shared")).await;
     let (_, slow_token, _) = next_turn(slow, SHORT).await;
-    pair.delay_next(BATCH);
+    pair.network.stall_at(BATCH, LATE);
     let empty = ExecutionMetadata::default();
     let (late, ()) = tokio::join!(
         slow.ack_orchestration_item(&slow_token, 1, vec![], vec![], vec![], empty, vec![]),
@@ -138,7 +84,7 @@ async fn a_renewal_that_arrives_late_does_not_bring_the_lock_back() {
     let (slow, quick) = (&pair.slow, &pair.quick);
     enqueue(slow, start("shared")).await;
     let (_, slow_token, _) = next_turn(slow, SHORT).await;
-    pair.delay_next(PATCH);
+    pair.network.stall_at(PATCH, LATE);
     let (renewed, next) = tokio::join!(
         slow.renew_orchestration_item_lock(&slow_token, LONG),
         next_turn(quick, LONG)
@@ -184,7 +130,7 @@ async fn an_activity_that_ends_after_its_lock_leaves_nothing() {
     let enqueued = slow.enqueue_for_worker(activity()).await;
     enqueued.expect("the activity is stored");
     let (_, slow_token, _) = next_activity(slow, SHORT, None).await;
-    pair.delay_next(BATCH);
+    pair.network.stall_at(BATCH, LATE);
     let (late, ()) = tokio::join!(
         slow.ack_work_item(&slow_token, Some(completed("slow"))),
         async {

@@ -15,6 +15,7 @@ mod local_queue;
 mod locks;
 mod members;
 mod model;
+mod network;
 mod outbox;
 mod own_container;
 mod policy;

@@ -7,6 +7,7 @@ use cdb_provider::CosmosDBProvider;
 use cdb_tests::Backend;
 use duroxide::providers::{ExecutionMetadata, OrchestrationItem, Provider, WorkItem};
 use duroxide::{Event, EventKind};
+use tokio::time::Instant;
 
 use crate::harness::next_turn;
 
@@ -106,6 +107,7 @@ async fn what_was_locked_ahead_for_a_runtime_that_is_gone_is_found_by_another() 
     let _never_committed = fetch(&gone).await;
     enqueue(&gone, start("ahead")).await;
     drop(gone);
+    let begun = Instant::now();
     let mut found = Vec::new();
     while found.len() < 2 {
         let (item, token) = fetch(&other).await;
@@ -114,6 +116,8 @@ async fn what_was_locked_ahead_for_a_runtime_that_is_gone_is_found_by_another() 
     }
     found.sort();
     assert_eq!(found, ["ahead", "begun"]);
+    let took = begun.elapsed();
+    assert!(took < LOCK + Duration::from_secs(2), "{took:?}");
     backend.stop().await;
 }
 

@@ -1,7 +1,6 @@
 //! What a provider's waiting fetches get from what their process already knows: at once, and without a poll.
 //!
-//! The poll intervals are minutes where a test says that something needs no poll, so its verdict does not depend on the
-//! speed of the machine.
+//! The poll intervals are minutes where a test says that something needs no poll. Time is simulated.
 
 mod pending_messages;
 mod sessions;
@@ -31,7 +30,7 @@ fn without_polls(config: &mut CosmosDBProviderConfig) {
 
 /// A fresh container, and a provider on it whose first polls are over.
 async fn quiet() -> (Backend, CosmosDBProvider) {
-    let backend = Backend::start_with(without_polls).await;
+    let backend = Backend::start_simulated_with(without_polls).await;
     let provider = backend.provider().await;
     poll_once(&provider).await;
     (backend, provider)

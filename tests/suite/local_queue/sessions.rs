@@ -13,7 +13,7 @@ use futures::poll;
 use tokio::sync::{Semaphore, mpsc};
 
 use super::{LONG, activity, id_of, in_session, owner, quiet, schedule, unpolled};
-use crate::harness::PATIENCE;
+use crate::harness::{PATIENCE, end_of};
 
 /// Activities that tell when they have begun, and end when they are allowed to.
 fn activities(begun: mpsc::UnboundedSender<String>, may_end: Arc<Semaphore>) -> ActivityRegistry {
@@ -44,7 +44,7 @@ fn orchestrations() -> OrchestrationRegistry {
         .build()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(start_paused = true)]
 async fn a_session_does_not_starve_while_its_runtime_is_at_its_limit_of_sessions() {
     let (backend, provider) = quiet().await;
     let store = Arc::new(provider);
@@ -75,8 +75,8 @@ async fn a_session_does_not_starve_while_its_runtime_is_at_its_limit_of_sessions
     let second = second.expect("the other activity waits for a poll");
     assert_ne!(second, Some(first));
     may_end.add_permits(1);
-    let ended = client.wait_for_orchestration("i", PATIENCE).await;
-    assert!(matches!(ended, Ok(OrchestrationStatus::Completed { .. })));
+    let ended = end_of(&client, "i").await;
+    assert!(matches!(ended, OrchestrationStatus::Completed { .. }));
     runtime.shutdown(None).await;
     backend.stop().await;
 }
@@ -91,7 +91,7 @@ fn completed(item: &WorkItem) -> WorkItem {
 }
 
 /// What the runtime of the test above does, call by call.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_fetch_without_sessions_ends_when_another_fetch_may_take_sessions_again() {
     let (backend, provider) = quiet().await;
     let [one, two] = ["1", "2"].map(owner);
@@ -122,7 +122,7 @@ async fn a_fetch_without_sessions_ends_when_another_fetch_may_take_sessions_agai
     backend.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_next_activity_of_a_session_needs_no_poll_when_two_workers_race_for_the_session() {
     let (backend, provider) = quiet().await;
     let owners = ["1", "2"].map(owner);
@@ -148,7 +148,7 @@ async fn the_next_activity_of_a_session_needs_no_poll_when_two_workers_race_for_
     backend.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_activity_is_found_behind_many_of_a_session_that_another_process_holds() {
     let (backend, provider) = quiet().await;
     let other = backend.provider().await;

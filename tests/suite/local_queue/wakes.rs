@@ -39,17 +39,17 @@ async fn goes_to_the_worker_with_its_tag(waiting: &[&str]) {
     backend.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_activity_reaches_the_worker_with_its_tag_behind_another_worker() {
     goes_to_the_worker_with_its_tag(&["a", "b"]).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_activity_reaches_the_worker_with_its_tag_between_other_workers() {
     goes_to_the_worker_with_its_tag(&["a", "b", "c"]).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_activity_of_a_session_reaches_the_worker_that_takes_sessions() {
     let (backend, provider) = quiet().await;
     let session = owner("w");
@@ -77,7 +77,7 @@ fn supports(major: u64) -> DispatcherCapabilityFilter {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_message_reaches_the_dispatcher_that_supports_the_version_of_its_instance() {
     let (backend, provider) = quiet().await;
     enqueue(&provider, start("pinned")).await;
@@ -104,7 +104,7 @@ async fn a_message_reaches_the_dispatcher_that_supports_the_version_of_its_insta
     backend.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_poll_with_fewer_tags_keeps_what_a_poll_with_more_has_found() {
     let (backend, provider) = quiet().await;
     for (id, tag) in [(2, "a"), (3, "b")] {
@@ -127,7 +127,7 @@ async fn a_poll_with_fewer_tags_keeps_what_a_poll_with_more_has_found() {
     backend.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_poll_without_sessions_keeps_what_a_poll_with_sessions_has_found() {
     let (backend, provider) = quiet().await;
     let items = [activity("i", 2), in_session(activity("i", 3), "s")];
@@ -149,9 +149,9 @@ async fn a_poll_without_sessions_keeps_what_a_poll_with_sessions_has_found() {
     backend.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_poll_serves_workers_with_different_tags() {
-    let backend = Backend::start_with(|config| {
+    let backend = Backend::start_simulated_with(|config| {
         let interval = Duration::from_millis(100);
         (config.min_poll_interval, config.max_poll_interval) = (interval, interval);
     })

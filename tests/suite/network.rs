@@ -1,0 +1,106 @@
+//! A network in simulated time that fails one process and no other.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use cdb_client::http::Method;
+use cdb_client::{
+    HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError, async_trait,
+};
+use cdb_provider::CosmosDBProvider;
+use cdb_tests::Backend;
+use tokio::time::Instant;
+
+/// Recognises a request.
+pub(crate) type Kind = fn(&HttpRequest) -> bool;
+
+pub(crate) const BATCH: Kind =
+    |request| request.headers.contains_key("x-ms-cosmos-is-batch-request");
+pub(crate) const PATCH: Kind = |request| request.method == Method::PATCH;
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Sound,
+    /// The next request of this kind starts a stall of this length.
+    StallsAt(Kind, Duration),
+    /// All requests are late.
+    StalledUntil(Instant),
+    /// Requests of this kind are not sent, and never answered.
+    Swallows(Kind),
+}
+
+/// What a test does to the network of a process.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Network(Arc<Mutex<State>>);
+
+impl Network {
+    /// Opens a provider on this network; `None` on an account, whose network is not the test's.
+    pub(crate) async fn provider(&self, backend: &Backend) -> Option<CosmosDBProvider> {
+        let through = |time| Faulty {
+            network: self.clone(),
+            time,
+        };
+        backend.provider_through(through).await
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stalls as soon as a request of this kind is sent, as for a process that is stopped: this request and all others arrive
+    /// late.
+    pub(crate) fn stall_at(&self, kind: Kind, time: Duration) {
+        *self.state() = State::StallsAt(kind, time);
+    }
+
+    /// Whether it has stalled.
+    pub(crate) fn has_stalled(&self) -> bool {
+        matches!(*self.state(), State::StalledUntil(_))
+    }
+
+    /// Leaves requests of this kind without an answer.
+    pub(crate) fn swallow(&self, kind: Kind) {
+        *self.state() = State::Swallows(kind);
+    }
+
+    /// Lets everything through again. What was swallowed stays without an answer.
+    pub(crate) fn repair(&self) {
+        *self.state() = State::Sound;
+    }
+
+    /// Waits until a request may be sent.
+    async fn let_through(&self, request: &HttpRequest) {
+        let until = {
+            let mut state = self.state();
+            match *state {
+                State::StallsAt(kind, time) if kind(request) => {
+                    let until = Instant::now() + time;
+                    *state = State::StalledUntil(until);
+                    Some(until)
+                }
+                State::StalledUntil(until) => Some(until),
+                State::Swallows(kind) if kind(request) => None,
+                _ => return,
+            }
+        };
+        match until {
+            Some(until) => tokio::time::sleep_until(until).await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Faulty {
+    network: Network,
+    time: SimulatedTime,
+}
+
+#[async_trait]
+impl Transport for Faulty {
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
+        self.network.let_through(&request).await;
+        self.time.send(request).await
+    }
+}
