@@ -8,7 +8,8 @@ use std::marker::PhantomData;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::codec::{EncodeError, encode, encode_stored};
+use crate::codec::{encode, encode_stored};
+use crate::codec_error::EncodeError;
 use crate::container::{Container, Extends, MemberOf};
 use crate::document::{Document, DocumentKey, Stored};
 use crate::etag::ETag;

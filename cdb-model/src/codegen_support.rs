@@ -9,7 +9,8 @@ pub use core::primitive::{bool, str};
 pub use core::result::Result;
 pub use std::vec;
 
-pub use crate::codec::{DecodeError, decode_fields};
+pub use crate::codec::decode_fields;
+pub use crate::codec_error::DecodeError;
 pub use crate::conflict::{
     Place, check_discriminator, check_ids, check_indexing, check_limits, check_partition_key,
     check_ttl, check_type,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::codec::DecodeError;
+use crate::codec_error::DecodeError;
 use crate::document::Document;
 use crate::policy::IndexingPolicy;
 use crate::shape::DocumentShape;

@@ -59,6 +59,7 @@ pub mod __private;
 mod batch;
 mod bulk;
 mod codec;
+mod codec_error;
 mod conflict;
 mod container;
 mod document;
@@ -79,7 +80,8 @@ pub use batch::{Batch, BatchError, BatchOperation, OperationIndex};
 pub use bulk::{BulkBatch, BulkOperation};
 #[cfg(feature = "derive")]
 pub use cdb_derive::{Container, Document};
-pub use codec::{DecodeError, EncodeError, Encoded, decode, decode_any, encode};
+pub use codec::{Encoded, decode, decode_any, encode};
+pub use codec_error::{DecodeError, EncodeError};
 pub use container::{
     Container, ContainerDefinition, DefaultTtl, Extends, MemberOf, PartitionKeyDefinition,
     PartitionKeyKind, UniqueKey, UniqueKeyPolicy,

@@ -7,7 +7,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::codec::{DecodeError, SystemProperties};
+use crate::codec::SystemProperties;
+use crate::codec_error::DecodeError;
 use crate::container::Container;
 use crate::document::Document;
 use crate::etag::ETag;

@@ -1,6 +1,7 @@
 //! What a query can ask for: one document type, or everything in a container.
 
-use crate::codec::{DecodeError, decode, decode_any};
+use crate::codec::{decode, decode_any};
+use crate::codec_error::DecodeError;
 use crate::container::{Container, MemberOf};
 use crate::document::Stored;
 use crate::shape::DocumentShape;

@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use crate::codec::DecodeError;
+use crate::codec_error::DecodeError;
 use crate::container::Container;
 use crate::partition_key::PartitionKey;
 use crate::shape::Direction;
