@@ -7,6 +7,7 @@ use cdb_client::ErrorKind;
 use duroxide::ClientError;
 use duroxide::providers::ProviderError;
 
+use crate::causes::with_causes;
 use crate::remedy;
 
 /// The exit codes of the command.
@@ -100,20 +101,6 @@ impl From<cdb_client::Error> for Failure {
             ..Self::new(exit, with_causes(&error))
         }
     }
-}
-
-/// An error and what caused it, as far as that says more.
-pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut message = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let text = inner.to_string();
-        if !message.contains(&text) {
-            message = format!("{message}: {text}");
-        }
-        cause = inner.source();
-    }
-    message
 }
 
 impl From<ProviderError> for Failure {

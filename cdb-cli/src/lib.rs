@@ -35,6 +35,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod args;
+mod causes;
 mod cli;
 mod command;
 mod connection;

@@ -3,7 +3,7 @@
 
 use cdb_client::{Error, ErrorKind};
 
-use crate::exit::with_causes;
+use crate::causes::with_causes;
 
 /// How a remedy names the program.
 const PROGRAM: &str = "{cdb}";

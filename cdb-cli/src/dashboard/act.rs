@@ -6,8 +6,8 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde::{Deserialize, Serialize};
 
-use super::Dashboard;
 use super::api::{gone, letter_name};
+use super::state::Dashboard;
 use crate::dead_letters::Fate;
 use crate::exit::Failure;
 use crate::mail::Settled;

@@ -11,8 +11,8 @@ use cdb_provider::documents::Status;
 use futures::try_join;
 use serde::{Deserialize, Serialize};
 
-use super::Dashboard;
 use super::pulse::Beat;
+use super::state::Dashboard;
 use crate::dead_letters::Place;
 use crate::exit::{Exit, Failure};
 use crate::letter_name::{LetterName, parse_letter_name};

@@ -5,10 +5,12 @@
 //! actions; each of them then needs the token that only the terminal has shown.
 
 mod act;
+mod action_token;
 mod api;
 mod guard;
 mod page;
 mod pulse;
+mod state;
 
 use std::sync::Arc;
 
@@ -17,45 +19,20 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use tokio::net::TcpListener;
 
-use crate::dead_letters::DeadLetterOffice;
-use crate::orchestrations::Orchestrations;
-pub(crate) use guard::Token;
-use pulse::Pulse;
-
-/// What all requests share.
-pub(crate) struct Dashboard {
-    orchestrations: Orchestrations,
-    office: DeadLetterOffice,
-    /// The model's name, for the page's head.
-    model: &'static str,
-    /// Who may change something; nobody when there is none.
-    token: Option<Token>,
-    pulse: Pulse,
-}
+pub(crate) use action_token::Token;
+pub(crate) use state::Dashboard;
 
 impl Dashboard {
-    pub(crate) fn new(
-        orchestrations: Orchestrations,
-        office: DeadLetterOffice,
-        model: &'static str,
-        token: Option<Token>,
-    ) -> Self {
-        Self {
-            orchestrations,
-            office,
-            model,
-            token,
-            pulse: Pulse::default(),
-        }
-    }
-
     /// Serves until the process ends.
     ///
     /// # Errors
     /// When the listener fails.
     pub(crate) async fn serve(self, listener: TcpListener) -> std::io::Result<()> {
         let dashboard = Arc::new(self);
-        let beats = tokio::spawn(pulse::beat(dashboard.clone()));
+        let measured = dashboard.clone();
+        let beats = tokio::spawn(async move {
+            pulse::beat(&measured.orchestrations.container, &measured.pulse).await;
+        });
         let served = axum::serve(listener, routes(dashboard)).await;
         beats.abort();
         served

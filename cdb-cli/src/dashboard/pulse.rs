@@ -3,14 +3,13 @@
 //! What the whole container uses is known to Azure Monitor alone; the data plane does not tell.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use cdb_client::ContainerClient;
 use cdb_model::Timestamp;
-use cdb_provider::documents::InstanceKey;
+use cdb_provider::documents::{Durable, InstanceKey};
 use serde::Serialize;
-
-use super::Dashboard;
 
 const INTERVAL: Duration = Duration::from_secs(2);
 
@@ -52,9 +51,8 @@ impl Pulse {
     }
 }
 
-/// Measures until it is ended.
-pub(super) async fn beat(dashboard: Arc<Dashboard>) {
-    let container = &dashboard.orchestrations.container;
+/// Measures until the task is aborted.
+pub(super) async fn beat(container: &ContainerClient<Durable>, pulse: &Pulse) {
     let mut before = container.usage();
     loop {
         let started = Instant::now();
@@ -63,7 +61,7 @@ pub(super) async fn beat(dashboard: Arc<Dashboard>) {
         let now = container.usage();
         let used = now.since(&before).total();
         before = now;
-        dashboard.pulse.add(Beat {
+        pulse.add(Beat {
             at: container.now(),
             latency_ms: read.is_ok().then_some(latency.as_secs_f64() * 1000.0),
             requests: used.requests,

@@ -3,7 +3,7 @@
 use cdb_client::{DatabaseClient, Difference};
 use cdb_model::ContainerDefinition;
 
-use super::Finding;
+use super::finding::Finding;
 use crate::exit::Failure;
 use crate::model::Model;
 

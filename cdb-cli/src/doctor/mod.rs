@@ -1,6 +1,7 @@
 //! What can be wrong with a container and its runtimes, looked at from outside: findings, each with its remedy.
 
 mod container;
+mod finding;
 mod service;
 mod work;
 
@@ -15,56 +16,12 @@ use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::orchestrations::Orchestrations;
 use crate::remedy;
-
-/// How bad it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum Level {
-    Ok,
-    Warning,
-    Problem,
-}
-
-/// What was found about one thing.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Finding {
-    pub check: &'static str,
-    pub level: Level,
-    pub says: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub remedy: Option<String>,
-}
+use finding::{Finding, Level};
 
 /// All findings, in the order of the checks.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Diagnosis {
     pub findings: Vec<Finding>,
-}
-
-impl Finding {
-    fn ok(check: &'static str, says: impl Into<String>) -> Self {
-        Self {
-            check,
-            level: Level::Ok,
-            says: says.into(),
-            remedy: None,
-        }
-    }
-
-    fn warning(check: &'static str, says: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self {
-            level: Level::Warning,
-            remedy: Some(remedy.into()),
-            ..Self::ok(check, says)
-        }
-    }
-
-    fn problem(check: &'static str, says: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self {
-            level: Level::Problem,
-            ..Self::warning(check, says, remedy)
-        }
-    }
 }
 
 /// Examines the container. What depends on something that is broken is not looked at.

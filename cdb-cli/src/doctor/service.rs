@@ -5,9 +5,10 @@ use std::time::Duration;
 use cdb_client::{ContainerClient, Error, ErrorKind, Usage};
 use cdb_provider::documents::{Durable, InboxRecordKey, InstanceKey};
 
-use super::Finding;
+use super::finding::Finding;
+use crate::causes::with_causes;
 use crate::connection::Connection;
-use crate::exit::{Failure, with_causes};
+use crate::exit::Failure;
 use crate::remedy;
 use crate::time::span;
 

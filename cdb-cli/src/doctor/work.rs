@@ -9,7 +9,7 @@ use cdb_provider::documents::{
     Durable, FIRST_DUE, Instance, InstanceKey, OrchestratorItem, WorkerItem,
 };
 
-use super::Finding;
+use super::finding::Finding;
 use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
 use crate::time::span;

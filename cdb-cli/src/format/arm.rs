@@ -3,7 +3,8 @@
 use cdb_model::ContainerDefinition;
 use serde::Serialize;
 
-use super::API_VERSION;
+/// The version of the resource provider that ARM and Bicep name.
+pub(super) const API_VERSION: &str = "2024-11-15";
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

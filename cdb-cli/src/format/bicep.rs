@@ -6,8 +6,8 @@
 use cdb_model::ContainerDefinition;
 use serde_json::Value;
 
-use super::arm::Container;
-use super::{API_VERSION, symbol};
+use super::arm::{API_VERSION, Container};
+use super::symbol::symbol;
 
 pub(super) fn write(name: &str, definition: &ContainerDefinition) -> String {
     let container = Container {

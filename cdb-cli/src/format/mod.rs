@@ -2,13 +2,11 @@
 
 mod arm;
 mod bicep;
+mod symbol;
 mod terraform;
 
 use cdb_model::ContainerDefinition;
 use clap::ValueEnum;
-
-/// The version of the resource provider that ARM and Bicep name.
-const API_VERSION: &str = "2024-11-15";
 
 /// What to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -37,16 +35,5 @@ impl Format {
             Self::Terraform => terraform::write(name, definition),
             Self::Arm => arm::write(name, definition),
         }
-    }
-}
-
-/// A name that Bicep and Terraform take for a symbol.
-fn symbol(name: &str) -> String {
-    let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-    let symbol: String = name.chars().map(word).collect();
-    if symbol.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        symbol
-    } else {
-        format!("container_{symbol}")
     }
 }

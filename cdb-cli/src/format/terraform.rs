@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use cdb_model::{ContainerDefinition, Direction, IndexingMode, PartitionKeyKind};
 
-use super::symbol;
+use super::symbol::symbol;
 
 pub(super) fn write(name: &str, definition: &ContainerDefinition) -> String {
     let key = &definition.partition_key;

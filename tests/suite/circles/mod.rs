@@ -44,12 +44,6 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("cdb-emulator", "crate::service"),
     ("cdb-emulator", "crate::sql"),
     ("cdb-emulator", "crate::store"),
-    ("cdb-cli", "crate::command::model"),
-    ("cdb-cli", "crate::dashboard"),
-    ("cdb-cli", "crate::doctor"),
-    ("cdb-cli", "crate::exit"),
-    ("cdb-cli", "crate::format"),
-    ("cdb-cli", "crate::remedy"),
 ];
 
 const CRATES: [&str; 7] = [

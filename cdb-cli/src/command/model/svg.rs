@@ -2,7 +2,7 @@
 //!
 //! Its colours follow the reader's scheme. Text is measured by counting characters, which a fixed-width font allows.
 
-use super::{Described, Indexing, Type};
+use super::described::{Described, Indexing, Type};
 
 const LINE: usize = 18;
 /// Widths of characters in tenths of a pixel, of text of 12 pixels in whatever fixed-width font there is.
