@@ -14,7 +14,7 @@ use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
 use crate::ambiguity::each_write::hasty;
-use crate::harness::{PATIENCE, World, eventually, next_turn};
+use crate::harness::{World, eventually, next_turn};
 use crate::locks::{activity, completed};
 use crate::network::{BATCH, Network};
 use crate::several::{ack, ack_and_send, enqueue, event, start};

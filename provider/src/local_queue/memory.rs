@@ -21,7 +21,7 @@ impl<W: Work> Queue<W> {
             }
         }
         while self.memory.pending > self.limits.memory.pending {
-            let Some(key) = self.last_timed().or_else(|| self.last_ready()) else {
+            let Some(key) = self.last_holding().or_else(|| self.last_ready()) else {
                 break;
             };
             let mut evicted = None;
@@ -57,12 +57,12 @@ impl<W: Work> Queue<W> {
         timed.find(is_idle).filter(|_| is_too_many).cloned()
     }
 
-    /// The item with something pending that is due last, of those that nobody works on.
-    fn last_timed(&self) -> Option<W::Key> {
-        let mut timed = self.timers.values().rev();
-        timed.find(|key| self.holds_pending(key)).cloned()
+    /// The waiting item with something pending that is due last.
+    fn last_holding(&self) -> Option<W::Key> {
+        self.holding.values().next_back().cloned()
     }
 
+    /// The ready item with something pending that is handed out last.
     fn last_ready(&self) -> Option<W::Key> {
         let mut ready = self.ready.values().rev();
         ready.find(|key| self.holds_pending(key)).cloned()

@@ -27,6 +27,8 @@ pub(crate) struct Queue<W: Work> {
     pub(super) held: HashMap<String, Held<W>>,
     pub(super) ready: BTreeMap<Rank, W::Key>,
     pub(super) timers: BTreeMap<(Instant, u64), W::Key>,
+    /// The timers of idle slots that hold something pending.
+    pub(super) holding: BTreeMap<(Instant, u64), W::Key>,
     /// Idle slots that wait for nothing and only save requests, the least recently used first.
     pub(super) idle: BTreeMap<u64, W::Key>,
     /// Slots whose pending items come from polls.
@@ -48,6 +50,7 @@ impl<W: Work> Queue<W> {
             held: HashMap::new(),
             ready: BTreeMap::new(),
             timers: BTreeMap::new(),
+            holding: BTreeMap::new(),
             idle: BTreeMap::new(),
             polled: HashSet::new(),
             releasing: BTreeSet::new(),
@@ -187,9 +190,28 @@ impl<W: Work> Queue<W> {
                 self.timers.insert((at, self.sequence), key.clone());
             }
         }
+        self.place_holding(key);
         self.place_idle(key);
         if class.is_some() {
             self.wake(now);
+        }
+    }
+
+    /// Lists a slot that waits with something pending, so that it can be evicted.
+    fn place_holding(&mut self, key: &W::Key) {
+        let Some(slot) = self.slots.get_mut(key) else {
+            return;
+        };
+        let holds = !slot.phase.is_busy() && W::memory(&slot.known).pending > 0;
+        let timer = slot.timer.filter(|_| holds);
+        if slot.holding == timer {
+            return;
+        }
+        if let Some(old) = std::mem::replace(&mut slot.holding, timer) {
+            self.holding.remove(&old);
+        }
+        if let Some(timer) = timer {
+            self.holding.insert(timer, key.clone());
         }
     }
 
@@ -248,6 +270,9 @@ impl<W: Work> Queue<W> {
         }
         if let Some(timer) = slot.timer {
             self.timers.remove(&timer);
+        }
+        if let Some(holding) = slot.holding {
+            self.holding.remove(&holding);
         }
         if let Some(idle) = slot.idle {
             self.idle.remove(&idle);

@@ -148,6 +148,8 @@ pub(super) struct Slot<W: Work> {
     pub(super) polled: Option<PollNumber>,
     pub(super) rank: Option<Rank>,
     pub(super) timer: Option<(Instant, u64)>,
+    /// Its timer, while it waits and holds something pending.
+    pub(super) holding: Option<(Instant, u64)>,
     /// Its place in the order in which idle slots are given up.
     pub(super) idle: Option<u64>,
 }
@@ -161,6 +163,7 @@ impl<W: Work> Default for Slot<W> {
             polled: None,
             rank: None,
             timer: None,
+            holding: None,
             idle: None,
         }
     }

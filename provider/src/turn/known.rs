@@ -107,6 +107,9 @@ impl KnownInstance {
             return;
         }
         self.pending_bytes += message.bytes();
+        // Most instances have one message; a vector would make room for four.
+        self.pending
+            .reserve_exact(usize::from(self.pending.is_empty()));
         self.pending.push(Pending {
             message,
             due,

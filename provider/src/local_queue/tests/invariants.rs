@@ -31,6 +31,11 @@ fn check(queue: &Queue<Paint>, now: Instant) {
         if let Some(idle) = slot.idle {
             assert_eq!(queue.idle.get(&idle), Some(key));
         }
+        let holds = !slot.phase.is_busy() && Paint::memory(&slot.known).pending > 0;
+        assert_eq!(slot.holding, slot.timer.filter(|_| holds));
+        if let Some(holding) = slot.holding {
+            assert_eq!(queue.holding.get(&holding), Some(key));
+        }
         assert_eq!(slot.polled.is_some(), queue.polled.contains(key));
         if slot.phase.until().is_some() {
             assert!(slot.timer.is_some(), "{key} never leaves {:?}", slot.phase);
@@ -57,6 +62,7 @@ fn check(queue: &Queue<Paint>, now: Instant) {
     assert_eq!(queue.ready.len(), counts(|slot| slot.rank.is_some()));
     assert_eq!(queue.timers.len(), counts(|slot| slot.timer.is_some()));
     assert_eq!(queue.idle.len(), counts(|slot| slot.idle.is_some()));
+    assert_eq!(queue.holding.len(), counts(|slot| slot.holding.is_some()));
     check_memory(queue);
     check_wakes(queue, now);
 }
