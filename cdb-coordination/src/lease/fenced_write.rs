@@ -14,7 +14,16 @@ use super::lock::is_lost_race;
 /// How long to wait between two sends.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A write for [`execute_fenced`].
+/// A write for [`execute_fenced`], which shows a whole one.
+///
+/// ```
+/// use cdb_coordination::{Fenced, FencedWrite, execute_fenced};
+///
+/// async fn took_place<W: FencedWrite>(write: &mut W) -> Result<bool, W::Error> {
+///     let fenced = execute_fenced(write).await?;
+///     Ok(matches!(fenced, Fenced::Committed(_) | Fenced::Earlier))
+/// }
+/// ```
 pub trait FencedWrite: Send {
     /// The container that is written to.
     type Container: Container;
@@ -46,6 +55,13 @@ pub trait FencedWrite: Send {
 }
 
 /// What [`FencedWrite::find_out`] reads.
+///
+/// ```
+/// use cdb_coordination::Found;
+///
+/// let is_ours = |found: Found| found != Found::Lost;
+/// assert!(is_ours(Found::Moved) && !is_ours(Found::Lost));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// The proof that the write took place: its token, a document that only it creates, or the absence of one that only it
@@ -60,6 +76,13 @@ pub enum Found {
 }
 
 /// What became of a [`FencedWrite`].
+///
+/// ```
+/// use cdb_coordination::Fenced;
+///
+/// let fenced: Fenced<()> = Fenced::Lost;
+/// assert!(!matches!(fenced, Fenced::Committed(_) | Fenced::Earlier));
+/// ```
 #[derive(Debug)]
 pub enum Fenced<A> {
     /// The write took place. Without an answer, the proof was found.

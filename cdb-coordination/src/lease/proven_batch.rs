@@ -10,7 +10,14 @@ use super::fenced_write::{Fenced, FencedWrite, Found, execute_fenced};
 /// How often the batch is sent while its outcome is unknown.
 const MAX_SENDS: u32 = 4;
 
-/// What proves that a batch took place.
+/// What proves that a batch took place; [`execute_proven`] shows it in use.
+///
+/// ```
+/// use cdb_coordination::Proof;
+///
+/// let proof = Proof::Created("the key of a document that only this batch creates");
+/// assert!(matches!(proof, Proof::Created(_)));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Proof<K> {
     /// The document of this key exists. No other writer uses the key.
