@@ -46,7 +46,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .start_orchestration(&instance, "Hello", "Ada")
         .await?;
     let status = client
-        .wait_for_orchestration(&instance, Duration::from_secs(10))
+        .wait_for_orchestration(&instance, Duration::from_secs(300))
         .await?;
     runtime.shutdown(None).await;
     match status {

@@ -101,7 +101,7 @@ async fn lead() -> Result<(), Failure> {
     for order in 0..ORDERS {
         let instance = format!("order-{order}");
         let status = client
-            .wait_for_orchestration(&instance, Duration::from_secs(60))
+            .wait_for_orchestration(&instance, Duration::from_secs(300))
             .await?;
         let OrchestrationStatus::Completed { output, .. } = status else {
             return Err(format!("{instance} did not complete: {status:?}").into());

@@ -20,13 +20,17 @@ const BETWEEN: Duration = Duration::from_millis(150);
 /// # Errors
 /// When every address refuses. What else can be wrong, the client says better.
 pub(crate) fn wait(endpoint: &str) -> Result<(), Failure> {
+    wait_with(endpoint, || std::thread::sleep(BETWEEN))
+}
+
+fn wait_with(endpoint: &str, mut pause: impl FnMut()) -> Result<(), Failure> {
     let addresses = addresses(endpoint);
     for chance in 0..CHANCES {
         if addresses.is_empty() || !addresses.iter().all(refuses) {
             return Ok(());
         }
         if chance + 1 < CHANCES {
-            std::thread::sleep(BETWEEN);
+            pause();
         }
     }
     Err(Failure {
@@ -76,12 +80,12 @@ mod tests {
             failure.told("shop").contains("`shop emulator`"),
             "{failure}"
         );
-        let late = std::thread::spawn(move || {
-            std::thread::sleep(BETWEEN);
-            TcpListener::bind(address).unwrap()
+        let mut late = None;
+        let found = wait_with(&endpoint, || {
+            late.get_or_insert_with(|| TcpListener::bind(address).unwrap());
         });
-        assert!(wait(&endpoint).is_ok());
-        drop(late.join().unwrap());
+        assert!(found.is_ok());
+        assert!(late.is_some(), "nothing listened at first");
     }
 
     #[test]

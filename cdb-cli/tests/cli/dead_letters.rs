@@ -186,7 +186,7 @@ async fn what_is_redriven_is_received_and_what_is_discarded_is_gone() {
         }
     });
     let mailbox = mailbox.start();
-    let note = tokio::time::timeout(Duration::from_secs(30), notes.recv()).await;
+    let note = tokio::time::timeout(Duration::from_secs(1800), notes.recv()).await;
     assert_eq!(note.expect("it is received").as_deref(), Some("1"));
     mailbox.stop().await;
     let outbox = account.cdb(&["outbox"]).await;

@@ -48,7 +48,7 @@ async fn a_running_orchestration_is_followed_and_gets_its_event() {
         .await
         .expect("it starts");
     let mut history = account.cdb(&["instances", "history", "family"]).await;
-    for _ in 0..200 {
+    for _ in 0..10_000 {
         if history.out.contains("ExternalSubscribed Approved") {
             break;
         }
@@ -75,7 +75,7 @@ async fn a_running_orchestration_is_followed_and_gets_its_event() {
         .cdb(&["instances", "raise", "family", "Approved", "yes"])
         .await;
     let ended = client
-        .wait_for_orchestration("family", Duration::from_secs(10))
+        .wait_for_orchestration("family", Duration::from_secs(1800))
         .await;
     assert!(ended.is_ok(), "{ended:?}");
     let shown = account.cdb(&["instances", "show", "family"]).await;

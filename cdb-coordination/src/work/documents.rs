@@ -55,7 +55,7 @@ pub enum Work {
 ///
 /// # work.immediate().store(NewWork::outbox("order-7", "announced")).await?;
 /// let mut published = Vec::new();
-/// for claimed in work.claim(10, Duration::from_secs(5)).await {
+/// for claimed in work.claim(10, Duration::from_secs(60)).await {
 ///     match claimed.message().lane {
 ///         Lane::Inbox => println!("to be worked on: {}", claimed.message().body),
 ///         Lane::Outbox => published.push(claimed.message().message_id.clone()),
@@ -243,7 +243,7 @@ pub struct WorkStream {
 ///
 /// # let paid = NewWork::inbox("order-7", "paid-1").with_body("paid", r#"{"cents": 9900}"#);
 /// # work.immediate().store(paid).await?;
-/// let claimed = work.claim(1, Duration::from_secs(5)).await.pop().expect("it was stored");
+/// let claimed = work.claim(1, Duration::from_secs(60)).await.pop().expect("it was stored");
 /// let message: &WorkMessage = claimed.message();
 /// assert_eq!((&*message.kind, &*message.body), ("paid", r#"{"cents": 9900}"#));
 /// assert_eq!((message.sequence, message.attempts), (1, 0));

@@ -102,7 +102,7 @@ impl NewWork {
 ///
 /// let now = work.immediate();
 /// now.store(NewWork::inbox("order-7", "paid-1")).await?;
-/// let claimed = work.claim(1, Duration::from_secs(5)).await.pop().expect("it was stored");
+/// let claimed = work.claim(1, Duration::from_secs(60)).await.pop().expect("it was stored");
 /// let kind = claimed.message().kind.clone();
 /// let report = match kind.as_str() {
 ///     "paid" => claimed.done(),
@@ -218,7 +218,7 @@ impl ClaimedWork {
 /// # setup::with_work(async |work| {
 ///
 /// # work.immediate().store(NewWork::inbox("order-7", "paid-1")).await?;
-/// let claimed = work.claim(1, Duration::from_secs(5)).await.pop().expect("it was stored");
+/// let claimed = work.claim(1, Duration::from_secs(60)).await.pop().expect("it was stored");
 /// let paid = work.events().to_batch("order-7", 0, vec![NewEvent::new("paid", "{}")])?;
 /// let report: WorkReport = claimed.done().with_effects(&paid)?;
 /// work.immediate().report(report).await?; // the event exists exactly if the message has ended
@@ -277,7 +277,7 @@ impl WorkReport {
 ///
 /// // Ends of old messages and new ones, in one request per virtual partition.
 /// # work.immediate().store(NewWork::inbox("order-7", "paid-1")).await?;
-/// let claimed = work.claim(10, std::time::Duration::from_secs(5)).await;
+/// let claimed = work.claim(10, std::time::Duration::from_secs(60)).await;
 /// let ends = claimed.into_iter().map(|message| WorkEntry::Report(message.done()));
 /// let news = WorkEntry::Store(NewWork::outbox("order-7", "announced"));
 /// let batch = WorkBatch { entries: ends.chain([news]).collect(), claim: 0 };

@@ -54,7 +54,7 @@ pub trait FlushStrategy: Send + Sync {
 ///
 /// let now: Immediate = work.immediate();
 /// now.store(NewWork::inbox("order-7", "paid-1")).await?; // stored, once this returns
-/// # assert_eq!(work.claim(1, std::time::Duration::from_secs(5)).await.len(), 1);
+/// # assert_eq!(work.claim(1, std::time::Duration::from_secs(60)).await.len(), 1);
 /// # work.shutdown().await?; Ok(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug)]

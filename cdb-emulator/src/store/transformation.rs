@@ -317,7 +317,7 @@ mod tests {
         assert!((0..100).contains(&reached), "{reached}");
         drop(connection);
         let store = Store::open(Some(folder.path())).unwrap();
-        for _ in 0..3000 {
+        for _ in 0..60_000 {
             let connection = store.read().unwrap();
             if progress(&connection, container.number).unwrap() == 100 {
                 assert_eq!(content(&connection, &container).len(), 20_000);

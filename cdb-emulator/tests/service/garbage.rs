@@ -1,6 +1,6 @@
 //! Signatures that are none and bytes that are no HTTP: refused in the service's words, or in HTTP's, and survived.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,16 +15,36 @@ const DOCS: (&str, &str) = ("docs", "dbs/db/colls/c");
 /// What comes back for these bytes, until the server ends the connection or waits for more.
 fn exchange(address: &str, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
-    let patience = Some(Duration::from_secs(1));
-    stream.set_read_timeout(patience).expect("a time-out");
+    let pause = Some(Duration::from_millis(500));
+    stream.set_read_timeout(pause).expect("a time-out");
     // The server may have hung up in the middle, having seen enough.
     let _ = stream.write_all(bytes);
     let mut answer = Vec::new();
     let mut chunk = [0; 4096];
-    while let Ok(count @ 1..) = stream.read(&mut chunk) {
-        answer.extend(&chunk[..count]);
+    let mut silent = 0;
+    // Half a second without an answer means little on a slow machine. When the server has answered later requests as well, it
+    // waits for more bytes of this one.
+    while silent < 3 {
+        match stream.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(count) => answer.extend(&chunk[..count]),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                await_another_answer(address);
+                silent += 1;
+            }
+            Err(_) => break,
+        }
     }
     String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// Sends a request of its own and waits for the answer.
+fn await_another_answer(address: &str) {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    let sent = stream.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    sent.expect("it is sent");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("an answer");
 }
 
 /// As [`exchange`], beside the server's own work.

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use cdb_emulator::{Effect, Emulator, EmulatorBuilder, Fault};
+use cdb_emulator::{Effect, Emulator, EmulatorBuilder, Fault, OperationKind};
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::account::Account;
+use crate::account::{Account, http_client};
 
 /// Why an emulator with these settings does not start.
 async fn refusal(builder: EmulatorBuilder) -> String {
@@ -62,6 +62,13 @@ async fn faults_of_the_builder_strike_from_the_first_request() {
     assert_eq!(account.create(&document).await.status, 409);
 }
 
+/// The JSON at a URL.
+async fn asked_for(url: &str) -> Value {
+    let answer = http_client().get(url).send().await.expect("an answer");
+    let body = answer.bytes().await.expect("a body");
+    serde_json::from_slice(&body).expect("JSON")
+}
+
 /// The host and port behind an endpoint.
 fn address(emulator: &Emulator) -> String {
     emulator.endpoint().replace("http://", "").replace('/', "")
@@ -69,13 +76,18 @@ fn address(emulator: &Emulator) -> String {
 
 #[tokio::test]
 async fn stopping_answers_what_was_asked_and_nothing_more() {
-    let late = Duration::from_millis(300);
-    let emulator = Emulator::builder().latency(late).start().await.unwrap();
+    let late = Effect::Delay(Duration::from_millis(300).into());
+    let late = Fault::once(late).on(OperationKind::Metadata);
+    let emulator = Emulator::builder().fault(late).start().await.unwrap();
     let address = address(&emulator);
     let mut stream = TcpStream::connect(&address).await.unwrap();
     let request = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
     stream.write_all(request).await.unwrap();
-    tokio::time::sleep(late / 3).await;
+    // The fault is gone when it has struck the request.
+    let faults = format!("{}_admin/faults", emulator.endpoint());
+    while asked_for(&faults).await["faults"] != json!([]) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     emulator.stop().await;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();

@@ -24,7 +24,7 @@ const ORDERS: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/examples/order_fulfilment/orders.json"
 );
-const DEADLINE: Duration = Duration::from_secs(25);
+const DEADLINE: Duration = Duration::from_secs(300);
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {

@@ -51,7 +51,7 @@ async fn main() -> Result<(), Failure> {
     for customer in ["Ada", "Grace"] {
         let instance = format!("checkout-{customer}");
         client
-            .wait_for_orchestration(&instance, Duration::from_secs(20))
+            .wait_for_orchestration(&instance, Duration::from_secs(300))
             .await?;
     }
 

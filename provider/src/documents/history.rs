@@ -22,7 +22,7 @@ use super::{Status, Text};
 /// # let activities = duroxide::runtime::registry::ActivityRegistry::builder().build();
 /// # let runtime = duroxide::runtime::Runtime::start_with_store(std::sync::Arc::new(store.clone()), activities, orchestrations).await;
 /// # client.start_orchestration("hello-1", "Hello", "Ada").await?;
-/// # client.wait_for_orchestration("hello-1", std::time::Duration::from_secs(60)).await?;
+/// # client.wait_for_orchestration("hello-1", std::time::Duration::from_secs(300)).await?;
 /// # runtime.shutdown(None).await;
 /// // The first execution of `hello-1`, turn by turn.
 /// let mut turns = store
@@ -116,7 +116,7 @@ impl HistorySegment {
 /// # let activities = duroxide::runtime::registry::ActivityRegistry::builder().build();
 /// # let runtime = duroxide::runtime::Runtime::start_with_store(std::sync::Arc::new(store.clone()), activities, orchestrations).await;
 /// # client.start_orchestration("rocket", "CountDown", "2").await?;
-/// # client.wait_for_orchestration("rocket", std::time::Duration::from_secs(60)).await?;
+/// # client.wait_for_orchestration("rocket", std::time::Duration::from_secs(300)).await?;
 /// # runtime.shutdown(None).await;
 /// // `rocket` has continued as new, once: from 2, then from 1.
 /// let replaced = store.container().query(Query::<Execution>::in_partition("rocket")).all().await?;

@@ -16,7 +16,7 @@ use crate::site::Site;
 use crate::workload::Job;
 
 /// How long what is left of a run has to settle: locks end, messages are delivered, cancelled activities stop.
-const SETTLE: Duration = Duration::from_secs(60);
+const SETTLE: Duration = Duration::from_secs(600);
 /// How often the store is looked at meanwhile.
 const LOOK: Duration = Duration::from_millis(500);
 

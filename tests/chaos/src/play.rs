@@ -15,7 +15,7 @@ use crate::workload::{Job, Kind, MESSAGES, QUEUE};
 /// How long an orchestration keeps its place among those in flight. One that takes longer is looked for afterwards.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long nothing may end, on a store that works again, until what has not ended is lost.
-const QUIET: Duration = Duration::from_secs(60);
+const QUIET: Duration = Duration::from_secs(300);
 /// When an orchestration is looked at first, and the longest time between two looks.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// How often it is said how far a run has come.

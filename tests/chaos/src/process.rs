@@ -12,8 +12,8 @@ use tokio::process::{Child, Command};
 use crate::clock::Clock;
 use crate::wire::admin;
 
-/// How long a process may take until it is ready.
-const READY: Duration = Duration::from_secs(60);
+/// How long a process may take until it is ready: a limit for what hangs.
+const READY: Duration = Duration::from_secs(600);
 
 /// A process that ends with its input, and that is killed when it is dropped.
 #[derive(Debug)]

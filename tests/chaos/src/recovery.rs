@@ -15,7 +15,7 @@ const AT_WORK: usize = 18;
 const BOOKINGS: usize = 60;
 /// When the runtime is killed.
 const KILLED_AFTER: Duration = Duration::from_secs(3);
-const PATIENCE: Duration = Duration::from_secs(240);
+const PATIENCE: Duration = Duration::from_secs(1800);
 
 /// What was seen.
 #[derive(Clone, Copy, Debug)]

@@ -23,8 +23,9 @@ pub const LOCK: Duration = Duration::from_secs(3);
 /// Dispatchers of each kind in a runtime.
 pub const CONCURRENCY: usize = 4;
 
-/// How long what fails now and then is tried again. A store that is started anew is away for a second.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long what fails now and then is tried again. A store that is started anew is away for a second, on a busy machine for
+/// longer.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Where a runtime finds its store.
 #[derive(Clone, Debug, Args)]
@@ -37,7 +38,7 @@ pub struct RuntimeArgs {
     pub key: String,
 }
 
-/// Repeats what may fail while the store is away; for a minute, so that what fails for good is told and not waited for.
+/// Repeats what may fail while the store is away; not without end, so that what fails for good is told and not waited for.
 pub(crate) async fn keep_trying<T, E: Display, F>(
     mut attempt: impl FnMut() -> F,
 ) -> Result<T, String>
@@ -71,7 +72,7 @@ pub(crate) async fn serve(subject: Subject, args: RuntimeArgs) -> Result<(), Str
         worker_lock_timeout: LOCK,
         session_lock_timeout: LOCK,
         // Being killed costs an attempt; none of them is the message's.
-        max_attempts: 100,
+        max_attempts: 10_000,
         ..RuntimeOptions::default()
     };
     let registries = (activities(&ledger), orchestrations());
