@@ -5,10 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cdb_model::{Container, Timestamp};
 
-use crate::config::CosmosClientBuilder;
-use crate::connection_string::ConnectionString;
 use crate::container::{ContainerClient, ContainerContext};
-use crate::error::Result;
 use crate::retry::Pipeline;
 use crate::usage::Usage;
 
@@ -37,25 +34,6 @@ struct Inner {
 }
 
 impl CosmosClient {
-    /// Starts setting up a client of the account at `endpoint`.
-    pub fn builder(endpoint: impl Into<String>) -> CosmosClientBuilder {
-        CosmosClientBuilder::new(endpoint)
-    }
-
-    /// Starts setting up a client of the account that the environment names: `COSMOS_ENDPOINT` and `COSMOS_KEY`, or
-    /// `COSMOS_CONNECTION_STRING`. See [`ConnectionString`] for an account from elsewhere.
-    ///
-    /// # Errors
-    /// As [`ConnectionString::from_env`].
-    ///
-    /// ```no_run
-    /// let client = cdb_client::CosmosClient::from_env()?.application("shop").build()?;
-    /// # Ok::<(), cdb_client::Error>(())
-    /// ```
-    pub fn from_env() -> Result<CosmosClientBuilder> {
-        ConnectionString::from_env()?.client()
-    }
-
     pub(crate) fn new(pipeline: Pipeline) -> Self {
         Self {
             inner: Arc::new(Inner {

@@ -6,8 +6,9 @@ use std::str::FromStr;
 
 use zeroize::Zeroizing;
 
+use crate::client::CosmosClient;
 use crate::config::CosmosClientBuilder;
-use crate::connection_string_parts::{AccountAddress, ConnectionStringParts};
+use crate::connection_string_parts::{AccountAddress, ConnectionStringParts, missing};
 use crate::credential::MasterKey;
 use crate::error::{Error, Result};
 
@@ -83,7 +84,7 @@ impl ConnectionString {
     }
 
     /// Both parts are there; checks that they can be right.
-    pub(crate) fn checked(address: AccountAddress, key: Zeroizing<String>) -> Result<Self> {
+    fn checked(address: AccountAddress, key: Zeroizing<String>) -> Result<Self> {
         address.builder().check_endpoint()?;
         MasterKey::new(&key)?;
         Ok(Self { address, key })
@@ -113,6 +114,34 @@ impl ConnectionString {
             .address
             .builder()
             .credential(MasterKey::new(&self.key)?))
+    }
+}
+
+impl ConnectionStringParts {
+    /// The account, with both of its parts.
+    ///
+    /// # Errors
+    /// When one is missing, or cannot be right. The message shows no key.
+    pub fn complete(self) -> Result<ConnectionString> {
+        let address = self.address.ok_or_else(|| missing("AccountEndpoint"))?;
+        let key = self.key.ok_or_else(|| missing("AccountKey"))?;
+        ConnectionString::checked(address, key)
+    }
+}
+
+impl CosmosClient {
+    /// Starts setting up a client of the account that the environment names: `COSMOS_ENDPOINT` and `COSMOS_KEY`, or
+    /// `COSMOS_CONNECTION_STRING`. See [`ConnectionString`] for an account from elsewhere.
+    ///
+    /// # Errors
+    /// As [`ConnectionString::from_env`].
+    ///
+    /// ```no_run
+    /// let client = cdb_client::CosmosClient::from_env()?.application("shop").build()?;
+    /// # Ok::<(), cdb_client::Error>(())
+    /// ```
+    pub fn from_env() -> Result<CosmosClientBuilder> {
+        ConnectionString::from_env()?.client()
     }
 }
 

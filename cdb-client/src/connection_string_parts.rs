@@ -6,15 +6,15 @@ use std::str::FromStr;
 
 use zeroize::Zeroizing;
 
-use crate::config::{CosmosClientBuilder, without_secrets};
-use crate::connection_string::ConnectionString;
+use crate::config::CosmosClientBuilder;
+use crate::endpoint::without_secrets;
 use crate::error::{Error, Result};
 
 const FORM: &str = "expected `AccountEndpoint=https://…;AccountKey=…;`, as in the portal";
 
 /// What a connection string says, be it only the endpoint or only the key: for a program that has the other part from
 /// elsewhere, such as a key from a vault, or an Entra ID token instead of one. Makes a client only of an endpoint, and a
-/// [`ConnectionString`] only of both.
+/// [`ConnectionString`](crate::ConnectionString) only of both.
 ///
 /// ```
 /// use cdb_client::{ConnectionStringParts, MasterKey};
@@ -32,8 +32,8 @@ const FORM: &str = "expected `AccountEndpoint=https://…;AccountKey=…;`, as i
 /// ```
 #[derive(Clone, Default)]
 pub struct ConnectionStringParts {
-    address: Option<AccountAddress>,
-    key: Option<Zeroizing<String>>,
+    pub(crate) address: Option<AccountAddress>,
+    pub(crate) key: Option<Zeroizing<String>>,
 }
 
 /// Where an account is. Whether its certificate goes unchecked belongs to the address, so it never goes over to another.
@@ -44,7 +44,7 @@ pub(crate) struct AccountAddress {
 }
 
 impl ConnectionStringParts {
-    /// Reads what is there, with the rules of [`ConnectionString::parse`]. Whether a part can be right is checked when it is
+    /// Reads what is there, with the rules of [`ConnectionString::parse`](crate::ConnectionString::parse). Whether a part can be right is checked when it is
     /// used.
     ///
     /// # Errors
@@ -117,19 +117,9 @@ impl ConnectionStringParts {
         builder.check_endpoint()?;
         Ok(builder)
     }
-
-    /// The account, with both of its parts.
-    ///
-    /// # Errors
-    /// When one is missing, or cannot be right. The message shows no key.
-    pub fn complete(self) -> Result<ConnectionString> {
-        let address = self.address.ok_or_else(|| missing("AccountEndpoint"))?;
-        let key = self.key.ok_or_else(|| missing("AccountKey"))?;
-        ConnectionString::checked(address, key)
-    }
 }
 
-fn missing(part: &str) -> Error {
+pub(crate) fn missing(part: &str) -> Error {
     Error::configuration(format!("connection string has no {part}; {FORM}"))
 }
 

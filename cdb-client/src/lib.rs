@@ -67,6 +67,7 @@ mod connection_string;
 mod connection_string_parts;
 mod container;
 mod credential;
+mod endpoint;
 mod epk;
 mod error;
 mod header;

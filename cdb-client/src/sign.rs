@@ -6,7 +6,6 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::Sha256;
 
 use crate::credential::SigningContext;
@@ -27,12 +26,6 @@ pub(crate) fn signature(key: &[u8], text: &str) -> Option<String> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
     mac.update(text.as_bytes());
     Some(STANDARD.encode(mac.finalize().into_bytes()))
-}
-
-/// The value of the `Authorization` header: everything but letters and digits is escaped, once.
-pub(crate) fn authorization(kind: &str, version: &str, signature: &str) -> String {
-    let plain = format!("type={kind}&ver={version}&sig={signature}");
-    utf8_percent_encode(&plain, NON_ALPHANUMERIC).to_string()
 }
 
 #[cfg(test)]
@@ -67,10 +60,6 @@ mod tests {
         let key = STANDARD.decode(KEY).unwrap();
         let signature = signature(&key, &text_to_sign(&published())).unwrap();
         assert_eq!(signature, "c09PEVJrgp2uQRkr934kFbTqhByc7TVr3OHyqlu+c+c=");
-        assert_eq!(
-            authorization("master", "1.0", &signature),
-            "type%3Dmaster%26ver%3D1%2E0%26sig%3Dc09PEVJrgp2uQRkr934kFbTqhByc7TVr3OHyqlu%2Bc%2Bc%3D"
-        );
     }
 
     #[test]

@@ -7,9 +7,9 @@ use std::fmt;
 
 use async_trait::async_trait;
 use http::{HeaderValue, Method};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::error::{Error, Result};
-use crate::sign;
 
 /// What a signature covers.
 ///
@@ -122,7 +122,7 @@ impl Authorization {
     /// # Errors
     /// Never, for a token as Entra ID makes them.
     pub fn from_entra_token(token: &str, secret: u64) -> Result<Self> {
-        Self::new(&sign::authorization("aad", "1.0", token), secret)
+        Self::new(&header_value("aad", "1.0", token), secret)
     }
 
     /// What made it.
@@ -138,5 +138,29 @@ impl Authorization {
 impl fmt::Debug for Authorization {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Authorization(<redacted>)")
+    }
+}
+
+/// The value of the `Authorization` header: everything but letters and digits is escaped, once.
+pub(super) fn header_value(kind: &str, version: &str, signature: &str) -> String {
+    let plain = format!("type={kind}&ver={version}&sig={signature}");
+    utf8_percent_encode(&plain, NON_ALPHANUMERIC).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The signature of Microsoft's published example.
+    #[test]
+    fn a_header_value_escapes_all_but_letters_and_digits() {
+        assert_eq!(
+            header_value(
+                "master",
+                "1.0",
+                "c09PEVJrgp2uQRkr934kFbTqhByc7TVr3OHyqlu+c+c="
+            ),
+            "type%3Dmaster%26ver%3D1%2E0%26sig%3Dc09PEVJrgp2uQRkr934kFbTqhByc7TVr3OHyqlu%2Bc%2Bc%3D"
+        );
     }
 }

@@ -11,8 +11,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroizing;
 
-use crate::config::is_connection_string;
+use crate::credential::credential_trait::header_value;
 use crate::credential::{Authorization, Credential, SigningContext};
+use crate::endpoint::is_connection_string;
 use crate::error::{Error, Result};
 use crate::sign;
 
@@ -130,10 +131,7 @@ impl Credential for MasterKey {
         };
         let signature = signature
             .ok_or_else(|| Error::configuration("account key cannot be used for signing"))?;
-        Authorization::new(
-            &sign::authorization("master", "1.0", &signature),
-            generation,
-        )
+        Authorization::new(&header_value("master", "1.0", &signature), generation)
     }
 
     fn refused(&self, authorization: &Authorization) {

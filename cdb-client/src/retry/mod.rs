@@ -3,11 +3,13 @@
 mod backoff;
 mod config;
 mod pipeline;
+mod settled;
 #[cfg(test)]
 mod tests;
 mod verdict;
 
 pub(crate) use backoff::{Backoff, Jitter};
 pub use config::RetryConfig;
-pub(crate) use pipeline::{Pipeline, PipelineParts, Settled};
+pub(crate) use pipeline::{Pipeline, PipelineParts};
+pub(crate) use settled::Settled;
 pub(crate) use verdict::{Outcome, Repeat, Tries, Verdict, verdict};

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_model::ETag;
 use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, DATE, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
-use serde::Deserialize;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
@@ -17,7 +15,7 @@ use crate::header;
 use crate::operation::OperationKind;
 use crate::request::Request;
 use crate::response::Response;
-use crate::retry::{Backoff, Jitter, Outcome, RetryConfig, Tries, Verdict, verdict};
+use crate::retry::{Backoff, Jitter, Outcome, RetryConfig, Settled, Tries, Verdict, verdict};
 use crate::session_token::SessionTokens;
 use crate::status::Status;
 use crate::telemetry::{self, Attempt};
@@ -42,46 +40,6 @@ pub(crate) struct Pipeline {
     parts: PipelineParts,
     pub clock: ServiceClock,
     pub meter: Meter,
-}
-
-/// An accepted answer, and what the call took.
-#[derive(Clone, Debug)]
-pub(crate) struct Settled {
-    pub response: Response,
-    pub call: CallDetails,
-}
-
-impl std::ops::Deref for Settled {
-    type Target = Response;
-
-    fn deref(&self) -> &Response {
-        &self.response
-    }
-}
-
-impl Settled {
-    /// As [`Response::json`]; a failure says of which call it is, as with all that follow.
-    pub(crate) fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T> {
-        self.response.json().map_err(|error| self.unusable(error))
-    }
-
-    /// As [`Response::text`].
-    pub(crate) fn text(&self) -> Result<&str> {
-        self.response.text().map_err(|error| self.unusable(error))
-    }
-
-    /// As [`Response::etag`].
-    pub(crate) fn etag(&self) -> Result<ETag> {
-        self.response.etag().map_err(|error| self.unusable(error))
-    }
-
-    /// That an accepted answer is of no use. A write was carried out then, whatever its answer looks like.
-    pub(crate) fn unusable(&self, error: Error) -> Error {
-        error.with_call(CallDetails {
-            ambiguous: !self.call.operation.is_read(),
-            ..self.call.clone()
-        })
-    }
 }
 
 /// The state of one call.
