@@ -20,6 +20,9 @@ const PAGE: u32 = 200;
 /// How long an early message waits at least until it is looked at again. Who receives the one before it does not wait.
 const EARLY: Duration = Duration::from_secs(1);
 
+/// How soon to look again for messages that are left to this process and wait for earlier ones.
+const SOON: Duration = Duration::from_millis(50);
+
 /// How often one look is given up to others who receive the same stream.
 const LOSSES: u32 = 3;
 
@@ -53,6 +56,31 @@ impl<C: Container> Inner<C>
 where
     Mail<C>: MemberOf<C>,
 {
+    /// A partition has something to receive, perhaps.
+    pub(crate) fn hint(&self, partition: PartitionKey) {
+        if !self.receives() || !self.hints.note(&partition) {
+            return;
+        }
+        self.spawn(|inner| async move {
+            loop {
+                let waits = match inner.hints.permits.acquire().await {
+                    Ok(_permit) => inner.receive_in(&partition).await,
+                    Err(_) => return,
+                };
+                let waits = waits.unwrap_or_else(|error| {
+                    tracing::warn!(%partition, %error, "messages cannot be received");
+                    false
+                });
+                if !inner.hints.again(&partition, waits) {
+                    return;
+                }
+                if waits {
+                    tokio::time::sleep(SOON).await;
+                }
+            }
+        });
+    }
+
     /// Receives what is due in a partition. Returns whether something is left to this process that has to wait for an
     /// earlier message.
     pub(crate) async fn receive_in(&self, partition: &PartitionKey) -> Result<bool, Error> {

@@ -9,9 +9,11 @@ use tokio::time::Instant;
 
 use super::config::WorkConfig;
 use super::documents::Work;
-use super::entry::{ClaimedWork, Settlement, WorkEntry};
+use super::entry::{ClaimedWork, WorkEntry};
 use super::error::WorkError;
-use super::inner::{Inner, Taken};
+use super::exchange::Taken;
+use super::inner::Inner;
+use super::settlement::Settlement;
 use super::{EventStore, Immediate, Interval, IntervalConfig, Scoped, ownership};
 use crate::slots::LeaseProvider;
 

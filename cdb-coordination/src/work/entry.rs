@@ -1,94 +1,16 @@
-//! What goes into the coordinator and what comes out: new messages, claims, reports, receipts.
+//! Claimed messages, the reports on them, and the entries that a coordinator writes.
 //!
 //! A report can only be made from a claim, and ending a message uses its claim up.
 
 use std::sync::{Arc, Weak};
 
-use cdb_model::{Batch, BatchError, Container, Extends, PartitionKey, Timestamp};
-use tokio::sync::oneshot;
+use cdb_model::{Batch, BatchError, Container, Extends, PartitionKey};
 
-use super::documents::{Lane, Work, WorkMessage};
-use super::error::WorkError;
+use super::claim::Claim;
+use super::documents::{Work, WorkMessage};
 use super::inner::Inner;
+use super::new_work::NewWork;
 use super::status::WorkStatus;
-use super::stream_order::StreamKey;
-
-/// A message to be stored.
-///
-/// ```
-/// use cdb_coordination::{NewWork, WorkStatus};
-///
-/// let message = NewWork::inbox("order-7", "paid-1") // the stream, and what makes a second copy known
-///     .with_body("paid", r#"{"cents": 9900}"#)
-///     .needing(WorkStatus::RECEIVER_DONE | WorkStatus::PROJECTION_DONE);
-/// # drop(message);
-/// ```
-#[derive(Clone, Debug)]
-pub struct NewWork {
-    pub(super) lane: Lane,
-    pub(super) stream: String,
-    pub(super) message_id: String,
-    pub(super) kind: String,
-    pub(super) body: String,
-    pub(super) needs: WorkStatus,
-    pub(super) due_at: Option<Timestamp>,
-}
-
-impl NewWork {
-    /// A received message. `message_id` is the sender's and unique within the stream: a second one with the same id is
-    /// dropped. Has ended when its receiver is done.
-    pub fn inbox(stream: impl Into<String>, message_id: impl Into<String>) -> Self {
-        Self::new(Lane::Inbox, stream.into(), message_id.into())
-    }
-
-    /// A message to others. `message_id` is unique within the stream. Has ended when it is published.
-    pub fn outbox(stream: impl Into<String>, message_id: impl Into<String>) -> Self {
-        Self::new(Lane::Outbox, stream.into(), message_id.into())
-    }
-
-    fn new(lane: Lane, stream: String, message_id: String) -> Self {
-        Self {
-            lane,
-            stream,
-            message_id,
-            kind: String::new(),
-            body: String::new(),
-            needs: match lane {
-                Lane::Inbox => WorkStatus::RECEIVER_DONE,
-                Lane::Outbox => WorkStatus::PUBLISHED,
-            },
-            due_at: None,
-        }
-    }
-
-    /// What kind of message it is, and the message itself, usually JSON text.
-    #[must_use]
-    pub fn with_body(mut self, kind: impl Into<String>, body: impl Into<String>) -> Self {
-        self.kind = kind.into();
-        self.body = body.into();
-        self
-    }
-
-    /// The stages after which it has ended, instead of its lane's one. At least one is needed; none changes nothing.
-    #[must_use]
-    pub fn needing(mut self, stages: WorkStatus) -> Self {
-        if !stages.is_empty() {
-            self.needs = stages;
-        }
-        self
-    }
-
-    /// Not to be worked on before this time. Later messages of its stream wait with it.
-    #[must_use]
-    pub fn not_before(mut self, time: Timestamp) -> Self {
-        self.due_at = Some(time);
-        self
-    }
-
-    pub(super) fn key(&self) -> StreamKey {
-        StreamKey::new(self.lane, &self.stream)
-    }
-}
 
 /// A message that was handed out to be worked on. Until it has ended, no later one of its stream is handed out.
 ///
@@ -136,28 +58,6 @@ impl Drop for HeldClaim {
     fn drop(&mut self) {
         if let Some(inner) = self.home.upgrade() {
             inner.give_back(&self.claim);
-        }
-    }
-}
-
-/// Which handing out a report answers.
-#[derive(Clone, Debug)]
-pub(super) struct Claim {
-    /// The coordinator that handed it out.
-    pub(super) owner: Arc<str>,
-    pub(super) partition: u16,
-    pub(super) fence: u64,
-    pub(super) epoch: u64,
-    pub(super) key: StreamKey,
-    pub(super) sequence: u64,
-    pub(super) message_id: String,
-}
-
-impl Claim {
-    pub(super) fn not_owner(&self) -> WorkError {
-        WorkError::NotOwner {
-            stream: self.key.stream().to_owned(),
-            message_id: self.message_id.clone(),
         }
     }
 }
@@ -302,67 +202,5 @@ impl From<NewWork> for WorkEntry {
 impl From<WorkReport> for WorkEntry {
     fn from(report: WorkReport) -> Self {
         Self::Report(report)
-    }
-}
-
-/// What was written.
-///
-/// ```
-/// use cdb_coordination::{NewWork, Settlement};
-/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
-/// # setup::with_work(async |work| {
-///
-/// let now = work.immediate();
-/// let paid = NewWork::inbox("order-7", "paid-1");
-/// assert_eq!(now.store(paid.clone()).await?, Settlement::Stored { sequence: 1 });
-/// assert_eq!(now.store(paid).await?, Settlement::Duplicate); // delivered twice, worked on once
-/// # work.shutdown().await?; Ok(()) }).unwrap();
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Settlement {
-    /// The message is stored, at this place of its stream.
-    Stored {
-        /// Counted from 1.
-        sequence: u64,
-    },
-    /// A message with this id was stored before, by whomever; nothing was written.
-    Duplicate,
-    /// The message has ended.
-    Done,
-    /// Its stages are noted.
-    Progressed,
-    /// Its failure is noted, and it will be handed out again.
-    Retrying {
-        /// Not before then.
-        due_at: Timestamp,
-    },
-    /// It failed too often and is set aside; its stream waits for an operator.
-    SetAside,
-}
-
-/// Tells when an entry is written.
-///
-/// ```
-/// use cdb_coordination::{FlushStrategy as _, NewWork, Receipt, Settlement};
-/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
-/// # setup::with_work(async |work| {
-///
-/// let scope = work.scoped();
-/// let receipt: Receipt = scope.store(NewWork::inbox("order-7", "paid-1")).await;
-/// scope.commit().await?;
-/// assert_eq!(receipt.settled().await?, Settlement::Stored { sequence: 1 });
-/// # work.shutdown().await?; Ok(()) }).unwrap();
-/// ```
-#[derive(Debug)]
-pub struct Receipt(pub(super) oneshot::Receiver<Result<Settlement, WorkError>>);
-
-impl Receipt {
-    /// Waits until the entry is written, or will not be.
-    ///
-    /// # Errors
-    /// Why it was not; [`WorkError::Unflushed`] when its strategy or coordinator went before it could be.
-    pub async fn settled(self) -> Result<Settlement, WorkError> {
-        self.0.await.unwrap_or(Err(WorkError::Unflushed))
     }
 }

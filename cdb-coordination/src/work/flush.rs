@@ -13,11 +13,11 @@ use cdb_model::{BatchError, Query, Stored, Unreadable};
 use tokio::time::Instant;
 
 use super::documents::{WorkMessage, WorkPartitionKey, WorkStreamKey};
-use super::entry::Settlement;
 use super::error::WorkError;
 use super::inner::Inner;
 use super::plan::{Heads, Misfit, Origin, Plan, PlanContext, message_key, stream_key};
 use super::queue::{Pending, put_back, take_batch};
+use super::settlement::Settlement;
 use super::stream_order::{Change, StreamKey};
 use super::telemetry;
 use super::unreadable::{message_of, stream_of};

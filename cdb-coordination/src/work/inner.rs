@@ -1,4 +1,4 @@
-//! The inside of a coordinator: entries go in, messages go out, and what comes to nothing is told to whoever waits for it.
+//! The state that all handles of a coordinator share, and its queue of entries.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,19 +9,17 @@ use std::time::Duration;
 use cdb_client::ContainerClient;
 use futures::StreamExt as _;
 use futures::stream;
-use tokio::sync::{Mutex as Gate, Notify, oneshot};
+use tokio::sync::{Mutex as Gate, Notify};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::claim::Claim;
 use super::config::WorkConfig;
 use super::documents::Work;
-use super::entry::{
-    Claim, ClaimedWork, HeldClaim, NewWork, Receipt, Reported, WorkEntry, WorkReport,
-};
 use super::error::WorkError;
 use super::plan::Heads;
-use super::poll::Poller;
-use super::queue::{NotedReport, Pending, PendingKind, extract};
+use super::poller::Poller;
+use super::queue::{Pending, extract};
 use super::state::State;
 use super::stream_order::StreamKey;
 use super::telemetry;
@@ -47,15 +45,7 @@ pub(super) struct Inner {
     pub(super) news: Notify,
     pub(super) stop: CancellationToken,
     /// For claims, which give themselves back.
-    this: Weak<Inner>,
-}
-
-/// An entry that was taken in.
-#[derive(Debug)]
-pub(super) struct Taken {
-    /// Where it is queued; nowhere when it has come to nothing at once.
-    pub(super) place: Option<(u16, u64)>,
-    pub(super) receipt: Receipt,
+    pub(super) this: Weak<Inner>,
 }
 
 impl Inner {
@@ -83,68 +73,6 @@ impl Inner {
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Queues an entry. A report whose claim is void comes to nothing at once.
-    pub(super) fn take_in(&self, entry: WorkEntry) -> Taken {
-        match entry {
-            WorkEntry::Store(new) => self.take_in_new(new),
-            WorkEntry::Report(report) => self.take_in_report(report),
-        }
-    }
-
-    fn take_in_new(&self, new: NewWork) -> Taken {
-        let partition = self.config.partitions.of_stream(&new.stream);
-        let (number, receipt) = self.state().push(partition, PendingKind::Store(new));
-        Taken {
-            place: Some((partition, number)),
-            receipt,
-        }
-    }
-
-    fn take_in_report(&self, report: WorkReport) -> Taken {
-        let claim = match report.held {
-            Some(held) => held.into_claim(),
-            None => report.claim,
-        };
-        let now = self.container.now();
-        let mut state = self.state();
-        let is_ours = claim.owner == self.id;
-        let owned = state.partition(claim.partition).owned.as_mut();
-        let good = owned.filter(|owned| is_ours && owned.fence == claim.fence);
-        let noted = good.and_then(|owned| {
-            let place = (&claim.key, claim.sequence, claim.epoch);
-            match report.reported {
-                Reported::Done => owned.streams.reached(place, None),
-                Reported::Reached(stages) => owned.streams.reached(place, Some(stages)),
-                Reported::Failed(reason) => owned.streams.failed(place, reason, |message| {
-                    self.config.retry.judge(message, now)
-                }),
-            }
-        });
-        let Some((change, message)) = noted else {
-            let (reply, receipt) = oneshot::channel();
-            // The receipt is right there.
-            let _received = reply.send(Err(claim.not_owner()));
-            return Taken {
-                place: None,
-                receipt: Receipt(receipt),
-            };
-        };
-        let partition = claim.partition;
-        let noted = NotedReport {
-            claim,
-            change,
-            message,
-            effects: report.effects,
-        };
-        let (number, receipt) = state.push(partition, PendingKind::Report(Box::new(noted)));
-        drop(state);
-        self.news.notify_waiters();
-        Taken {
-            place: Some((partition, number)),
-            receipt,
-        }
     }
 
     /// Writes the entries at these places. What cannot be written now is withdrawn with the reason, which is returned.
@@ -266,46 +194,6 @@ impl Inner {
         if given {
             self.news.notify_waiters();
         }
-    }
-
-    pub(super) fn hand_out(&self, most: usize) -> Vec<ClaimedWork> {
-        let now = self.container.now();
-        let mut claimed = Vec::new();
-        let mut state = self.state();
-        let count = state.partitions.len();
-        let first = state.turn;
-        for offset in 0..count {
-            let index = (first + offset) % count;
-            let Some(owned) = &mut state.partitions[index].owned else {
-                continue;
-            };
-            // After its end a lease may be somebody else's; the fence would refuse what is reported then.
-            if owned.draining || owned.until <= now {
-                continue;
-            }
-            while claimed.len() < most
-                && let Some((key, message, epoch)) = owned.streams.take(now)
-            {
-                telemetry::claimed(&message, now);
-                let claim = Claim {
-                    owner: self.id.clone(),
-                    partition: u16::try_from(index).unwrap_or(u16::MAX),
-                    fence: owned.fence,
-                    epoch,
-                    key,
-                    sequence: message.sequence,
-                    message_id: message.message_id.clone(),
-                };
-                let home = self.this.clone();
-                let held = HeldClaim { claim, home };
-                claimed.push(ClaimedWork { message, held });
-            }
-            if claimed.len() == most {
-                state.turn = index + 1;
-                break;
-            }
-        }
-        claimed
     }
 
     /// When a message that is known becomes due, by this process's clock.

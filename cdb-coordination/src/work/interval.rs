@@ -9,9 +9,10 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::entry::{Receipt, WorkEntry};
+use super::entry::WorkEntry;
 use super::error::WorkError;
 use super::inner::Inner;
+use super::settlement::Receipt;
 use super::strategy::{FlushStrategy, OpenEntries};
 
 /// How often [`Interval`] writes.

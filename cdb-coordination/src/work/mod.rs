@@ -4,22 +4,27 @@
 //! logical partition in the store, so new messages, ends, failures and a lease's extension travel in one transactional
 //! batch, which the store carries out only if fence and order are what they should be (`plan.rs`).
 
+mod claim;
 mod config;
 mod coordinator;
 mod documents;
 mod entry;
 mod error;
 mod event_store;
+mod exchange;
 mod flush;
 mod forget;
 mod inner;
 mod interval;
+mod new_work;
 mod operate;
 mod ownership;
 mod partitions;
 mod plan;
 mod poll;
+mod poller;
 mod queue;
+mod settlement;
 mod state;
 mod status;
 mod strategy;
@@ -30,10 +35,12 @@ mod unreadable;
 pub use config::{Exhausted, WorkConfig, WorkRetry};
 pub use coordinator::{Processed, WorkBatch, WorkCoordinator};
 pub use documents::{Lane, StreamEvent, Work, WorkMember, WorkMessage, WorkPartition, WorkStream};
-pub use entry::{ClaimedWork, NewWork, Receipt, Settlement, WorkEntry, WorkReport};
+pub use entry::{ClaimedWork, WorkEntry, WorkReport};
 pub use error::WorkError;
 pub use event_store::{EventFeed, EventStore, NewEvent};
 pub use interval::{Interval, IntervalConfig};
+pub use new_work::NewWork;
 pub use partitions::Partitions;
+pub use settlement::{Receipt, Settlement};
 pub use status::WorkStatus;
 pub use strategy::{FlushStrategy, Immediate, Scoped};

@@ -11,7 +11,7 @@ use cdb_model::{Batch, BatchError, OperationIndex, Patch, Timestamp};
 use super::documents::{
     Work, WorkMessage, WorkMessageKey, WorkPartition, WorkPartitionKey, WorkStream, WorkStreamKey,
 };
-use super::entry::NewWork;
+use super::new_work::NewWork;
 use super::queue::{NotedReport, Pending, PendingKind};
 use super::status::WorkStatus;
 use super::stream_order::{Change, StreamKey};

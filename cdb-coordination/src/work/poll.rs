@@ -15,22 +15,14 @@ use tokio::time::Instant;
 use super::documents::{WorkMessage, WorkStream};
 use super::error::WorkError;
 use super::inner::Inner;
+use super::poller::{FIRST_PAUSE, Poller};
 use super::state::{Owned, State};
 use super::stream_order::StreamKey;
 use super::unreadable::report;
 use crate::search::Found;
 
-/// Messages per search.
-const PAGE: u32 = 250;
-
-/// The most per search, for when more than a page has the same time.
-const LARGEST_PAGE: u32 = 16_000;
-
 /// Streams per question.
 const STREAMS_ASKED: usize = 100;
-
-/// The first wait after a search that found nothing.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
 
 /// How far a search goes back behind what is known.
 const OVERLAP: Duration = Duration::from_secs(1);
@@ -42,55 +34,6 @@ pub(super) struct Searched {
     pub(super) found_some: bool,
     /// When searching makes sense again.
     pub(super) again_at: Instant,
-}
-
-/// How far the search has come.
-#[derive(Debug)]
-pub(super) struct Poller {
-    /// The newest message that was seen.
-    newest: Timestamp,
-    /// How far the sweep has come, while there is one.
-    sweeping: Option<Timestamp>,
-    next_sweep: Option<Instant>,
-    next_search: Option<Instant>,
-    pause: Duration,
-    page: u32,
-}
-
-impl Default for Poller {
-    fn default() -> Self {
-        Self {
-            newest: Timestamp::default(),
-            sweeping: None,
-            next_sweep: None,
-            next_search: None,
-            pause: FIRST_PAUSE,
-            page: PAGE,
-        }
-    }
-}
-
-impl Poller {
-    /// A page was read from `from` on; whether it was the last one.
-    fn advance(&mut self, from: Timestamp, waiting: &Found<Stored<WorkMessage>>) -> bool {
-        let found = waiting.rows.len() + waiting.unreadable.len();
-        let full = u32::try_from(found).unwrap_or(u32::MAX) >= self.page;
-        let last = waiting.rows.last();
-        let last = last.and_then(|row| row.document.waiting_since);
-        let last = last.unwrap_or(from);
-        self.newest = self.newest.max(last);
-        if !full {
-            self.sweeping = None;
-            self.page = PAGE;
-            return true;
-        }
-        if last == from {
-            self.page = self.page.saturating_mul(2).min(LARGEST_PAGE);
-        }
-        // From here on it is a sweep, even if it was none: everything behind this has to be looked at.
-        self.sweeping = Some(last);
-        false
-    }
 }
 
 /// The partitions that were held when a search began, with their fences. What was read under one fence says nothing under

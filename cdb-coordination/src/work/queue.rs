@@ -10,9 +10,11 @@ use cdb_model::Batch;
 use cdb_model::limits::MAX_BATCH_OPERATIONS;
 use tokio::sync::oneshot;
 
+use super::claim::Claim;
 use super::documents::{Work, WorkMessage};
-use super::entry::{Claim, NewWork, Settlement};
 use super::error::WorkError;
+use super::new_work::NewWork;
+use super::settlement::Settlement;
 use super::stream_order::{Change, StreamKey};
 
 /// Bytes of bodies in one batch, well below the service's 2 MB, because text grows when it is escaped.

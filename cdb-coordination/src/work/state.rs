@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use cdb_model::Timestamp;
 use tokio::sync::oneshot;
 
-use super::entry::Receipt;
 use super::queue::{Pending, PendingKind};
+use super::settlement::Receipt;
 use super::stream_order::Streams;
 
 /// What changes without waiting.

@@ -8,9 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 
-use super::entry::{NewWork, Receipt, Settlement, WorkEntry, WorkReport};
+use super::entry::{WorkEntry, WorkReport};
 use super::error::WorkError;
-use super::inner::{Inner, Taken};
+use super::exchange::Taken;
+use super::inner::Inner;
+use super::new_work::NewWork;
+use super::settlement::{Receipt, Settlement};
 
 /// Takes entries and has them written. See [`Immediate`], [`Scoped`] and [`Interval`](super::Interval).
 ///
