@@ -87,10 +87,10 @@ fn leftovers(partition: &Partition) -> Vec<String> {
     let left = partition.iter().filter_map(|row| match &row.document {
         Durable::OrchestratorItem(item) if is_trace(item) => None,
         Durable::OrchestratorItem(item) => {
-            Some(format!("a message waits: {}", item.work_item.outline()))
+            Some(format!("a message waits: {}", item.work_item.header()))
         }
         Durable::WorkerItem(item) => {
-            Some(format!("an activity waits: {}", item.work_item.outline()))
+            Some(format!("an activity waits: {}", item.work_item.header()))
         }
         Durable::OutboxIntent(intent) => {
             let target = &intent.target_instance_id;
@@ -139,7 +139,7 @@ fn lost_chunks(partition: &Partition) -> Option<String> {
 /// A text, from wherever it is in the partition.
 fn text_of(partition: &Partition, text: &Text) -> String {
     let Some(chunked) = text.chunked() else {
-        return text.outline().to_owned();
+        return text.header().to_owned();
     };
     let chunks: BTreeMap<&str, &str> = partition
         .iter()

@@ -71,7 +71,7 @@ pub fn steps() -> Vec<Step> {
         step("history unpacking: 10 events", {
             let segment = self::segment(10);
             Box::new(move || {
-                let events = HistorySegment::unpack(black_box(segment.event_data.outline()));
+                let events = HistorySegment::unpack(black_box(segment.event_data.header()));
                 black_box(events).expect("the events are JSON");
             })
         }),

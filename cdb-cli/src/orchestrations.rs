@@ -80,7 +80,7 @@ impl Orchestrations {
         };
         Ok(Failure::finding(format!(
             "there is no instance `{id}` yet: {} waits for it, and {taken}",
-            describe(first.work_item.outline())
+            describe(first.work_item.header())
         )))
     }
 

@@ -62,7 +62,7 @@ impl io::Write for Length {
     }
 }
 
-/// The strings of a message that are no payload: what [`outline`](crate::documents::outline) keeps of it.
+/// The strings of a message that are no payload: what [`outline`](crate::documents::header) keeps of it.
 fn names(item: &WorkItem) -> [Option<&str>; 4] {
     match item {
         WorkItem::StartOrchestration {
@@ -154,7 +154,7 @@ pub(crate) fn check_custom_status(status: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::documents::outline;
+    use crate::documents::header;
 
     /// Bytes of an outline besides its names: what its fields are called, and numbers.
     const FIELDS_BYTES: usize = 300;
@@ -166,7 +166,7 @@ mod tests {
             weight > 6_000,
             "a name is not weighed: {weight}, {item:.80?}"
         );
-        let outline = outline(item).unwrap();
+        let outline = header(item).unwrap();
         let missed = outline.len().saturating_sub(weight);
         assert!(missed < FIELDS_BYTES, "{missed} bytes: {outline:.200}");
         assert!(

@@ -11,9 +11,11 @@ use duroxide::providers::{
 use duroxide::{Event, SystemStats};
 use tracing::Instrument as _;
 
+use crate::commit;
 use crate::error::InOperation as _;
+use crate::instances::TurnResult;
 use crate::provider::CosmosDBProvider;
-use crate::turn::{self, TurnResult};
+use crate::turn;
 use crate::{custom_status, enqueue, history, kv, stats, work};
 
 #[async_trait]
@@ -32,12 +34,12 @@ impl Provider for CosmosDBProvider {
         poll_timeout: Duration,
         filter: Option<&DispatcherCapabilityFilter>,
     ) -> Result<Option<(OrchestrationItem, String, u32)>, ProviderError> {
-        let patience = self.inner.patience(poll_timeout);
-        let fetched = turn::fetch(&self.inner, lock_timeout, patience, filter)
+        let poll_timeout = self.services.poll_timeout(poll_timeout);
+        let fetched = turn::fetch(&self.services, lock_timeout, poll_timeout, filter)
             .await
             .in_operation("fetch_orchestration_item")?;
         if let Some((item, token, attempt)) = &fetched {
-            self.inner.telemetry.turn_began(item, token, *attempt);
+            self.services.telemetry.turn_began(item, token, *attempt);
         }
         Ok(fetched)
     }
@@ -60,8 +62,8 @@ impl Provider for CosmosDBProvider {
             metadata,
             cancelled: cancelled_activities,
         };
-        let telemetry = &self.inner.telemetry;
-        let committed = turn::commit(&self.inner, lock_token, result)
+        let telemetry = &self.services.telemetry;
+        let committed = commit::commit(&self.services, lock_token, result)
             .instrument(telemetry.turn(lock_token))
             .await;
         telemetry.turn_committed(lock_token, &committed);
@@ -74,8 +76,8 @@ impl Provider for CosmosDBProvider {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
-        let telemetry = &self.inner.telemetry;
-        let abandoned = turn::abandon(&self.inner, lock_token, delay, ignore_attempt)
+        let telemetry = &self.services.telemetry;
+        let abandoned = turn::abandon(&self.services, lock_token, delay, ignore_attempt)
             .instrument(telemetry.turn(lock_token))
             .await;
         telemetry.turn_abandoned(lock_token);
@@ -87,20 +89,24 @@ impl Provider for CosmosDBProvider {
         token: &str,
         extend_for: Duration,
     ) -> Result<(), ProviderError> {
-        turn::renew(&self.inner, token, extend_for)
+        turn::renew::renew(&self.services, token, extend_for)
             .await
             .in_operation("renew_orchestration_item_lock")
     }
 
     async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
         // A worker looks up what its activity belongs to. What the commit left that scheduled it is good enough.
-        if self.inner.activities.take_unread(instance)
-            && let Some(events) = self.inner.instances.history(instance)
+        if self.services.activities.take_unread(instance)
+            && let Some(events) = self.services.instances.history(instance)
         {
             return Ok(Vec::clone(&events));
         }
-        let guess = self.inner.instances.newest_execution(instance).unwrap_or(1);
-        history::read_latest(&self.inner.container, instance, guess)
+        let guess = self
+            .services
+            .instances
+            .newest_execution(instance)
+            .unwrap_or(1);
+        history::read_latest(&self.services.container, instance, guess)
             .await
             .in_operation("read")
     }
@@ -110,7 +116,7 @@ impl Provider for CosmosDBProvider {
         instance: &str,
         execution_id: u64,
     ) -> Result<Vec<Event>, ProviderError> {
-        history::read_execution(&self.inner.container, instance, execution_id)
+        history::read_execution(&self.services.container, instance, execution_id)
             .await
             .in_operation("read_with_execution")
     }
@@ -121,13 +127,13 @@ impl Provider for CosmosDBProvider {
         execution_id: u64,
         new_events: Vec<Event>,
     ) -> Result<(), ProviderError> {
-        history::append(&self.inner.container, instance, execution_id, new_events)
+        history::append(&self.services.container, instance, execution_id, new_events)
             .await
             .in_operation("append_with_execution")
     }
 
     async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
-        enqueue::activity(&self.inner, &item)
+        enqueue::activity(&self.services, &item)
             .await
             .in_operation("enqueue_for_worker")
     }
@@ -139,12 +145,20 @@ impl Provider for CosmosDBProvider {
         session: Option<&SessionFetchConfig>,
         tag_filter: &TagFilter,
     ) -> Result<Option<(WorkItem, String, u32)>, ProviderError> {
-        let patience = self.inner.patience(poll_timeout);
-        let fetched = work::fetch(&self.inner, lock_timeout, patience, session, tag_filter)
-            .await
-            .in_operation("fetch_work_item")?;
+        let poll_timeout = self.services.poll_timeout(poll_timeout);
+        let fetched = work::fetch(
+            &self.services,
+            lock_timeout,
+            poll_timeout,
+            session,
+            tag_filter,
+        )
+        .await
+        .in_operation("fetch_work_item")?;
         if let Some((item, token, attempt)) = &fetched {
-            self.inner.telemetry.activity_began(item, token, *attempt);
+            self.services
+                .telemetry
+                .activity_began(item, token, *attempt);
         }
         Ok(fetched)
     }
@@ -154,8 +168,8 @@ impl Provider for CosmosDBProvider {
         token: &str,
         completion: Option<WorkItem>,
     ) -> Result<(), ProviderError> {
-        let telemetry = &self.inner.telemetry;
-        let stored = work::ack(&self.inner, token, completion)
+        let telemetry = &self.services.telemetry;
+        let stored = work::ack(&self.services, token, completion)
             .instrument(telemetry.activity(token))
             .await;
         telemetry.activity_stored(token, &stored);
@@ -167,7 +181,7 @@ impl Provider for CosmosDBProvider {
         token: &str,
         extend_for: Duration,
     ) -> Result<(), ProviderError> {
-        work::renew(&self.inner, token, extend_for)
+        work::renew(&self.services, token, extend_for)
             .await
             .in_operation("renew_work_item_lock")
     }
@@ -178,8 +192,8 @@ impl Provider for CosmosDBProvider {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
-        let telemetry = &self.inner.telemetry;
-        let abandoned = work::abandon(&self.inner, token, delay, ignore_attempt)
+        let telemetry = &self.services.telemetry;
+        let abandoned = work::abandon(&self.services, token, delay, ignore_attempt)
             .instrument(telemetry.activity(token))
             .await;
         telemetry.activity_abandoned(token);
@@ -192,10 +206,10 @@ impl Provider for CosmosDBProvider {
         extend_for: Duration,
         idle_timeout: Duration,
     ) -> Result<usize, ProviderError> {
-        let inner = &self.inner;
-        inner
+        let services = &self.services;
+        services
             .sessions
-            .renew(&inner.container, owner_ids, extend_for, idle_timeout)
+            .renew(&services.container, owner_ids, extend_for, idle_timeout)
             .await
             .in_operation("renew_session_lock")
     }
@@ -204,10 +218,10 @@ impl Provider for CosmosDBProvider {
         &self,
         _idle_timeout: Duration,
     ) -> Result<usize, ProviderError> {
-        let inner = &self.inner;
-        inner
+        let services = &self.services;
+        services
             .sessions
-            .cleanup(&inner.container)
+            .cleanup(&services.container)
             .await
             .in_operation("cleanup_orphaned_sessions")
     }
@@ -217,7 +231,7 @@ impl Provider for CosmosDBProvider {
         item: WorkItem,
         delay: Option<Duration>,
     ) -> Result<(), ProviderError> {
-        enqueue::message(&self.inner, &item, delay)
+        enqueue::message(&self.services, &item, delay)
             .await
             .in_operation("enqueue_for_orchestrator")
     }
@@ -231,7 +245,7 @@ impl Provider for CosmosDBProvider {
         instance: &str,
         last_seen_version: u64,
     ) -> Result<Option<(Option<String>, u64)>, ProviderError> {
-        custom_status::read(&self.inner.container, instance, last_seen_version)
+        custom_status::read(&self.services.container, instance, last_seen_version)
             .await
             .in_operation("get_custom_status")
     }
@@ -241,7 +255,7 @@ impl Provider for CosmosDBProvider {
         instance: &str,
         key: &str,
     ) -> Result<Option<String>, ProviderError> {
-        kv::read_value(&self.inner.container, instance, key)
+        kv::read_value(&self.services.container, instance, key)
             .await
             .in_operation("get_kv_value")
     }
@@ -250,7 +264,7 @@ impl Provider for CosmosDBProvider {
         &self,
         instance: &str,
     ) -> Result<HashMap<String, String>, ProviderError> {
-        kv::read_all(&self.inner.container, instance)
+        kv::read_all(&self.services.container, instance)
             .await
             .in_operation("get_kv_all_values")
     }
@@ -259,7 +273,7 @@ impl Provider for CosmosDBProvider {
         &self,
         instance: &str,
     ) -> Result<Option<SystemStats>, ProviderError> {
-        stats::read(&self.inner.container, instance)
+        stats::read(&self.services.container, instance)
             .await
             .in_operation("get_instance_stats")
     }

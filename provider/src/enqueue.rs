@@ -10,18 +10,19 @@ use duroxide::providers::WorkItem;
 use crate::admission;
 use crate::documents::{Chunked, Durable, OrchestratorItem, WorkerItem, target_instance};
 use crate::error::{Error, Result, committed};
+use crate::instances::Message;
 use crate::services::Services;
 use crate::spill::Spilling;
-use crate::turn::{Message, Prelock, enqueued};
+use crate::turn::{Prelock, enqueued};
 
 /// Implements `Provider::enqueue_for_orchestrator`.
 pub(crate) async fn message(
-    inner: &Services,
+    services: &Services,
     item: &WorkItem,
     delay: Option<Duration>,
 ) -> Result<()> {
     admission::check_item(item)?;
-    let now = inner.enqueue_time();
+    let now = services.enqueue_time();
     let delay = delay.unwrap_or_default();
     let due = match item {
         WorkItem::TimerFired { fire_at_ms, .. } => {
@@ -33,12 +34,12 @@ pub(crate) async fn message(
     // Chosen before the first try, so that sending it twice stores it once.
     let cause = uuid::Uuid::new_v4().to_string();
     let document = OrchestratorItem::new(item, cause, due, now)?;
-    inner
+    services
         .limits
         .check_value("the message", document.work_item.bytes())?;
-    let mut document = inner.reserve_if_ours(document, item, now);
-    if !Chunked::fits(document.work_item.outline()) {
-        return large_message(inner, document, due.since(now)).await;
+    let mut document = services.reserve_if_ours(document, item, now);
+    if !Chunked::fits(document.work_item.header()) {
+        return large_message(services, document, due.since(now)).await;
     }
     // Until its answer arrives it may be sent again, also when it has been consumed meanwhile. Of a start or a
     // cancellation the second one changes nothing; an event would happen twice.
@@ -47,9 +48,9 @@ pub(crate) async fn message(
         WorkItem::ExternalRaised { .. } | WorkItem::QueueMessage { .. }
     );
     if due <= now
-        && let Some(turn) = Prelock::of_start(inner, item)
+        && let Some(turn) = Prelock::of_start(services, item)
     {
-        match start(inner, turn, &document, item).await {
+        match start(services, turn, &document, item).await {
             Ok(true) => return Ok(()),
             // The instance exists already, or the store is away: as if nothing had been tried.
             Ok(false) => {}
@@ -57,14 +58,14 @@ pub(crate) async fn message(
         }
     }
     let after = due.since(now);
-    match inner.container.ensure(&document).await {
+    match services.container.ensure(&document).await {
         Ok(Some(written)) => {
             if let Some(message) = Message::written(document, item.clone(), written.etag) {
-                inner.instances.expect(message);
+                services.instances.expect(message);
             }
         }
         // An earlier try has stored it.
-        Ok(None) => inner
+        Ok(None) => services
             .instances
             .suspect(target_instance(item), document.execution_id, after),
         Err(error) => return Err(error.into()),
@@ -74,23 +75,23 @@ pub(crate) async fn message(
 
 /// Enqueues a message that is too large for a document: its chunks first.
 async fn large_message(
-    inner: &Services,
+    services: &Services,
     mut document: OrchestratorItem,
     after: Duration,
 ) -> Result<()> {
-    let mut spilling = Spilling::new(inner, &document.instance_id);
+    let mut spilling = Spilling::new(services, &document.instance_id);
     spilling.relieve_message(&mut document.work_item)?;
     let mut batch = Batch::<Durable>::new(&*document.instance_id);
     batch
         .create(&document)
         .and_then(|_| spilling.settle(&mut batch))?;
-    spilling.write(inner).await?;
-    let fenced = execute_proven(&inner.container, &batch, &spilling.proof()).await?;
+    spilling.write(services).await?;
+    let fenced = execute_proven(&services.container, &batch, &spilling.proof()).await?;
     if let Err(error) = committed(fenced) {
-        spilling.give_up(inner);
+        spilling.give_up(services);
         return Err(error);
     }
-    inner
+    services
         .instances
         .suspect(&document.instance_id, document.execution_id, after);
     Ok(())
@@ -99,7 +100,7 @@ async fn large_message(
 /// Creates the start message together with the locked instance. `false` when the instance exists already, or
 /// when nobody knows.
 async fn start(
-    inner: &Services,
+    services: &Services,
     mut turn: Prelock<'_>,
     document: &OrchestratorItem,
     item: &WorkItem,
@@ -112,10 +113,10 @@ async fn start(
         return Ok(false);
     };
     let proof = Proof::Created(document.key());
-    let outcome = match execute_proven(&inner.container, &batch, &proof).await {
+    let outcome = match execute_proven(&services.container, &batch, &proof).await {
         Ok(Fenced::Refused(error)) if error.is_conflict() => return Ok(false),
         Ok(Fenced::Unknown(_)) | Err(_) => {
-            turn.lost_sight();
+            turn.outcome_unknown();
             return Ok(false);
         }
         Ok(fenced) => committed(fenced)?,
@@ -127,21 +128,21 @@ async fn start(
     });
     match message {
         Some((etag, message)) => turn.won(&etag, message),
-        None => turn.lost_sight(),
+        None => turn.outcome_unknown(),
     }
     Ok(true)
 }
 
 /// Implements `Provider::enqueue_for_worker`.
-pub(crate) async fn activity(inner: &Services, item: &WorkItem) -> Result<()> {
+pub(crate) async fn activity(services: &Services, item: &WorkItem) -> Result<()> {
     admission::check_item(item)?;
-    let document = WorkerItem::new(item, inner.enqueue_time())?.ok_or_else(|| {
+    let document = WorkerItem::new(item, services.enqueue_time())?.ok_or_else(|| {
         Error::Refused(
             "only ActivityExecute goes to the worker queue; use enqueue_for_orchestrator"
                 .to_owned(),
         )
     })?;
-    inner.container.ensure(&document).await?;
-    inner.activities.poll_soon();
+    services.container.ensure(&document).await?;
+    services.activities.poll_soon();
     Ok(())
 }

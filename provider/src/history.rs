@@ -4,7 +4,7 @@ use cdb_client::ContainerClient;
 use cdb_model::{Batch, Filter, Query, Stored};
 use duroxide::Event;
 
-use crate::documents::{Durable, HistorySegment, Instance, InstanceKey, Salvage, Status, Text};
+use crate::documents::{Durable, HistorySegment, Instance, InstanceKey, Partial, Status, Text};
 use crate::error::{Error, Result};
 use crate::spill;
 
@@ -162,7 +162,7 @@ pub(crate) async fn read_latest(
             }
             Ok(Durable::History(segment)) => documents.push(segment),
             Ok(_) => {}
-            Err(found) => match Instance::salvage(&found) {
+            Err(found) => match Instance::partial(&found) {
                 Some(instance) => newest = instance.current_execution_id,
                 None => damage = Some(found.to_string()),
             },

@@ -11,16 +11,16 @@ const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Held by the handles to a provider and by nothing else: the last one that goes ends what runs for it.
 pub(crate) struct Owner {
-    inner: Arc<Services>,
+    services: Arc<Services>,
     /// Handles may be dropped outside of it.
     runtime: tokio::runtime::Handle,
 }
 
 impl Owner {
     /// Owned in the Tokio runtime that this is called in.
-    pub(crate) fn new(inner: Arc<Services>) -> Self {
+    pub(crate) fn new(services: Arc<Services>) -> Self {
         Self {
-            inner,
+            services,
             runtime: tokio::runtime::Handle::current(),
         }
     }
@@ -28,18 +28,18 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        if self.inner.background.is_stopped() {
+        if self.services.background.is_stopped() {
             return;
         }
-        self.inner.background.stop();
-        let inner = self.inner.clone();
+        self.services.background.stop();
+        let services = self.services.clone();
         // Where the Tokio runtime has ended, this does nothing, and the locks end by themselves.
         self.runtime.spawn(async move {
             let farewell = async {
                 futures::join!(
-                    turn::give_back_ahead(&inner, Duration::ZERO),
-                    work::give_back_ahead(&inner, Duration::ZERO),
-                    inner.leave()
+                    turn::give_back_ahead(&services, Duration::ZERO),
+                    work::give_back_ahead(&services, Duration::ZERO),
+                    services.leave()
                 );
             };
             if tokio::time::timeout(FAREWELL, farewell).await.is_err() {

@@ -43,7 +43,7 @@ const OPEN: &str = "new";
 /// ```
 #[derive(Clone)]
 pub struct CosmosDBProvider {
-    pub(crate) inner: Arc<Services>,
+    pub(crate) services: Arc<Services>,
     _owner: Arc<Owner>,
 }
 
@@ -171,22 +171,22 @@ impl CosmosDBProvider {
         leases: Arc<dyn LeaseProvider>,
         membership: Option<Arc<Membership>>,
     ) -> Self {
-        let inner = Services::new(container, config, leases, membership);
+        let services = Services::new(container, config, leases, membership);
         Self {
-            _owner: Arc::new(Owner::new(inner.clone())),
-            inner,
+            _owner: Arc::new(Owner::new(services.clone())),
+            services,
         }
     }
 
     /// Starts the retention and the delivery of what other runtimes left undelivered.
     fn in_background(self, config: &CosmosDBProviderConfig) -> Self {
-        let background = &self.inner.background;
+        let background = &self.services.background;
         if let Some(keep) = config.retention {
-            let myself = Arc::downgrade(&self.inner);
+            let myself = Arc::downgrade(&self.services);
             background.spawn(retention::run(myself, keep, background.closing()));
         }
         background.spawn(outbox::reconcile(
-            Arc::downgrade(&self.inner),
+            Arc::downgrade(&self.services),
             config.reconciler_interval,
             config.delivery_retry,
             background.closing(),
@@ -196,26 +196,26 @@ impl CosmosDBProvider {
 
     /// The container, for documents of your own and for tools.
     pub fn container(&self) -> &ContainerClient<Durable> {
-        &self.inner.container
+        &self.services.container
     }
 
     /// What this runtime knows about those that share the container; `None` without `membership` in the configuration.
     pub fn members(&self) -> Option<MembershipView> {
-        self.inner.members()
+        self.services.members()
     }
 
     /// Leaves the members, so that the others serve this runtime's slots at once instead of finding out by its silence.
     /// After that this provider looks for no work of others any more. Part of [`shutdown`](Self::shutdown); the last
     /// clone that is dropped leaves in the background, which needs a Tokio runtime that goes on.
     pub async fn leave(&self) {
-        self.inner.leave().await;
+        self.services.leave().await;
     }
 
     /// Instances that ended at least `keep` ago, with their descendants, to be deleted slice by slice.
     ///
     /// Like [`retention`](CosmosDBProviderConfig::retention), but now and under your eyes.
     pub fn purge_ended(&self, keep: Duration) -> Purge {
-        let container = self.inner.container.clone();
+        let container = self.services.container.clone();
         let before = container.now() - keep;
         Purge::new(container, before)
     }
@@ -225,9 +225,9 @@ impl CosmosDBProvider {
     /// # Errors
     /// When the service refuses; a container that is gone already is no error.
     pub async fn cleanup(&self) -> Result<(), ProviderError> {
-        self.inner.background.stop();
+        self.services.background.stop();
         self.leave().await;
-        match self.inner.container.delete_container().await {
+        match self.services.container.delete_container().await {
             Err(error) if error.is_not_found() => Ok(()),
             deleted => deleted.in_operation("cleanup"),
         }
@@ -237,7 +237,7 @@ impl CosmosDBProvider {
 impl fmt::Debug for CosmosDBProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CosmosDBProvider")
-            .field("container", &self.inner.container)
+            .field("container", &self.services.container)
             .finish_non_exhaustive()
     }
 }

@@ -18,22 +18,24 @@ const RARELY: Duration = Duration::from_secs(3600);
 const OFTEN: Duration = Duration::from_secs(1);
 
 /// Runs until the provider is gone.
-pub(crate) async fn run(inner: Weak<Services>, keep: Duration, stop: CancellationToken) {
+pub(crate) async fn run(services: Weak<Services>, keep: Duration, stop: CancellationToken) {
     let interval = (keep / 10).clamp(OFTEN, RARELY);
     // Runtimes that start together do not look together.
-    let early = inner
+    let early = services
         .upgrade()
-        .map_or(0, |inner| inner.scatter.hash_one("retention") % 1000);
+        .map_or(0, |services| services.scatter.hash_one("retention") % 1000);
     let mut pause = interval / 1000 * u32::try_from(early).unwrap_or_default();
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(pause) => {}
         }
-        let Some(inner) = inner.upgrade() else { return };
+        let Some(services) = services.upgrade() else {
+            return;
+        };
         let begun = Instant::now();
-        let before = inner.container.now() - keep;
-        let mut purge = Purge::new(inner.container.clone(), before);
+        let before = services.container.now() - keep;
+        let mut purge = Purge::new(services.container.clone(), before);
         pause = match purge.next_slice().await {
             Ok(Some(slice)) => {
                 tracing::debug!(

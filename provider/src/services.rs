@@ -15,14 +15,14 @@ use tokio::time::Instant;
 
 use crate::background::Background;
 use crate::config::CosmosDBProviderConfig;
-use crate::damage::Damage;
+use crate::corrupt_documents::CorruptDocuments;
 use crate::documents::{Durable, OrchestratorItem};
+use crate::instances::InstanceQueue;
 use crate::outbox::Outbox;
 use crate::poll::{PollWindow, SlotScope};
 use crate::session::Sessions;
 use crate::spill::Limits;
 use crate::telemetry::Telemetry;
-use crate::turn::InstanceQueue;
 use crate::work::ActivityQueue;
 
 /// How many candidates a poll fetches per dispatcher, so that one poll feeds all of them for a while.
@@ -48,7 +48,7 @@ pub(crate) struct Services {
     /// When the container was last probed, and whether nothing was due.
     pub(crate) last_probe: Mutex<Option<(Instant, bool)>>,
     pub(crate) windows: PollWindows,
-    pub(crate) damage: Arc<Damage>,
+    pub(crate) corrupt_documents: Arc<CorruptDocuments>,
     /// How long messages are kept for an instance that nobody has started.
     pub(crate) unclaimed_age: Duration,
     pub(crate) outbox: Outbox,
@@ -81,7 +81,7 @@ impl Services {
                 .saturating_mul(PREFETCH_PER_DISPATCHER)
                 .max(MIN_PREFETCH)
         };
-        let damage = Arc::<Damage>::default();
+        let corrupt_documents = Arc::<CorruptDocuments>::default();
         Arc::new_cyclic(|myself| Self {
             instances: InstanceQueue::new(container.clone(), config),
             activities: ActivityQueue::new(container.clone(), config),
@@ -89,10 +89,10 @@ impl Services {
             long_polling: config.long_polling,
             scope: SlotScope::new(leases),
             membership,
-            sessions: Arc::new(Sessions::new(damage.clone())),
+            sessions: Arc::new(Sessions::new(corrupt_documents.clone())),
             last_probe: Mutex::default(),
             windows: PollWindows::default(),
-            damage,
+            corrupt_documents,
             unclaimed_age: config.unclaimed_age,
             outbox: Outbox::default(),
             limits: Limits {
@@ -125,7 +125,7 @@ impl Services {
     }
 
     /// How long a fetch may wait.
-    pub(crate) fn patience(&self, poll_timeout: Duration) -> Duration {
+    pub(crate) fn poll_timeout(&self, poll_timeout: Duration) -> Duration {
         if self.long_polling {
             poll_timeout
         } else {
@@ -171,8 +171,8 @@ impl Services {
         F: Future<Output = ()> + Send + 'static,
         W: FnOnce(Arc<Self>) -> F,
     {
-        if let Some(inner) = self.myself.upgrade() {
-            self.background.spawn(work(inner));
+        if let Some(services) = self.myself.upgrade() {
+            self.background.spawn(work(services));
         }
     }
 }

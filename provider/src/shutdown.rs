@@ -28,13 +28,13 @@ impl CosmosDBProvider {
     ///
     /// Clients may go on using the provider; it looks for no work any more.
     pub async fn shutdown(&self, grace: Duration) {
-        let inner = &self.inner;
-        inner.background.close();
-        inner.instances.close();
-        inner.activities.close();
+        let services = &self.services;
+        services.background.close();
+        services.instances.close();
+        services.activities.close();
         let in_order = async {
-            futures::join!(give_back(inner), self.leave());
-            inner.background.finished().await;
+            futures::join!(give_back(services), self.leave());
+            services.background.finished().await;
         };
         if tokio::time::timeout(grace, in_order).await.is_err() {
             tracing::warn!(
@@ -42,15 +42,15 @@ impl CosmosDBProvider {
                 "not everything was left in order; others will find it"
             );
         }
-        inner.background.stop();
-        inner.background.finished().await;
+        services.background.stop();
+        services.background.finished().await;
     }
 }
 
 /// Gives back every lock that this process holds.
-async fn give_back(inner: &Services) {
-    let sessions = inner.sessions.release(&inner.container);
-    futures::join!(turn::give_back_all(inner), work::give_back_all(inner));
+async fn give_back(services: &Services) {
+    let sessions = services.sessions.release(&services.container);
+    futures::join!(turn::give_back_all(services), work::give_back_all(services));
     // Last, since a session is no use to others while its activities are locked.
     sessions.await;
 }

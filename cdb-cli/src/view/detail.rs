@@ -138,7 +138,7 @@ pub(crate) async fn read(
         .iter()
         .filter(|message| message.document.visible_at < NEVER);
     let messages = waiting.map(|message| Message {
-        what: describe(message.document.work_item.outline()),
+        what: describe(message.document.work_item.header()),
         due_at: message.document.due_at(),
         attempts: attempts(message.id.as_str()),
     });
@@ -180,7 +180,7 @@ pub(crate) fn locked_until(instance: &Instance, now: Timestamp) -> Option<Timest
 
 fn activity(item: WorkerItem, now: Timestamp) -> Activity {
     Activity {
-        what: describe(item.work_item.outline()),
+        what: describe(item.work_item.header()),
         event: item.activity_id,
         due_at: item.enqueued_at,
         locked_until: item.locked_until.filter(|until| *until > now),

@@ -2,7 +2,7 @@
 
 use cdb_model::{Batch, BatchError, Location, Stored, Unreadable};
 
-use crate::damage::is_ours;
+use crate::corrupt_documents::is_ours;
 use crate::documents::Durable;
 
 /// A document to delete.

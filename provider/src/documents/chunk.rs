@@ -101,7 +101,7 @@ impl Text {
     }
 
     /// The text, or what is known of it without reading its chunks.
-    pub fn outline(&self) -> &str {
+    pub fn header(&self) -> &str {
         match self {
             Self::Inline(text) => text,
             Self::Chunked(chunked) => chunked.outline.as_deref().unwrap_or_default(),

@@ -31,7 +31,7 @@ use super::{Status, Text};
 ///     .all()
 ///     .await?;
 /// turns.sort_by_key(|turn| turn.document.event_id);
-/// let first = HistorySegment::unpack(turns[0].document.event_data.outline())?;
+/// let first = HistorySegment::unpack(turns[0].document.event_data.header())?;
 /// assert!(matches!(first[0].kind, duroxide::EventKind::OrchestrationStarted { .. }));
 /// # Ok(()) }
 /// ```

@@ -93,7 +93,7 @@ pub struct KeyValueDelta {
 /// # let value = serde_json::to_string(&PackedKeyValues { store: vec![set("carrier", "rail"), set("weight", "12")], delta: Vec::new() })?;
 /// # store.container().create(&KeyValuePack { instance_id: "order-7".to_owned(), value: Text::Inline(value) }).await?;
 /// let pack = store.container().read(&KeyValuePackKey::new("order-7")).await?.expect("it was packed");
-/// let held: PackedKeyValues = serde_json::from_str(pack.document.value.outline())?;
+/// let held: PackedKeyValues = serde_json::from_str(pack.document.value.header())?;
 /// let keys: Vec<&str> = held.store.iter().map(|value| &*value.key).collect();
 /// assert_eq!(keys, ["carrier", "weight"]);
 /// # Ok(()) }

@@ -10,8 +10,8 @@ mod instance;
 mod kv;
 mod member;
 mod outbox_intent;
+mod partial;
 mod queue_item;
-mod salvage;
 mod schema;
 mod session;
 
@@ -29,11 +29,11 @@ pub use member::{Member, MemberKey};
 pub use outbox_intent::{
     CancelledActivities, IntentItem, IntentQueue, OutboxIntent, OutboxIntentKey,
 };
+pub(crate) use partial::Partial;
 pub use queue_item::{
     NEVER, OrchestratorItem, OrchestratorItemKey, WorkerItem, WorkerItemKey, dispatch_slot,
 };
-pub(crate) use queue_item::{RESERVED, outline, target_instance};
-pub(crate) use salvage::Salvage;
+pub(crate) use queue_item::{RESERVED, header, target_instance};
 pub(crate) use schema::gate;
 pub use schema::{FIRST_DUE, SCHEMA_PARTITION, SCHEMA_VERSION, Schema, SchemaKey};
 pub use session::{Session, SessionKey};

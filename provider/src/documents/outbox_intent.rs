@@ -121,7 +121,7 @@ pub struct CancelledActivities {
 /// # let text = serde_json::to_string(&cancel)?;
 /// # let item = IntentItem { queue: IntentQueue::Orchestrator, work_item: Text::Inline(text), visible_at: cdb_provider::documents::FIRST_DUE };
 /// // Whatever the size of the message, its outline says what it is and for whom.
-/// let message: WorkItem = serde_json::from_str(item.work_item.outline())?;
+/// let message: WorkItem = serde_json::from_str(item.work_item.header())?;
 /// assert!(matches!(message, WorkItem::CancelInstance { instance, .. } if instance == "order-7::sub::2"));
 /// # Ok::<(), serde_json::Error>(())
 /// ```

@@ -297,7 +297,7 @@ pub(crate) fn target_instance(item: &WorkItem) -> &str {
 ///
 /// # Errors
 /// When it cannot be written as JSON.
-pub(crate) fn outline(mut item: WorkItem) -> Result<String, serde_json::Error> {
+pub(crate) fn header(mut item: WorkItem) -> Result<String, serde_json::Error> {
     match &mut item {
         WorkItem::StartOrchestration { input, .. } | WorkItem::ActivityExecute { input, .. } => {
             input.clear();

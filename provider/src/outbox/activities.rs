@@ -12,7 +12,7 @@ use crate::services::Services;
 
 /// Creates the activities of an intent, a hundred at a time.
 pub(super) async fn deliver(
-    inner: &Services,
+    services: &Services,
     intent: &OutboxIntent,
     activities: &[WorkerItem],
 ) -> Result<()> {
@@ -24,7 +24,7 @@ pub(super) async fn deliver(
         batch.create(&InboxRecord::new(target, &intent.idempotency_key, part))?;
         let mut count = 0;
         for activity in rest {
-            let bytes = batch.size_bytes() + activity.work_item.outline().len() * 5 / 4;
+            let bytes = batch.size_bytes() + activity.work_item.header().len() * 5 / 4;
             let full = batch.len() == MAX_BATCH_OPERATIONS || bytes > MAX_REQUEST_BYTES;
             if count > 0 && full {
                 break;
@@ -32,13 +32,13 @@ pub(super) async fn deliver(
             batch.create(activity)?;
             count += 1;
         }
-        match inner.container.execute(&batch).await {
+        match services.container.execute(&batch).await {
             // The parts are the same at every try, so a record that exists means that all of this one arrived.
             Err(error) if !error.is_conflict() => return Err(error.into()),
             _ => {}
         }
         rest = &rest[count..];
     }
-    inner.activities.poll_soon();
+    services.activities.poll_soon();
     Ok(())
 }

@@ -12,11 +12,11 @@ use super::messages::{Activity, Mailbag};
 use crate::documents::{Durable, NEVER, OutboxIntent, WorkerItemKey};
 use crate::error::{Error, Result};
 use crate::services::Services;
-use crate::spill::Leftover;
+use crate::spill::ConsumedChunks;
 
 /// Removes the cancelled activities of intent number `number`: the small ones with the bag, the others at once.
 pub(super) async fn deliver<'a>(
-    inner: &'a Services,
+    services: &'a Services,
     bag: &mut Mailbag<'a>,
     (number, intent): (usize, &OutboxIntent),
 ) -> Result<()> {
@@ -28,7 +28,7 @@ pub(super) async fn deliver<'a>(
         }
         for id in &of.large {
             let key = WorkerItemKey::new(instance_id, of.execution_id, *id);
-            if !remove_large(inner, &key).await? {
+            if !remove_large(services, &key).await? {
                 bag.miss(number, (of.execution_id, *id));
             }
         }
@@ -39,11 +39,11 @@ pub(super) async fn deliver<'a>(
 /// Looks after the cancelled activities of an intent that were not there: if one of them is still to come, the intent waits
 /// for that.
 pub(super) async fn see_off(
-    inner: &Services,
+    services: &Services,
     intent: &OutboxIntent,
     missing: &BTreeSet<Activity>,
 ) -> Result<()> {
-    if are_coming(inner, intent, missing).await? {
+    if are_coming(services, intent, missing).await? {
         return Err(Error::Retryable(
             "an activity that it cancels is still to be delivered itself".to_owned(),
         ));
@@ -57,10 +57,10 @@ pub(super) async fn see_off(
             bulk.delete(&key(id))?;
         }
         for id in of.large.iter().filter(is_missing) {
-            remove_large(inner, &key(id)).await?;
+            remove_large(services, &key(id)).await?;
         }
     }
-    for result in inner.container.execute_bulk(&bulk).await {
+    for result in services.container.execute_bulk(&bulk).await {
         match result {
             Err(error) if !error.is_not_found() => return Err(error.into()),
             _ => {}
@@ -71,17 +71,18 @@ pub(super) async fn see_off(
 
 /// Whether another intent of the instance brings one of these activities. Those that were given up bring nothing.
 async fn are_coming(
-    inner: &Services,
+    services: &Services,
     intent: &OutboxIntent,
     activities: &BTreeSet<Activity>,
 ) -> Result<bool> {
-    let container = inner.container.latest_committed();
+    let container = services.container.latest_committed();
     let waiting = Query::<OutboxIntent>::in_partition(&*intent.instance_id)
         .filter(OutboxIntent::CREATED_AT.lt(NEVER));
     let waiting = container.query(waiting).row_by_row().all().await?;
-    let waiting = inner.damage.readable(waiting);
+    let waiting = services.corrupt_documents.readable(waiting);
     for other in waiting {
-        let documents = Documents::of(&container, || inner.container.now(), &other.document).await;
+        let documents =
+            Documents::of(&container, || services.container.now(), &other.document).await;
         let brought = match documents {
             Ok(documents) => documents.activities,
             Err(error) if error.is_retryable() => return Err(error),
@@ -100,24 +101,24 @@ async fn are_coming(
 }
 
 /// Removes an activity together with the chunks of its input. Whether it was there.
-async fn remove_large(inner: &Services, key: &WorkerItemKey) -> Result<bool> {
-    let found = inner.container.read(key).await?;
+async fn remove_large(services: &Services, key: &WorkerItemKey) -> Result<bool> {
+    let found = services.container.read(key).await?;
     let Some(item) = found.map(|stored| stored.document) else {
         return Ok(false);
     };
     let mut batch = Batch::<Durable>::new(&*item.instance_id);
-    let leftover = Leftover::of(inner, &item.instance_id, [&item.work_item]);
+    let consumed_chunks = ConsumedChunks::of(services, &item.instance_id, [&item.work_item]);
     // Whoever runs it may have renewed its lock meanwhile, which makes no difference.
-    batch.delete(key).and_then(|_| match &leftover {
-        Some(leftover) => leftover.add_to(&mut batch),
+    batch.delete(key).and_then(|_| match &consumed_chunks {
+        Some(consumed_chunks) => consumed_chunks.add_to(&mut batch),
         None => Ok(()),
     })?;
-    match inner.container.execute(&batch).await {
+    match services.container.execute(&batch).await {
         Err(error) if !error.is_not_found() => return Err(error.into()),
         _ => {}
     }
-    if let Some(leftover) = leftover {
-        leftover.remove(inner);
+    if let Some(consumed_chunks) = consumed_chunks {
+        consumed_chunks.remove(services);
     }
     Ok(true)
 }

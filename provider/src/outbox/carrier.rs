@@ -11,7 +11,7 @@ use cdb_model::{Patch, Query, Timestamp, Unreadable};
 
 use super::deliver::deliver;
 use super::intent::Intent;
-use crate::documents::{NEVER, OutboxIntent, Salvage};
+use crate::documents::{NEVER, OutboxIntent, Partial};
 use crate::error::Result;
 use crate::services::Services;
 
@@ -74,8 +74,8 @@ impl Services {
     /// Sets an intent aside that cannot be read: among those that were given up, with the reason, out of the way of the
     /// others.
     async fn bury_unread(&self, found: &Unreadable) {
-        self.damage.tell(found);
-        let Some(stored) = OutboxIntent::salvage_stored(found) else {
+        self.corrupt_documents.report(found);
+        let Some(stored) = OutboxIntent::partial_stored(found) else {
             return;
         };
         let patch = Patch::new()

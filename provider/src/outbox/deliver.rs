@@ -9,35 +9,35 @@ use crate::error::Result;
 use crate::services::Services;
 
 /// Delivers fresh intents, and waits for their turn. What fails is left to the reconciler.
-pub(crate) async fn deliver_all(inner: &Services, intents: Vec<OutboxIntent>) {
+pub(crate) async fn deliver_all(services: &Services, intents: Vec<OutboxIntent>) {
     let parcels = intents.into_iter().map(Intent::Fresh).collect();
-    let handover = inner.outbox.hand_over(parcels);
+    let handover = services.outbox.hand_over(parcels);
     if handover.must_work {
-        inner.spawn(|inner| async move { inner.outbox.work(&*inner).await });
+        services.spawn(|services| async move { services.outbox.work(&*services).await });
     }
     // A provider that has ended delivers nothing more.
     tokio::select! {
         () = handover.done() => {}
-        () = inner.background.stopped() => {}
+        () = services.background.stopped() => {}
     }
 }
 
 /// Puts the messages of intent number `number` into the bag, and sees to the rest of it.
 async fn pack<'a>(
-    inner: &'a Services,
+    services: &'a Services,
     bag: &mut Mailbag<'a>,
     (number, intent): (usize, &OutboxIntent),
 ) -> Result<()> {
-    let documents = Documents::of(&inner.container, || inner.enqueue_time(), intent).await?;
+    let documents = Documents::of(&services.container, || services.enqueue_time(), intent).await?;
     let mut messages = documents.messages.into_iter();
-    messages.try_for_each(|message| bag.put(inner, number, message))?;
-    activities::deliver(inner, intent, &documents.activities).await?;
-    cancelled::deliver(inner, bag, (number, intent)).await
+    messages.try_for_each(|message| bag.put(services, number, message))?;
+    activities::deliver(services, intent, &documents.activities).await?;
+    cancelled::deliver(services, bag, (number, intent)).await
 }
 
 /// Creates the documents of intents, wakes who waits for them, and removes intents that were delivered earlier.
 pub(super) async fn deliver(
-    inner: &Services,
+    services: &Services,
     intents: &[Intent],
     delivered: &[Intent],
 ) -> Vec<Result<()>> {
@@ -45,19 +45,21 @@ pub(super) async fn deliver(
     let mut bag = Mailbag::default();
     for intent in delivered {
         match intent {
-            Intent::Fresh(intent) if intent.more.is_some() => remove::chunked(inner, intent).await,
+            Intent::Fresh(intent) if intent.more.is_some() => {
+                remove::chunked(services, intent).await
+            }
             Intent::Fresh(intent) => bag.remove(intent),
-            Intent::Found(stored) => remove::stored(inner, stored).await,
+            Intent::Found(stored) => remove::stored(services, stored).await,
         }
     }
     for (number, intent) in intents.iter().map(Intent::document).enumerate() {
-        results.push(pack(inner, &mut bag, (number, intent)).await);
+        results.push(pack(services, &mut bag, (number, intent)).await);
     }
-    let sent = bag.send(inner).await;
+    let sent = bag.send(services).await;
     for (number, missing) in sent.missing {
         if results[number].is_ok() {
             let intent = intents[number].document();
-            results[number] = cancelled::see_off(inner, intent, &missing).await;
+            results[number] = cancelled::see_off(services, intent, &missing).await;
         }
     }
     for (number, failure) in sent.failures {

@@ -53,7 +53,7 @@ impl Documents {
         item: &IntentItem,
         cause: String,
     ) -> Result<(), serde_json::Error> {
-        let work_item: WorkItem = serde_json::from_str(item.work_item.outline())?;
+        let work_item: WorkItem = serde_json::from_str(item.work_item.header())?;
         if item.queue == IntentQueue::Worker
             && let Some(worker) = WorkerItem::new(&work_item, now)?
         {

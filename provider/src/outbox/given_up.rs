@@ -6,7 +6,7 @@ use duroxide::providers::ProviderError;
 use crate::documents::{Durable, NEVER, OutboxIntent};
 use crate::error::InOperation;
 use crate::provider::CosmosDBProvider;
-use crate::spill::Leftover;
+use crate::spill::ConsumedChunks;
 
 impl CosmosDBProvider {
     /// Messages between instances that were refused so often that they were given up, at most `most` of them. Each says
@@ -26,7 +26,7 @@ impl CosmosDBProvider {
         let found = self.container().query(query).row_by_row().all().await;
         let found = found.in_operation("undeliverable")?;
         // Those that cannot be read are told of when they are set aside.
-        Ok(self.inner.damage.readable(found))
+        Ok(self.services.corrupt_documents.readable(found))
     }
 
     /// Has messages that were given up tried again, as if they were new. Whatever of them had arrived does not arrive
@@ -57,11 +57,14 @@ impl CosmosDBProvider {
     pub async fn discard(&self, given_up: &Stored<OutboxIntent>) -> Result<(), ProviderError> {
         let intent = &given_up.document;
         let mut batch = Batch::<Durable>::new(&*intent.instance_id);
-        let leftover = Leftover::of_chunked(&self.inner, &intent.instance_id, &intent.more);
-        let built = batch.delete_stored(given_up).and_then(|_| match &leftover {
-            Some(leftover) => leftover.add_to(&mut batch),
-            None => Ok(()),
-        });
+        let consumed_chunks =
+            ConsumedChunks::of_chunked(&self.services, &intent.instance_id, &intent.more);
+        let built = batch
+            .delete_stored(given_up)
+            .and_then(|_| match &consumed_chunks {
+                Some(consumed_chunks) => consumed_chunks.add_to(&mut batch),
+                None => Ok(()),
+            });
         built.in_operation("discard")?;
         match self.container().execute(&batch).await {
             Err(error) if error.is_ambiguous() && self.is_gone(given_up).await => {}
@@ -69,8 +72,8 @@ impl CosmosDBProvider {
                 executed.in_operation("discard")?;
             }
         }
-        if let Some(leftover) = leftover {
-            leftover.remove(&self.inner);
+        if let Some(consumed_chunks) = consumed_chunks {
+            consumed_chunks.remove(&self.services);
         }
         Ok(())
     }

@@ -12,8 +12,9 @@ use duroxide::providers::WorkItem;
 
 use crate::documents::{Durable, OrchestratorItem, OutboxIntent, OutboxIntentKey, WorkerItemKey};
 use crate::error::{Error, Result};
+use crate::instances::Message;
 use crate::services::Services;
-use crate::turn::{Message, Prelock};
+use crate::turn::Prelock;
 
 /// Messages and removals on their way, and who they are from.
 #[derive(Default)]
@@ -59,15 +60,15 @@ impl<'a> Mailbag<'a> {
     /// Puts a message of intent number `intent` into the bag.
     pub(super) fn put(
         &mut self,
-        inner: &'a Services,
+        services: &'a Services,
         intent: usize,
         (document, item): (OrchestratorItem, WorkItem),
     ) -> Result<()> {
-        let now = inner.container.now();
-        let document = inner.reserve_if_ours(document, &item, now);
+        let now = services.container.now();
+        let document = services.reserve_if_ours(document, &item, now);
         let operation = self.bulk.create(&document)?;
         let mut turn = (document.due_at() <= now)
-            .then(|| Prelock::of_target(inner, &document.instance_id, &item))
+            .then(|| Prelock::of_target(services, &document.instance_id, &item))
             .flatten();
         if let Some(lock) = &mut turn
             && lock.add_to_bulk(&mut self.bulk, &document).is_err()
@@ -106,12 +107,12 @@ impl<'a> Mailbag<'a> {
     }
 
     /// Sends everything.
-    pub(super) async fn send(self, inner: &Services) -> Sent {
+    pub(super) async fn send(self, services: &Services) -> Sent {
         let mut sent = self.sent;
         if self.bulk.is_empty() {
             return sent;
         }
-        let mut results: Vec<Option<Result<OperationResult, cdb_client::Error>>> = inner
+        let mut results: Vec<Option<Result<OperationResult, cdb_client::Error>>> = services
             .container
             .execute_bulk(&self.bulk)
             .await
@@ -137,7 +138,7 @@ impl<'a> Mailbag<'a> {
             let lock = letter.turn.as_ref().and_then(Prelock::operation);
             let lock = lock.and_then(&mut result_of);
             let intent = letter.intent;
-            if let Some(failure) = letter.arrived(inner, message, lock) {
+            if let Some(failure) = letter.arrived(services, message, lock) {
                 sent.failures.push((intent, failure));
             }
         }
@@ -155,12 +156,12 @@ type Outcome = Option<Result<Option<ETag>, cdb_client::Error>>;
 
 impl Letter<'_> {
     /// Wakes who waits for the message. Returns why it was not delivered, if it was not.
-    fn arrived(self, inner: &Services, message: Outcome, lock: Outcome) -> Option<Error> {
+    fn arrived(self, services: &Services, message: Outcome, lock: Outcome) -> Option<Error> {
         let (instance_id, execution_id) = (
             self.document.instance_id.clone(),
             self.document.execution_id,
         );
-        let after = self.document.due_at().since(inner.container.now());
+        let after = self.document.due_at().since(services.container.now());
         let (etag, failure) = match message {
             Some(Ok(etag)) => (etag, None),
             // Delivered before.
@@ -172,17 +173,17 @@ impl Letter<'_> {
         match (self.turn, lock, message) {
             (Some(turn), Some(Ok(Some(etag))), Some(message)) => turn.won(&etag, message),
             // Locked for nothing, or perhaps.
-            (Some(turn), Some(Ok(_)), None) => turn.lost_sight(),
+            (Some(turn), Some(Ok(_)), None) => turn.outcome_unknown(),
             (Some(turn), Some(Err(error)), message) if error.is_ambiguous() => {
-                turn.lost_sight();
-                note(inner, message, &instance_id, execution_id, after);
+                turn.outcome_unknown();
+                note(services, message, &instance_id, execution_id, after);
             }
             (turn, _, message) => {
                 if let Some(turn) = turn {
                     turn.give_up();
                 }
                 if failure.is_none() {
-                    note(inner, message, &instance_id, execution_id, after);
+                    note(services, message, &instance_id, execution_id, after);
                 }
             }
         }
@@ -191,14 +192,14 @@ impl Letter<'_> {
 }
 
 fn note(
-    inner: &Services,
+    services: &Services,
     message: Option<Message>,
     instance_id: &str,
     execution_id: Option<u64>,
     after: Duration,
 ) {
     match message {
-        Some(message) => inner.instances.expect(message),
-        None => inner.instances.suspect(instance_id, execution_id, after),
+        Some(message) => services.instances.expect(message),
+        None => services.instances.suspect(instance_id, execution_id, after),
     }
 }

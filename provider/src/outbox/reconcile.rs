@@ -17,7 +17,7 @@ const HOUSEKEEPING: Duration = Duration::from_millis(500);
 
 /// Runs until the provider is gone.
 pub(crate) async fn run(
-    inner: Weak<Services>,
+    services: Weak<Services>,
     interval: Duration,
     policy: RetryPolicy,
     stop: CancellationToken,
@@ -31,19 +31,21 @@ pub(crate) async fn run(
             () = stop.cancelled() => return,
             () = tokio::time::sleep_until(tick) => {}
         }
-        let Some(inner) = inner.upgrade() else { return };
-        inner.instances.sweep();
-        inner.activities.sweep();
-        turn::give_back_unwanted(&inner).await;
-        work::give_back_unwanted(&inner).await;
-        if Instant::now() >= last_sweep + inner.spill_age / 2 {
+        let Some(services) = services.upgrade() else {
+            return;
+        };
+        services.instances.sweep();
+        services.activities.sweep();
+        turn::give_back_unwanted(&services).await;
+        work::give_back_unwanted(&services).await;
+        if Instant::now() >= last_sweep + services.spill_age / 2 {
             last_sweep = Instant::now();
-            spill::sweep(&inner).await;
+            spill::sweep(&services).await;
         }
         if Instant::now() >= next_round {
             // Idle queues ask whether anything is due, undelivered messages included.
-            let idle = matches!(idle_probe::is_idle(&inner, interval).await, Ok(true));
-            let more = !idle && reconcile(&*inner, &policy, &jitter).await;
+            let idle = matches!(idle_probe::is_idle(&services, interval).await, Ok(true));
+            let more = !idle && reconcile(&*services, &policy, &jitter).await;
             next_round = Instant::now() + if more { Duration::ZERO } else { interval };
         }
     }

@@ -4,41 +4,41 @@ use cdb_model::{Batch, BatchError, Stored};
 
 use crate::documents::{Durable, OutboxIntent, OutboxIntentKey};
 use crate::services::Services;
-use crate::spill::Leftover;
+use crate::spill::ConsumedChunks;
 
 /// Removes an intent that has chunks.
-pub(super) async fn chunked(inner: &Services, intent: &OutboxIntent) {
+pub(super) async fn chunked(services: &Services, intent: &OutboxIntent) {
     let key = OutboxIntentKey::new(&*intent.instance_id, &*intent.idempotency_key);
-    remove(inner, intent, |batch| batch.delete(&key).map(|_| ())).await;
+    remove(services, intent, |batch| batch.delete(&key).map(|_| ())).await;
 }
 
 /// Removes an intent by the id it is stored under, which `duroxide-cdb` chose differently.
-pub(super) async fn stored(inner: &Services, stored: &Stored<OutboxIntent>) {
-    remove(inner, &stored.document, |batch| {
+pub(super) async fn stored(services: &Services, stored: &Stored<OutboxIntent>) {
+    remove(services, &stored.document, |batch| {
         batch.delete_stored(stored).map(|_| ())
     })
     .await;
 }
 
 async fn remove(
-    inner: &Services,
+    services: &Services,
     intent: &OutboxIntent,
     delete: impl FnOnce(&mut Batch<Durable>) -> Result<(), BatchError>,
 ) {
     let mut batch = Batch::<Durable>::new(&*intent.instance_id);
-    let leftover = Leftover::of_chunked(inner, &intent.instance_id, &intent.more);
-    let built = delete(&mut batch).and_then(|()| match &leftover {
-        Some(leftover) => leftover.add_to(&mut batch),
+    let consumed_chunks = ConsumedChunks::of_chunked(services, &intent.instance_id, &intent.more);
+    let built = delete(&mut batch).and_then(|()| match &consumed_chunks {
+        Some(consumed_chunks) => consumed_chunks.add_to(&mut batch),
         None => Ok(()),
     });
     if let Err(error) = built {
         tracing::warn!(%error, "delivered messages cannot be removed");
         return;
     }
-    match inner.container.execute(&batch).await {
+    match services.container.execute(&batch).await {
         Ok(_) => {
-            if let Some(leftover) = leftover {
-                leftover.remove(inner);
+            if let Some(consumed_chunks) = consumed_chunks {
+                consumed_chunks.remove(services);
             }
         }
         Err(error) if error.is_not_found() || error.is_precondition_failed() => {}

@@ -107,7 +107,7 @@ impl Sessions {
         let Some(found) = found else {
             return Ok(None);
         };
-        self.damage.tell(&found);
+        self.corrupt_documents.report(&found);
         let until = found.field(Session::LOCKED_UNTIL);
         let owner = found.field(Session::OWNER_ID);
         let held = until.is_some_and(|until| until > now);

@@ -14,7 +14,7 @@ impl Sessions {
         let expired = Query::<Session>::across_partitions().filter(expired);
         let expired = container.query(expired).row_by_row().all().await?;
         let mut removed = 0;
-        for stored in self.damage.readable(expired) {
+        for stored in self.corrupt_documents.readable(expired) {
             if is_waited_for(container, &stored.document).await? {
                 continue;
             }

@@ -79,7 +79,7 @@ impl Sessions {
         let query = Query::across_partitions().filter(theirs & Session::LOCKED_UNTIL.gt(now));
         let held = container.query(query).row_by_row().all().await?;
         // One that cannot be read ends by itself, and is written anew by whoever claims it next.
-        let held = self.damage.readable(held).into_iter();
+        let held = self.corrupt_documents.readable(held).into_iter();
         let held: Vec<Session> = held.map(|stored| stored.document).collect();
         let idle = |owner: &&str| held.iter().all(|session| session.owner_id != *owner);
         self.note_idle(owners.into_iter().filter(idle), now);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use cdb_model::Timestamp;
 use duroxide::providers::SessionFetchConfig;
 
-use crate::damage::Damage;
+use crate::corrupt_documents::CorruptDocuments;
 use crate::documents::{Session, WorkerItem};
 
 /// How long a search for an owner's sessions that found none is believed, unless one is claimed here.
@@ -22,7 +22,7 @@ const BEFORE_SWEEP: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct Sessions {
     state: Mutex<State>,
-    pub(super) damage: Arc<Damage>,
+    pub(super) corrupt_documents: Arc<CorruptDocuments>,
 }
 
 /// A session's instance and its name there.
@@ -54,10 +54,10 @@ impl State {
 }
 
 impl Sessions {
-    pub(crate) fn new(damage: Arc<Damage>) -> Self {
+    pub(crate) fn new(corrupt_documents: Arc<CorruptDocuments>) -> Self {
         Self {
             state: Mutex::default(),
-            damage,
+            corrupt_documents,
         }
     }
 

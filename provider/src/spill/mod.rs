@@ -11,5 +11,5 @@ mod write;
 
 pub(crate) use limits::Limits;
 pub(crate) use read::read;
-pub(crate) use remove::{Leftover, give_up_now, sweep};
+pub(crate) use remove::{ConsumedChunks, give_up_now, sweep};
 pub(crate) use write::Spilling;

@@ -19,21 +19,21 @@ const AT_ONCE: usize = 100;
 
 /// Chunks to remove, and the document that says so.
 #[derive(Debug)]
-pub(crate) struct Leftover(Spill);
+pub(crate) struct ConsumedChunks(Spill);
 
-impl Leftover {
+impl ConsumedChunks {
     /// What is left of texts that a commit of this instance consumes. `None` when none of them has chunks.
     pub(crate) fn of<'a>(
-        inner: &Services,
+        services: &Services,
         instance_id: &str,
         texts: impl IntoIterator<Item = &'a Text>,
     ) -> Option<Self> {
         let texts = texts.into_iter().filter_map(Text::chunked);
-        Self::of_chunked(inner, instance_id, texts)
+        Self::of_chunked(services, instance_id, texts)
     }
 
     pub(crate) fn of_chunked<'a>(
-        inner: &Services,
+        services: &Services,
         instance_id: &str,
         texts: impl IntoIterator<Item = &'a Chunked>,
     ) -> Option<Self> {
@@ -49,7 +49,7 @@ impl Leftover {
                 instance_id: instance_id.to_owned(),
                 name: uuid::Uuid::new_v4().to_string(),
                 texts,
-                created_at: inner.container.now(),
+                created_at: services.container.now(),
             })
         })
     }
@@ -60,15 +60,15 @@ impl Leftover {
     }
 
     /// Removes them without anybody waiting for it. What fails is left to the sweep.
-    pub(crate) fn remove(self, inner: &Services) {
-        inner.spawn(|inner| async move { remove(&inner.container, &self.0).await });
+    pub(crate) fn remove(self, services: &Services) {
+        services.spawn(|services| async move { remove(&services.container, &self.0).await });
     }
 }
 
 /// Removes the chunks of a commit that is not tried any more, if it has not taken place.
-pub(super) fn give_up(inner: &Services, spill: Spill) {
-    inner.spawn(|inner| async move {
-        take(&inner.container, &spill).await;
+pub(super) fn give_up(services: &Services, spill: Spill) {
+    services.spawn(|services| async move {
+        take(&services.container, &spill).await;
     });
 }
 
@@ -126,21 +126,21 @@ async fn emptied(container: &ContainerClient<Durable>, bulk: &mut BulkBatch<Dura
 }
 
 /// Removes the chunks of commits that never came, and of removals that were interrupted.
-pub(crate) async fn sweep(inner: &Services) {
-    let before = inner.container.now() - inner.spill_age;
+pub(crate) async fn sweep(services: &Services) {
+    let before = services.container.now() - services.spill_age;
     let query = Query::<Spill>::across_partitions()
         .filter(Spill::CREATED_AT.le(before))
         .order_by(Spill::BY_CREATED.asc())
         .top(ROUND);
-    let found = match inner.container.query(query).row_by_row().all().await {
-        Ok(found) => inner.damage.readable(found),
+    let found = match services.container.query(query).row_by_row().all().await {
+        Ok(found) => services.corrupt_documents.readable(found),
         Err(error) => {
             tracing::warn!(%error, "lost chunks cannot be searched for");
             return;
         }
     };
     for stored in found {
-        take(&inner.container, &stored.document).await;
+        take(&services.container, &stored.document).await;
     }
 }
 

@@ -6,7 +6,7 @@ use duroxide::providers::WorkItem;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::remove::give_up;
-use crate::documents::{Chunk, Chunked, Durable, Spill, SpillKey, Text, outline, target_instance};
+use crate::documents::{Chunk, Chunked, Durable, Spill, SpillKey, Text, header, target_instance};
 use crate::error::Result;
 use crate::services::Services;
 
@@ -29,13 +29,13 @@ pub(crate) struct Spilling {
 
 impl Spilling {
     /// For a commit of this instance that has no chunks yet.
-    pub(crate) fn new(inner: &Services, instance_id: &str) -> Self {
+    pub(crate) fn new(services: &Services, instance_id: &str) -> Self {
         Self {
             spill: Spill {
                 instance_id: instance_id.to_owned(),
                 name: uuid::Uuid::new_v4().to_string(),
                 texts: Vec::new(),
-                created_at: inner.container.now(),
+                created_at: services.container.now(),
             },
             chunks: Vec::new(),
             written: false,
@@ -68,8 +68,11 @@ impl Spilling {
         {
             let item: WorkItem = serde_json::from_str(inline)?;
             let chunked = self.cut(target_instance(&item), inline);
-            let outline = Some(outline(item)?);
-            *text = Text::Chunked(Chunked { outline, ..chunked });
+            let header = Some(header(item)?);
+            *text = Text::Chunked(Chunked {
+                outline: header,
+                ..chunked
+            });
         }
         Ok(())
     }
@@ -78,11 +81,11 @@ impl Spilling {
     ///
     /// # Errors
     /// When one cannot be written. What was written is removed by the sweep.
-    pub(crate) async fn write(&mut self, inner: &Services) -> Result<()> {
+    pub(crate) async fn write(&mut self, services: &Services) -> Result<()> {
         if self.chunks.is_empty() {
             return Ok(());
         }
-        let container = &inner.container;
+        let container = &services.container;
         container.ensure(&self.spill).await?;
         let writes = std::mem::take(&mut self.chunks).into_iter();
         let writes = writes.map(|chunk| async move { container.ensure(&chunk).await.map(drop) });
@@ -109,9 +112,9 @@ impl Spilling {
 
     /// The commit is not tried any more: its chunks go, unless it has taken place after all. What may still be on its
     /// way to the service is left to the sweep.
-    pub(crate) fn give_up(&self, inner: &Services) {
+    pub(crate) fn give_up(&self, services: &Services) {
         if self.written {
-            give_up(inner, self.spill.clone());
+            give_up(services, self.spill.clone());
         }
     }
 }

@@ -7,11 +7,10 @@ use cdb_client::{BatchOutcome, ContainerClient};
 use cdb_coordination::{Fenced, FencedWrite, Found, execute_fenced};
 use cdb_model::{Batch, BatchError, Patch};
 
-use super::lock::{attempts_before, unlock_patch};
-use super::resolve;
-use super::table::Turn;
+use super::lock::{self, attempts_before, unlock_patch};
 use crate::documents::{Durable, InstanceKey, OrchestratorItem};
 use crate::error::{Error, Result, committed};
+use crate::instances::Turn;
 use crate::services::Services;
 
 /// How often the batch is sent while its outcome is unknown. After that the lock ends by itself.
@@ -22,12 +21,12 @@ const MAX_SENDS: u32 = 4;
 /// Delay and attempt count change for the messages of this turn alone: what came later keeps its own
 /// (provider guide, "Releasing Without Commit").
 pub(crate) async fn abandon(
-    inner: &Services,
+    services: &Services,
     token: &str,
     delay: Option<Duration>,
     ignore_attempt: bool,
 ) -> Result<()> {
-    let shared = inner.instances.turn(token)?;
+    let shared = services.instances.turn(token)?;
     let mut turn = shared.lock().await;
     if turn.ended {
         return Err(Error::LockLost("the turn has ended"));
@@ -38,7 +37,7 @@ pub(crate) async fn abandon(
         turn.instance.document.attempts.clone()
     };
     let mut release = Release {
-        container: &inner.container,
+        container: &services.container,
         turn: &mut turn,
         attempts,
         delay,
@@ -47,10 +46,10 @@ pub(crate) async fn abandon(
     let fenced = execute_fenced(&mut release).await;
     // Their versions have changed, and perhaps their times.
     let instance_id = &turn.instance.document.instance_id.clone();
-    inner.instances.forget_messages(instance_id);
-    inner.instances.finish(&mut turn);
+    services.instances.forget_messages(instance_id);
+    services.instances.finish(&mut turn);
     let instance = &turn.instance.document;
-    inner.instances.suspect(
+    services.instances.suspect(
         &instance.instance_id,
         Some(instance.current_execution_id),
         delay.unwrap_or_default(),
@@ -112,7 +111,7 @@ impl FencedWrite for Release<'_> {
     }
 
     async fn find_out(&mut self, latest: &ContainerClient<Durable>) -> Result<Found> {
-        match resolve::find_out(latest, self.turn).await? {
+        match lock::find_out(latest, self.turn).await? {
             // Free, or another runtime's.
             Found::Lost => Ok(Found::Done),
             found => Ok(found),

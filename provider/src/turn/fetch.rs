@@ -7,17 +7,13 @@ use cdb_model::Timestamp;
 use duroxide::providers::DispatcherCapabilityFilter;
 
 use super::hand_out::{self, Fetched};
-use super::known::{Attempt, Instances};
 use super::load::{self, Loaded};
 use super::lock;
 use super::orphans;
 use super::poll;
 use super::prelock;
-use super::queue::InstanceQueue;
-use super::refusal::Refusal;
-use super::table::Turn;
-use super::version::supports;
 use crate::error::Result;
+use crate::instances::{Attempt, InstanceQueue, Instances, RejectedCommit, Turn, supports};
 use crate::local_queue::{Guard, Taken};
 use crate::services::Services;
 
@@ -53,7 +49,7 @@ enum Verdict {
 
 /// Implements `Provider::fetch_orchestration_item`.
 pub(crate) async fn fetch(
-    inner: &Services,
+    services: &Services,
     lock_timeout: Duration,
     poll_timeout: Duration,
     filter: Option<&DispatcherCapabilityFilter>,
@@ -64,13 +60,15 @@ pub(crate) async fn fetch(
         long_poll: !poll_timeout.is_zero(),
     };
     let ask = InstanceQueue::ask(lock_timeout, request.long_poll, filter);
-    let mut waiter = inner.instances.local().fetch(ask, poll_timeout);
-    let poll = |number| poll::poll(inner, number);
-    let start_poll = |number| poll::start(inner, number);
+    let mut waiter = services.instances.local().fetch(ask, poll_timeout);
+    let poll = |number| poll::poll(services, number);
+    let start_poll = |number| poll::start(services, number);
     while let Some(taken) = waiter.next(poll, start_poll).await? {
         let fetched = match taken {
-            Taken::Locked(guard, turn) => prelock::begin(inner, guard, turn, lock_timeout).await?,
-            Taken::Free(guard, known) => attempt(inner, guard, known, request).await?,
+            Taken::Locked(guard, turn) => {
+                prelock::begin(services, guard, turn, lock_timeout).await?
+            }
+            Taken::Free(guard, known) => attempt(services, guard, known, request).await?,
         };
         if fetched.is_some() {
             return Ok(fetched);
@@ -81,12 +79,12 @@ pub(crate) async fn fetch(
 
 /// Tries an instance, and notes what came of it.
 async fn attempt(
-    inner: &Services,
+    services: &Services,
     guard: Guard<'_, Instances>,
     known: Attempt,
     request: Request<'_>,
 ) -> Result<Option<Fetched>> {
-    let verdict = match decide(inner, &guard, &known, request).await {
+    let verdict = match decide(services, &guard, &known, request).await {
         Ok(verdict) => verdict,
         Err(error) if error.is_retryable() => {
             let search = std::time::Instant::now();
@@ -98,13 +96,13 @@ async fn attempt(
             let instance = &guard.claim.key;
             tracing::error!(instance, %error, "an instance cannot be worked on");
             Verdict::Unfit {
-                newest: inner.container.now(),
+                newest: services.container.now(),
                 pinned: None,
             }
         }
     };
     match verdict {
-        Verdict::Locked(turn) => return hand_out::begin(inner, guard, *turn).await.map(Some),
+        Verdict::Locked(turn) => return hand_out::begin(services, guard, *turn).await.map(Some),
         Verdict::Nothing => guard.give_back(|slot| slot.judged(&known)),
         Verdict::HeldElsewhere { recheck } => guard.back_off(HELD_PAUSE, |slot| {
             slot.judged(&known);
@@ -115,7 +113,7 @@ async fn attempt(
             }
         }),
         Verdict::Unfit { newest, pinned } => {
-            let pause = inner.instances.pause_of(&guard.claim.key);
+            let pause = services.instances.pause_of(&guard.claim.key);
             guard.back_off(pause, |slot| {
                 slot.judge_unfit(newest, pinned);
                 // A poll finds the others again, behind what is new.
@@ -130,17 +128,17 @@ async fn attempt(
 
 /// From a claim to a lock: by what is known if that is enough, by a load of the partition if not.
 async fn decide(
-    inner: &Services,
+    services: &Services,
     guard: &Guard<'_, Instances>,
     known: &Attempt,
     request: Request<'_>,
 ) -> Result<Verdict> {
     let instance_id = &guard.claim.key;
     if let Some(expected) = Loaded::expected(instance_id, known) {
-        if let Some(verdict) = judge(inner, &expected, request.filter).await? {
+        if let Some(verdict) = judge(services, &expected, request.filter).await? {
             return Ok(verdict);
         }
-        if let Some(turn) = lock_turn(inner, guard, expected, request).await? {
+        if let Some(turn) = lock_turn(services, guard, expected, request).await? {
             return Ok(Verdict::Locked(Box::new(turn)));
         }
         if known.is_polled && request.long_poll {
@@ -148,19 +146,19 @@ async fn decide(
             return Ok(Verdict::HeldElsewhere { recheck: false });
         }
     }
-    let loaded = load::load(inner, instance_id, known.execution.unwrap_or(1)).await?;
-    if let Some(verdict) = judge(inner, &loaded, request.filter).await? {
+    let loaded = load::load(services, instance_id, known.execution.unwrap_or(1)).await?;
+    if let Some(verdict) = judge(services, &loaded, request.filter).await? {
         return Ok(verdict);
     }
-    let Some(loaded) = load::complete(inner, loaded).await? else {
+    let Some(loaded) = load::complete(services, loaded).await? else {
         return Ok(Verdict::HeldElsewhere { recheck: true });
     };
     // A message for an instance that ended, and whose history is damaged, would have it fail again and again.
-    if loaded.is_over() && loaded.past().is_err() {
-        orphans::drop_all(inner, &loaded).await?;
+    if loaded.is_over() && loaded.history().is_err() {
+        orphans::drop_all(services, &loaded).await?;
         return Ok(Verdict::Nothing);
     }
-    let turn = lock_turn(inner, guard, loaded, request).await?;
+    let turn = lock_turn(services, guard, loaded, request).await?;
     Ok(match turn {
         Some(turn) => Verdict::Locked(Box::new(turn)),
         None => Verdict::HeldElsewhere { recheck: true },
@@ -168,21 +166,21 @@ async fn decide(
 }
 
 async fn lock_turn(
-    inner: &Services,
+    services: &Services,
     guard: &Guard<'_, Instances>,
     loaded: Loaded,
     request: Request<'_>,
 ) -> Result<Option<Turn>> {
     let token = uuid::Uuid::new_v4().to_string();
     guard.locking(&token, request.lock_timeout);
-    let locked = lock::lock(inner, &loaded, &token, request.lock_timeout).await?;
+    let locked = lock::lock(services, &loaded, &token, request.lock_timeout).await?;
     let Some(instance) = locked else {
         return Ok(None);
     };
-    let past = loaded.past();
-    let refused = match &past {
+    let history = loaded.history();
+    let rejected = match &history {
         Ok(_) => None,
-        Err(_) => Refusal::of_damaged(&loaded.readable_events(), &loaded.messages),
+        Err(_) => RejectedCommit::of_damaged(&loaded.readable_events(), &loaded.messages),
     };
     Ok(Some(Turn {
         token,
@@ -191,16 +189,16 @@ async fn lock_turn(
         lock_time: request.lock_timeout,
         uncounted: None,
         kv: loaded.kv,
-        past,
-        patient: request.long_poll,
-        refused,
+        history,
+        long_poll: request.long_poll,
+        rejected,
         ended: false,
     }))
 }
 
 /// Decides without a lock whether this runtime can work on the instance now; `None` if it can.
 async fn judge(
-    inner: &Services,
+    services: &Services,
     loaded: &Loaded,
     filter: Option<&DispatcherCapabilityFilter>,
 ) -> Result<Option<Verdict>> {
@@ -208,7 +206,7 @@ async fn judge(
         return Ok(Some(Verdict::Nothing));
     }
     let instance = loaded.instance.as_ref().map(|stored| &stored.document);
-    if instance.is_some_and(|instance| !instance.is_lockable(inner.container.now())) {
+    if instance.is_some_and(|instance| !instance.is_lockable(services.container.now())) {
         return Ok(Some(Verdict::HeldElsewhere { recheck: true }));
     }
     let newest = loaded.newest_due();
@@ -221,8 +219,8 @@ async fn judge(
     if loaded.has_context() {
         return Ok(None);
     }
-    if orphans::are_orphaned(inner, loaded).await? {
-        orphans::drop_all(inner, loaded).await?;
+    if orphans::are_orphaned(services, loaded).await? {
+        orphans::drop_all(services, loaded).await?;
         return Ok(Some(Verdict::Nothing));
     }
     // Nothing says yet which orchestration its messages are for.

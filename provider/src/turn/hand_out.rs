@@ -5,12 +5,10 @@ use std::collections::HashMap;
 use duroxide::providers::{OrchestrationItem, WorkItem};
 use duroxide::{Event, EventKind};
 
-use super::known::Instances;
-use super::mail::{Content, Message};
 use super::release;
-use super::table::Turn;
 use crate::documents::Instance;
 use crate::error::{Error, Result};
+use crate::instances::{Content, Instances, Message, Turn};
 use crate::local_queue::Guard;
 use crate::services::Services;
 use crate::spill;
@@ -23,39 +21,39 @@ pub(super) type Fetched = (OrchestrationItem, String, u32);
 /// # Errors
 /// When the service does not say what is in its messages. The lock is given back then.
 pub(super) async fn begin(
-    inner: &Services,
+    services: &Services,
     guard: Guard<'_, Instances>,
     mut turn: Turn,
 ) -> Result<Fetched> {
-    inner.instances.merge_late(&mut turn);
-    match read_messages(inner, &mut turn.messages).await {
+    services.instances.merge_late(&mut turn);
+    match read_messages(services, &mut turn.messages).await {
         Ok(()) => {}
         // The lock is held, so this is no error of the fetch: the runtime counts the attempt and in the end fails the
         // orchestration (provider guide, "History Deserialization Contract").
-        Err(Error::Damaged(reason)) => turn.past = Err(reason),
+        Err(Error::Damaged(reason)) => turn.history = Err(reason),
         Err(error) => {
-            release::unlock(inner, &turn).await;
+            release::unlock(services, &turn).await;
             guard.give_back(|known| known.search(std::time::Instant::now()));
             return Err(error);
         }
     }
-    if let Err(reason) = &turn.past {
+    if let Err(reason) = &turn.history {
         tracing::error!(instance = %turn.instance.document.instance_id, %reason, "instance cannot be read");
     }
     let fetched = (item(&turn), turn.token.clone(), turn.attempt_count());
-    inner.instances.hand_out(guard, turn);
+    services.instances.hand_out(guard, turn);
     Ok(fetched)
 }
 
 /// Completes the messages of which only an outline is known. They cannot change: the turn that consumes them is this one.
-async fn read_messages(inner: &Services, messages: &mut [Message]) -> Result<()> {
+async fn read_messages(services: &Services, messages: &mut [Message]) -> Result<()> {
     for message in messages {
         match &message.content {
             Content::Whole(_) => {}
             Content::Unreadable(reason) => return Err(Error::Damaged(reason.clone())),
-            Content::Outline(_) => {
+            Content::Header(_) => {
                 let text = message.stored.document.work_item.clone();
-                let text = spill::read(&inner.container, text).await?;
+                let text = spill::read(&services.container, text).await?;
                 let item = serde_json::from_str(&text).map_err(|error| {
                     Error::Damaged(format!("message `{}`: {error}", message.id()))
                 })?;
@@ -68,8 +66,8 @@ async fn read_messages(inner: &Services, messages: &mut [Message]) -> Result<()>
 
 /// What the runtime gets to see.
 fn item(turn: &Turn) -> OrchestrationItem {
-    let (history, history_error) = match &turn.past {
-        Ok(past) => (Vec::clone(&past.events), None),
+    let (history, history_error) = match &turn.history {
+        Ok(history) => (Vec::clone(&history.events), None),
         Err(reason) => (Vec::new(), Some(reason.clone())),
     };
     let instance = &turn.instance.document;

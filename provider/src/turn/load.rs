@@ -8,15 +8,13 @@ use duroxide::Event;
 use duroxide::providers::WorkItem;
 use tokio::time::Instant;
 
-use super::known::Attempt;
-use super::mail::{MAX_MESSAGES, Message, in_order};
-use super::memory::{Past, Remembered};
 use crate::documents::{
     Durable, FIRST_DUE, HistorySegment, Instance, KeyValue, KeyValueDelta, KeyValuePack,
-    OrchestratorItem, RESERVED, Salvage,
+    OrchestratorItem, Partial, RESERVED,
 };
 use crate::error::{Error, Result};
 use crate::history::{self, Segments};
+use crate::instances::{Attempt, CachedInstance, History, MAX_MESSAGES, Message, in_order};
 use crate::kv::{KvRows, KvState};
 use crate::services::Services;
 
@@ -38,13 +36,13 @@ pub(crate) struct Loaded {
     pub(crate) kv: KvState,
     /// The key-value store as it was found, until the load is complete.
     kv_rows: KvRows,
-    history: History,
+    history: LoadedHistory,
     /// Why a document of the instance, other than its history, cannot be read.
     damage: Option<String>,
 }
 
 #[derive(Debug)]
-enum History {
+enum LoadedHistory {
     /// Read from the partition, perhaps of another execution, perhaps not all of it.
     Read {
         execution_id: u64,
@@ -54,7 +52,7 @@ enum History {
     /// Read, and not all of it can be had.
     Damaged(String),
     /// Known from the commits of this process. Holds if the lock is won on the remembered version.
-    Remembered(Past),
+    Cached(History),
 }
 
 impl Loaded {
@@ -65,22 +63,22 @@ impl Loaded {
         }
         let messages = known.messages.clone();
         match &known.cached {
-            Some(cached) => Some(Self::remembered(cached, messages)),
+            Some(cached) => Some(Self::cached(cached, messages)),
             None if starts(&messages) && !known.exists => Some(Self::unborn(instance_id, messages)),
             None => None,
         }
     }
 
     /// A cached instance, with messages that are known to wait for it.
-    fn remembered(remembered: &Remembered, messages: Vec<Message>) -> Self {
-        let instance = &remembered.instance;
+    fn cached(cached: &CachedInstance, messages: Vec<Message>) -> Self {
+        let instance = &cached.instance;
         Self {
             instance_id: instance.document.instance_id.clone(),
             instance: Some(instance.clone()),
             messages,
-            kv: remembered.kv.clone(),
+            kv: cached.kv.clone(),
             kv_rows: KvRows::default(),
-            history: History::Remembered(remembered.past.clone()),
+            history: LoadedHistory::Cached(cached.history.clone()),
             damage: None,
         }
     }
@@ -93,7 +91,7 @@ impl Loaded {
             messages,
             kv: KvState::default(),
             kv_rows: KvRows::default(),
-            history: History::Remembered(Past::default()),
+            history: LoadedHistory::Cached(History::default()),
             damage: None,
         }
     }
@@ -111,9 +109,9 @@ impl Loaded {
     /// Whether the instance, its history or its key-value store cannot be read.
     pub(crate) fn is_damaged(&self) -> bool {
         let history = match &self.history {
-            History::Read { segments, .. } => segments.damage.is_some(),
-            History::Damaged(_) => true,
-            History::Remembered(_) => false,
+            LoadedHistory::Read { segments, .. } => segments.damage.is_some(),
+            LoadedHistory::Damaged(_) => true,
+            LoadedHistory::Cached(_) => false,
         };
         history || self.damage.is_some()
     }
@@ -126,11 +124,11 @@ impl Loaded {
 
     /// What can be read of a history that is damaged.
     pub(super) fn readable_events(&self) -> Vec<Event> {
-        let History::Read { segments, .. } = &self.history else {
+        let LoadedHistory::Read { segments, .. } = &self.history else {
             return Vec::new();
         };
         let texts = segments.documents.iter();
-        let texts = texts.map(|segment| segment.event_data.outline());
+        let texts = texts.map(|segment| segment.event_data.header());
         texts
             .filter_map(|text| HistorySegment::unpack(text).ok())
             .flatten()
@@ -153,16 +151,16 @@ impl Loaded {
     /// How many history documents the load found.
     pub(crate) fn history_documents(&self) -> u64 {
         match &self.history {
-            History::Read { segments, .. } => segments.documents.len() as u64,
-            History::Remembered(_) | History::Damaged(_) => 0,
+            LoadedHistory::Read { segments, .. } => segments.documents.len() as u64,
+            LoadedHistory::Cached(_) | LoadedHistory::Damaged(_) => 0,
         }
     }
 
     fn has_history(&self) -> bool {
         match &self.history {
-            History::Read { segments, .. } => !segments.documents.is_empty(),
-            History::Remembered(past) => !past.events.is_empty(),
-            History::Damaged(_) => true,
+            LoadedHistory::Read { segments, .. } => !segments.documents.is_empty(),
+            LoadedHistory::Cached(history) => !history.events.is_empty(),
+            LoadedHistory::Damaged(_) => true,
         }
     }
 
@@ -172,19 +170,19 @@ impl Loaded {
             .as_ref()
             .and_then(|stored| stored.document.history_documents);
         !self.is_damaged()
-            && matches!(self.history, History::Read { .. })
+            && matches!(self.history, LoadedHistory::Read { .. })
             && committed.is_some_and(|committed| self.history_documents() < committed)
     }
 
     /// The history, now that the lock is won.
-    pub(super) fn past(&self) -> Result<Past, String> {
+    pub(super) fn history(&self) -> Result<History, String> {
         if let Some(reason) = &self.damage {
             return Err(reason.clone());
         }
         let (execution_id, segments, read_at) = match &self.history {
-            History::Remembered(past) => return Ok(past.clone()),
-            History::Damaged(reason) => return Err(reason.clone()),
-            History::Read {
+            LoadedHistory::Cached(history) => return Ok(history.clone()),
+            LoadedHistory::Damaged(reason) => return Err(reason.clone()),
+            LoadedHistory::Read {
                 execution_id,
                 segments,
                 at,
@@ -202,13 +200,13 @@ impl Loaded {
         }
         let mut events = Vec::new();
         for segment in segments {
-            let unpacked = HistorySegment::unpack(segment.event_data.outline());
+            let unpacked = HistorySegment::unpack(segment.event_data.header());
             events.extend(unpacked.map_err(|error| error.to_string())?);
         }
         history::check(segments, &events).map_err(|reason| {
             format!("the history of execution {execution_id} is damaged: {reason}")
         })?;
-        Ok(Past {
+        Ok(History {
             events: Arc::new(events),
             bytes: segments
                 .iter()
@@ -235,20 +233,24 @@ fn starts(messages: &[Message]) -> bool {
 /// the instance's ETag, would prove nothing about the rest; so a load of several pages is repeated until the instance
 /// is the same before and after.
 /// `execution_id` is a guess: one that is wrong costs a query more.
-pub(super) async fn load(inner: &Services, instance_id: &str, execution_id: u64) -> Result<Loaded> {
+pub(super) async fn load(
+    services: &Services,
+    instance_id: &str,
+    execution_id: u64,
+) -> Result<Loaded> {
     loop {
-        let asked = (inner.container.now(), Instant::now());
-        let (rows, at_once) = read(inner, instance_id, execution_id).await?;
-        let loaded = sort_out(inner, instance_id, execution_id, rows, asked);
-        if at_once || is_unchanged(inner, &loaded).await? {
+        let asked = (services.container.now(), Instant::now());
+        let (rows, at_once) = read(services, instance_id, execution_id).await?;
+        let loaded = sort_out(services, instance_id, execution_id, rows, asked);
+        if at_once || is_unchanged(services, &loaded).await? {
             return Ok(loaded);
         }
     }
 }
 
-async fn is_unchanged(inner: &Services, loaded: &Loaded) -> Result<bool> {
+async fn is_unchanged(services: &Services, loaded: &Loaded) -> Result<bool> {
     let query = Query::<Instance>::in_partition(&*loaded.instance_id);
-    let now = inner.container.query(query).row_by_row().first().await?;
+    let now = services.container.query(query).row_by_row().first().await?;
     let now = now.and_then(|row| match row {
         Ok(stored) => Some(stored.etag),
         Err(found) => found.location.map(|location| location.etag),
@@ -260,8 +262,12 @@ async fn is_unchanged(inner: &Services, loaded: &Loaded) -> Result<bool> {
 ///
 /// When a page does not hold it, the messages are left for a query of their own, which brings no more than a turn takes:
 /// thousands may wait, and every turn would read all of them.
-async fn read(inner: &Services, instance_id: &str, execution_id: u64) -> Result<(Vec<Row>, bool)> {
-    let container = &inner.container;
+async fn read(
+    services: &Services,
+    instance_id: &str,
+    execution_id: u64,
+) -> Result<(Vec<Row>, bool)> {
+    let container = &services.container;
     let state = Filter::<Durable>::of_type::<Instance>()
         | Filter::of_type::<KeyValue>()
         | Filter::of_type::<KeyValueDelta>()
@@ -296,7 +302,7 @@ async fn read(inner: &Services, instance_id: &str, execution_id: u64) -> Result<
 type Row = Result<Stored<Durable>, Unreadable>;
 
 fn sort_out(
-    inner: &Services,
+    services: &Services,
     instance_id: &str,
     execution_id: u64,
     rows: Vec<Row>,
@@ -308,11 +314,11 @@ fn sort_out(
         messages: Vec::new(),
         kv: KvState::default(),
         kv_rows: KvRows::default(),
-        history: History::Remembered(Past::default()),
+        history: LoadedHistory::Cached(History::default()),
         damage: None,
     };
     let mut segments = Segments::default();
-    for row in loaded.set_apart(inner, rows, &mut segments, asked_at) {
+    for row in loaded.set_apart(services, rows, &mut segments, asked_at) {
         let Stored {
             id,
             document,
@@ -354,7 +360,7 @@ fn sort_out(
         .messages
         .retain(|message| message.stored.document.due_at() <= now);
     in_order(&mut loaded.messages);
-    loaded.history = History::Read {
+    loaded.history = LoadedHistory::Read {
         execution_id,
         segments: Segments::new(segments.documents, segments.damage),
         at: asked_at,
@@ -363,15 +369,15 @@ fn sort_out(
 }
 
 /// Makes sure that the history is the current execution's, and all of it. `None` when the instance has changed.
-pub(crate) async fn complete(inner: &Services, mut loaded: Loaded) -> Result<Option<Loaded>> {
-    let History::Read {
+pub(crate) async fn complete(services: &Services, mut loaded: Loaded) -> Result<Option<Loaded>> {
+    let LoadedHistory::Read {
         execution_id, at, ..
     } = loaded.history
     else {
         return Ok(Some(loaded));
     };
     if loaded.current_execution() != execution_id {
-        loaded.history = segments(inner, &loaded, at).await?;
+        loaded.history = segments(services, &loaded, at).await?;
     }
     for _ in 0..STALE_READS {
         if !loaded.lacks_history() {
@@ -379,27 +385,27 @@ pub(crate) async fn complete(inner: &Services, mut loaded: Loaded) -> Result<Opt
         }
         // A lagging replica answered, or the instance moved on while the history was read.
         tokio::time::sleep(STALE_DELAY).await;
-        if !is_unchanged(inner, &loaded).await? {
+        if !is_unchanged(services, &loaded).await? {
             return Ok(None);
         }
-        loaded.history = segments(inner, &loaded, at).await?;
+        loaded.history = segments(services, &loaded, at).await?;
     }
-    match read_texts(inner, &mut loaded).await {
+    match read_texts(services, &mut loaded).await {
         Ok(()) => {}
-        Err(Error::Damaged(reason)) => loaded.history = History::Damaged(reason),
+        Err(Error::Damaged(reason)) => loaded.history = LoadedHistory::Damaged(reason),
         Err(error) => return Err(error),
     }
     Ok(Some(loaded))
 }
 
 /// Reads what is stored in chunks. If the lock is won afterwards, it was still in force.
-async fn read_texts(inner: &Services, loaded: &mut Loaded) -> Result<()> {
+async fn read_texts(services: &Services, loaded: &mut Loaded) -> Result<()> {
     loaded.kv = std::mem::take(&mut loaded.kv_rows)
-        .state(&inner.container)
+        .state(&services.container)
         .await?;
-    if let History::Read { segments, .. } = &mut loaded.history {
+    if let LoadedHistory::Read { segments, .. } = &mut loaded.history {
         for segment in &mut segments.documents {
-            history::complete(&inner.container, segment).await?;
+            history::complete(&services.container, segment).await?;
         }
     }
     Ok(())
@@ -409,7 +415,7 @@ impl Loaded {
     /// The rows that can be read. What is known of the others is noted.
     fn set_apart(
         &mut self,
-        inner: &Services,
+        services: &Services,
         rows: Vec<Row>,
         segments: &mut Segments,
         asked_at: Instant,
@@ -419,8 +425,8 @@ impl Loaded {
             match row {
                 Ok(stored) => readable.push(stored),
                 Err(found) => {
-                    inner.damage.tell(&found);
-                    self.salvage(segments, &found, asked_at);
+                    services.corrupt_documents.report(&found);
+                    self.partial(segments, &found, asked_at);
                 }
             }
         }
@@ -429,25 +435,25 @@ impl Loaded {
 
     /// What becomes of the instance when one of its documents cannot be read. It is worked on all the same: the runtime
     /// is told, tries again for a while, and fails the instance with the reason.
-    fn salvage(&mut self, segments: &mut Segments, found: &Unreadable, asked_at: Instant) {
-        if let Some(message) = OrchestratorItem::salvage_stored(found) {
+    fn partial(&mut self, segments: &mut Segments, found: &Unreadable, asked_at: Instant) {
+        if let Some(message) = OrchestratorItem::partial_stored(found) {
             self.messages.push(Message::read(message, asked_at));
         } else if found.is_a::<HistorySegment>() {
             segments.damage = Some(found.to_string());
         } else {
             self.damage = Some(found.to_string());
         }
-        if let Some(instance) = Instance::salvage_stored(found) {
+        if let Some(instance) = Instance::partial_stored(found) {
             self.instance = Some(instance);
         }
     }
 }
 
-async fn segments(inner: &Services, loaded: &Loaded, at: Instant) -> Result<History> {
+async fn segments(services: &Services, loaded: &Loaded, at: Instant) -> Result<LoadedHistory> {
     let execution_id = loaded.current_execution();
     let instance_id = &loaded.instance_id;
-    let segments = history::read_segments(&inner.container, instance_id, execution_id).await?;
-    Ok(History::Read {
+    let segments = history::read_segments(&services.container, instance_id, execution_id).await?;
+    Ok(LoadedHistory::Read {
         execution_id,
         segments,
         at,

@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use cdb_client::ContainerClient;
+use cdb_coordination::Found;
 use cdb_model::{Batch, DocumentKey, ETag, ItemId, Patch, Stored, Timestamp};
 
 use super::load::Loaded;
-use super::mail::Message;
-use super::table::Turn;
 use crate::documents::{Durable, Instance, InstanceKey, OrchestratorItem};
 use crate::error::{Error, Result};
+use crate::history;
+use crate::instances::{Message, Turn};
 use crate::services::Services;
 
 /// The instance as it is while somebody works on these messages.
-pub(super) fn locked<'a>(
+pub(crate) fn locked<'a>(
     mut instance: Instance,
     token: &str,
     (now, until): (Timestamp, Timestamp),
@@ -32,7 +34,7 @@ pub(super) fn locked<'a>(
 }
 
 /// The attempts of a turn's instance without the one that its lock has counted.
-pub(super) fn attempts_before(turn: &Turn) -> BTreeMap<String, u32> {
+pub(crate) fn attempts_before(turn: &Turn) -> BTreeMap<String, u32> {
     match &turn.uncounted {
         Some(attempts) => attempts.clone(),
         None => uncounted(&turn.instance.document, &turn.messages),
@@ -58,14 +60,14 @@ fn uncounted(instance: &Instance, messages: &[Message]) -> BTreeMap<String, u32>
 }
 
 /// These messages are consumed: nobody counts their attempts any more.
-pub(super) fn take_out(attempts: &mut BTreeMap<String, u32>, messages: &[Message]) {
+pub(crate) fn take_out(attempts: &mut BTreeMap<String, u32>, messages: &[Message]) {
     for message in messages {
         attempts.remove(message.id().as_str());
     }
 }
 
 /// What changes in an instance when its lock is given back.
-pub(super) fn unlock_patch(attempts: BTreeMap<String, u32>, now: Timestamp) -> Patch<Instance> {
+pub(crate) fn unlock_patch(attempts: BTreeMap<String, u32>, now: Timestamp) -> Patch<Instance> {
     Patch::<Instance>::new()
         .set(Instance::LOCK_TOKEN, None)
         .set(Instance::LOCKED_UNTIL, None)
@@ -74,7 +76,7 @@ pub(super) fn unlock_patch(attempts: BTreeMap<String, u32>, now: Timestamp) -> P
 }
 
 /// What changes in an instance that exists when it is locked.
-pub(super) fn lock_patch(locked: &Instance) -> Patch<Instance> {
+pub(crate) fn lock_patch(locked: &Instance) -> Patch<Instance> {
     Patch::<Instance>::new()
         .set(Instance::LOCK_TOKEN, locked.lock_token.clone())
         .set(Instance::LOCKED_UNTIL, locked.locked_until)
@@ -83,13 +85,13 @@ pub(super) fn lock_patch(locked: &Instance) -> Patch<Instance> {
 }
 
 /// Locks the instance as it was loaded. `None` when somebody was faster.
-pub(super) async fn lock(
-    inner: &Services,
+pub(crate) async fn lock(
+    services: &Services,
     loaded: &Loaded,
     token: &str,
     timeout: Duration,
 ) -> Result<Option<Stored<Instance>>> {
-    let now = inner.container.now();
+    let now = services.container.now();
     let instance = match &loaded.instance {
         Some(stored) => stored.document.clone(),
         None => Instance {
@@ -102,7 +104,7 @@ pub(super) async fn lock(
     let instance = locked(instance, token, (now, now + timeout), messages);
     let key = InstanceKey::new(&*loaded.instance_id);
     let id = key.to_id()?;
-    let container = &inner.container;
+    let container = &services.container;
     let written = match &loaded.instance {
         Some(stored) if stored.id == id => {
             cdb_coordination::lock(container, stored, &lock_patch(&instance), token).await
@@ -110,7 +112,7 @@ pub(super) async fn lock(
         older => {
             let moved = match older {
                 None => container.create(&instance).await.map(|new| new.etag),
-                Some(stored) => move_here(inner, stored, &instance).await?,
+                Some(stored) => move_here(services, stored, &instance).await?,
             };
             let now = container.latest_committed();
             cdb_coordination::settle(moved, token, now.read(&key)).await
@@ -126,7 +128,7 @@ pub(super) async fn lock(
 
 /// Locks an instance of `duroxide-cdb` whose id is not ours, and moves it to ours on the way.
 async fn move_here(
-    inner: &Services,
+    services: &Services,
     stored: &Stored<Instance>,
     locked: &Instance,
 ) -> Result<Result<ETag, cdb_client::Error>> {
@@ -134,7 +136,7 @@ async fn move_here(
     let created = batch
         .delete_stored(stored)
         .and_then(|_| batch.create(locked))?;
-    match inner.container.execute(&batch).await {
+    match services.container.execute(&batch).await {
         Ok(outcome) => match outcome.etag(created) {
             Some(etag) => Ok(Ok(etag.clone())),
             None => Err(Error::Retryable(
@@ -143,4 +145,24 @@ async fn move_here(
         },
         Err(error) => Ok(Err(error)),
     }
+}
+
+/// Reads the instance and compares its tokens with the turn's. Takes over its version.
+pub(crate) async fn find_out(latest: &ContainerClient<Durable>, turn: &mut Turn) -> Result<Found> {
+    let instance_id = &turn.instance.document.instance_id;
+    let Some(stored) = history::read_instance(latest, instance_id).await? else {
+        return Ok(Found::Lost);
+    };
+    let token = Some(turn.token.as_str());
+    if stored.document.commit_token.as_deref() == token {
+        return Ok(Found::Done);
+    }
+    if stored.document.lock_token.as_deref() != token {
+        return Ok(Found::Lost);
+    }
+    if stored.etag == turn.instance.etag {
+        return Ok(Found::Unchanged);
+    }
+    turn.instance.etag = stored.etag;
+    Ok(Found::Moved)
 }

@@ -14,28 +14,26 @@ use cdb_model::{
 use duroxide::providers::WorkItem;
 
 use super::hand_out::{self, Fetched};
-use super::known::{Attempt, Instances};
 use super::lock::{lock_patch, locked, take_out};
-use super::mail::{MAX_MESSAGES, Message};
-use super::memory::{Past, Remembered};
 use super::release;
 use super::renew::extend;
-use super::result::TurnResult;
-use super::table::Turn;
 use crate::documents::{Durable, Instance, InstanceKey, OrchestratorItem, Status};
 use crate::error::Result;
+use crate::instances::{
+    Attempt, CachedInstance, History, Instances, MAX_MESSAGES, Message, Turn, TurnResult,
+};
 use crate::kv::KvState;
 use crate::local_queue::Guard;
 use crate::services::Services;
 
 /// A lock to be taken by a batch.
 pub(crate) struct Prelock<'a> {
-    inner: &'a Services,
+    services: &'a Services,
     guard: Guard<'a, Instances>,
     token: String,
     timeout: Duration,
     /// `None` for an instance that the batch is to create.
-    before: Option<Arc<Remembered>>,
+    before: Option<Arc<CachedInstance>>,
     /// Messages that are queued already.
     known: Vec<Message>,
     /// The instance as the batch leaves it, and where in the batch that is.
@@ -44,40 +42,40 @@ pub(crate) struct Prelock<'a> {
 
 impl<'a> Prelock<'a> {
     /// For an instance that this process has cached. `None` when it has not, or when no dispatcher here has use for it.
-    pub(crate) fn of_cached(inner: &'a Services, instance_id: &str) -> Option<Self> {
-        inner.instances.cached(instance_id)?;
-        Self::claim(inner, instance_id, |attempt| attempt.cached.is_some())
+    pub(crate) fn of_cached(services: &'a Services, instance_id: &str) -> Option<Self> {
+        services.instances.cached(instance_id)?;
+        Self::claim(services, instance_id, |attempt| attempt.cached.is_some())
     }
 
     /// For an instance that the batch starts.
-    pub(crate) fn of_start(inner: &'a Services, item: &WorkItem) -> Option<Self> {
+    pub(crate) fn of_start(services: &'a Services, item: &WorkItem) -> Option<Self> {
         let WorkItem::StartOrchestration { instance, .. } = item else {
             return None;
         };
-        let mut prelock = Self::claim(inner, instance, |_| true)?;
+        let mut prelock = Self::claim(services, instance, |_| true)?;
         prelock.before = None;
         Some(prelock)
     }
 
     /// For an instance that gets this message from another one.
     pub(crate) fn of_target(
-        inner: &'a Services,
+        services: &'a Services,
         instance_id: &str,
         item: &WorkItem,
     ) -> Option<Self> {
         match item {
-            WorkItem::StartOrchestration { .. } => Self::of_start(inner, item),
-            _ => Self::of_cached(inner, instance_id),
+            WorkItem::StartOrchestration { .. } => Self::of_start(services, item),
+            _ => Self::of_cached(services, instance_id),
         }
     }
 
     fn claim(
-        inner: &'a Services,
+        services: &'a Services,
         instance_id: &str,
         wanted: impl Fn(&Attempt) -> bool,
     ) -> Option<Self> {
-        let timeout = inner.instances.room_ahead()?;
-        let queue = inner.instances.local();
+        let timeout = services.instances.room_ahead()?;
+        let queue = services.instances.local();
         let (guard, attempt) = queue.claim(&instance_id.to_owned(), timeout)?;
         if !wanted(&attempt) {
             return None;
@@ -85,7 +83,7 @@ impl<'a> Prelock<'a> {
         let mut known = attempt.messages;
         known.truncate(MAX_MESSAGES - 1);
         Some(Self {
-            inner,
+            services,
             guard,
             token: uuid::Uuid::new_v4().to_string(),
             timeout,
@@ -133,7 +131,7 @@ impl<'a> Prelock<'a> {
 
     /// The instance as it will be.
     fn locked(&self, message: &OrchestratorItem) -> Result<Instance, BatchError> {
-        let now = self.inner.container.now();
+        let now = self.services.container.now();
         self.guard.locking(&self.token, self.timeout);
         let id = message.key().to_id().map_err(BatchError::Id)?;
         let known = self.known.iter();
@@ -171,14 +169,14 @@ impl<'a> Prelock<'a> {
         let Ok(id) = InstanceKey::new(&*instance.instance_id).to_id() else {
             return;
         };
-        let (past, kv) = match &self.before {
-            Some(before) => (before.past.clone(), before.kv.clone()),
-            None => (Past::default(), KvState::default()),
+        let (history, kv) = match &self.before {
+            Some(before) => (before.history.clone(), before.kv.clone()),
+            None => (History::default(), KvState::default()),
         };
         let mut messages = self.known;
         messages.push(message);
         let taken = messages.clone();
-        let events = past.events.clone();
+        let events = history.events.clone();
         let turn = Turn {
             token: self.token,
             instance: Stored {
@@ -191,12 +189,12 @@ impl<'a> Prelock<'a> {
             lock_time: self.timeout,
             uncounted: None,
             kv,
-            past: Ok(past),
-            patient: true,
-            refused: None,
+            history: Ok(history),
+            long_poll: true,
+            rejected: None,
             ended: false,
         };
-        let won = self.inner.instances.won(turn);
+        let won = self.services.instances.won(turn);
         self.guard.prelocked(won, |known| {
             known.set_cached(None);
             known.take(&taken);
@@ -205,43 +203,43 @@ impl<'a> Prelock<'a> {
     }
 
     /// The batch may have taken place, and its answer was lost: gives the lock back if it was taken.
-    pub(crate) fn lost_sight(self) {
+    pub(crate) fn outcome_unknown(self) {
         let token = self.token;
         let before = self.before.as_ref();
         let before = before.map(|before| before.instance.document.attempts.clone());
         let claim = self.guard.release_later();
-        self.inner.spawn(|inner| async move {
+        self.services.spawn(|services| async move {
             // The lock may have counted a message that was consumed long ago, which nobody would ever take out again.
             let attempts = |_: &Instance| before.unwrap_or_default();
-            release::release_taken(&inner, &claim.key, &token, attempts).await;
-            inner.instances.released(&claim);
+            release::release_taken(&services, &claim.key, &token, attempts).await;
+            services.instances.released(&claim);
         });
     }
 }
 
 /// Begins a turn that was locked by a batch, if the lock still lasts for long enough.
-pub(super) async fn begin(
-    inner: &Services,
+pub(crate) async fn begin(
+    services: &Services,
     guard: Guard<'_, Instances>,
     mut turn: Turn,
     lock_timeout: Duration,
 ) -> Result<Option<Fetched>> {
-    let now = inner.container.now();
+    let now = services.container.now();
     turn.lock_time = lock_timeout;
     let fresh_until = Some(now + lock_timeout / 4 * 3);
     let is_fresh = |turn: &Turn| turn.instance.document.locked_until > fresh_until;
     // An error leaves the lock as it was: a load will tell.
     let lasts = is_fresh(&turn)
-        || (extend(inner, &mut turn).await.is_ok_and(|held| held) && is_fresh(&turn));
+        || (extend(services, &mut turn).await.is_ok_and(|held| held) && is_fresh(&turn));
     if !lasts {
         guard.give_back(|known| known.search(std::time::Instant::now()));
         return Ok(None);
     }
-    hand_out::begin(inner, guard, turn).await.map(Some)
+    hand_out::begin(services, guard, turn).await.map(Some)
 }
 
 /// The next turn of an instance, locked by the commit of the one before it.
-pub(super) struct NextTurn {
+pub(crate) struct NextTurn {
     token: String,
     timeout: Duration,
     /// Messages that were queued before.
@@ -250,23 +248,23 @@ pub(super) struct NextTurn {
 
 impl NextTurn {
     /// `None` when nothing waits, or nobody here would take it soon. `own` are the messages of the commit itself.
-    pub(super) fn plan(
-        inner: &Services,
+    pub(crate) fn plan(
+        services: &Services,
         turn: &Turn,
         result: &TurnResult,
         own: &[OrchestratorItem],
     ) -> Option<Self> {
         let status = result.metadata.status.clone().map(Status::from);
         let ends = matches!(status, Some(Status::Completed | Status::Failed));
-        if ends || !turn.patient {
+        if ends || !turn.long_poll {
             return None;
         }
-        let timeout = inner.instances.room_ahead()?;
-        let now = inner.container.now();
+        let timeout = services.instances.room_ahead()?;
+        let now = services.container.now();
         let own = own.iter().filter(|item| item.due_at() <= now).count();
-        let read_at = turn.past.as_ref().ok()?.read_at;
+        let read_at = turn.history.as_ref().ok()?.read_at;
         let instance_id = &turn.instance.document.instance_id;
-        let mut known = inner.instances.due_messages(instance_id, read_at);
+        let mut known = services.instances.due_messages(instance_id, read_at);
         known.retain(|known| {
             turn.messages
                 .iter()
@@ -281,7 +279,7 @@ impl NextTurn {
     }
 
     /// The instance as the commit leaves it: locked for the next turn.
-    pub(super) fn lock(
+    pub(crate) fn lock(
         &self,
         instance: Instance,
         own: &[OrchestratorItem],
@@ -299,11 +297,11 @@ impl NextTurn {
     }
 
     /// The commit took place.
-    pub(super) fn begin(
+    pub(crate) fn begin(
         self,
-        inner: &Services,
+        services: &Services,
         before: &mut Turn,
-        left: Remembered,
+        left: CachedInstance,
         own: Vec<Message>,
     ) {
         let mut messages = self.known;
@@ -315,21 +313,21 @@ impl NextTurn {
             lock_time: self.timeout,
             uncounted: None,
             kv: left.kv,
-            past: Ok(left.past),
-            patient: true,
-            refused: None,
+            history: Ok(left.history),
+            long_poll: true,
+            rejected: None,
             ended: false,
         };
-        inner.instances.finish_with_next(before, next);
+        services.instances.finish_with_next(before, next);
     }
 
     /// The commit took place, but nobody knows which versions it left: gives the lock back.
-    pub(super) fn lost_sight(self, inner: &Services, before: &Turn) {
+    pub(crate) fn outcome_unknown(self, services: &Services, before: &Turn) {
         let instance_id = before.instance.document.instance_id.clone();
         let mut attempts = before.instance.document.attempts.clone();
         take_out(&mut attempts, &before.messages);
-        inner.spawn(|inner| async move {
-            release::release_taken(&inner, &instance_id, &self.token, |_| attempts).await;
+        services.spawn(|services| async move {
+            release::release_taken(&services, &instance_id, &self.token, |_| attempts).await;
         });
     }
 }

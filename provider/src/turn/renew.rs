@@ -6,25 +6,25 @@ use cdb_coordination::{Kept, Lockable as _, keep};
 use cdb_model::{Patch, Stored};
 
 use super::lock::attempts_before;
-use super::table::Turn;
 use crate::documents::Instance;
 use crate::error::{Error, Result};
+use crate::instances::Turn;
 use crate::services::Services;
 
 const LOST: &str = "another runtime took it, or it was deleted";
 
 /// Implements `Provider::renew_orchestration_item_lock`. A commit that is under way renews the lock itself.
-pub(crate) async fn renew(inner: &Services, token: &str, extend_for: Duration) -> Result<()> {
-    let shared = inner.instances.turn(token)?;
+pub(crate) async fn renew(services: &Services, token: &str, extend_for: Duration) -> Result<()> {
+    let shared = services.instances.turn(token)?;
     if shared.is_committing() {
         return Ok(());
     }
     let mut turn = shared.lock().await;
-    if !turn.holds(inner.container.now()) {
+    if !turn.holds(services.container.now()) {
         return Err(Error::LockLost("it has expired"));
     }
     turn.lock_time = extend_for;
-    if extend(inner, &mut turn).await? {
+    if extend(services, &mut turn).await? {
         Ok(())
     } else {
         Err(Error::LockLost(LOST))
@@ -32,8 +32,8 @@ pub(crate) async fn renew(inner: &Services, token: &str, extend_for: Duration) -
 }
 
 /// Waits for something that a commit has to do first, and keeps the lock meanwhile.
-pub(super) async fn while_doing<T>(
-    inner: &Services,
+pub(crate) async fn while_doing<T>(
+    services: &Services,
     turn: &mut Turn,
     work: impl Future<Output = Result<T>>,
 ) -> Result<T> {
@@ -42,7 +42,7 @@ pub(super) async fn while_doing<T>(
         if let Ok(done) = tokio::time::timeout(turn.lock_time / 3, &mut work).await {
             return done;
         }
-        if !extend_for_commit(inner, turn).await? {
+        if !extend_for_commit(services, turn).await? {
             return Err(Error::LockLost(LOST));
         }
     }
@@ -50,20 +50,20 @@ pub(super) async fn while_doing<T>(
 
 /// Extends the lock for a commit, without the attempt that the lock has counted: a turn that can be committed is not to
 /// blame for the time that its commit takes.
-pub(super) async fn extend_for_commit(inner: &Services, turn: &mut Turn) -> Result<bool> {
+pub(crate) async fn extend_for_commit(services: &Services, turn: &mut Turn) -> Result<bool> {
     turn.uncounted = Some(attempts_before(turn));
-    extend(inner, turn).await
+    extend(services, turn).await
 }
 
 /// Gives the lock its full time again, unless it is lost. After a lost answer its end may stay where it was: the caller
 /// renews again well before.
-pub(super) async fn extend(inner: &Services, turn: &mut Turn) -> Result<bool> {
-    let until = inner.container.now() + turn.lock_time;
+pub(crate) async fn extend(services: &Services, turn: &mut Turn) -> Result<bool> {
+    let until = services.container.now() + turn.lock_time;
     let mut patch = Patch::<Instance>::new().set(Instance::LOCKED_UNTIL, Some(until));
     if let Some(attempts) = &turn.uncounted {
         patch = patch.set(Instance::ATTEMPTS, attempts.clone());
     }
-    match keep(&inner.container, &turn.instance, &patch).await? {
+    match keep(&services.container, &turn.instance, &patch).await? {
         Kept::Written(etag) => {
             let mut instance = turn.instance.document.clone();
             instance.locked_until = Some(until);
@@ -79,6 +79,6 @@ pub(super) async fn extend(inner: &Services, turn: &mut Turn) -> Result<bool> {
         Kept::Lost => return Ok(false),
     }
     let until = turn.instance.document.locked_until().unwrap_or_default();
-    inner.instances.extend(&turn.token, until);
+    services.instances.extend(&turn.token, until);
     Ok(true)
 }

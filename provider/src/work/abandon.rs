@@ -9,28 +9,28 @@ use crate::services::Services;
 
 /// Implements `Provider::abandon_work_item`.
 pub(crate) async fn abandon(
-    inner: &Services,
+    services: &Services,
     token: &str,
     delay: Option<Duration>,
     ignore_attempt: bool,
 ) -> Result<()> {
-    let shared = inner.activities.lock(token)?;
+    let shared = services.activities.lock(token)?;
     let mut lock = shared.lock().await;
     if lock.ended {
         return Err(Error::LockLost("the activity has ended"));
     }
     let delay = delay.unwrap_or_default();
-    let visible_at = inner.container.now() + delay;
+    let visible_at = services.container.now() + delay;
     let item = unlocked(lock.item.document.clone(), visible_at, !ignore_attempt);
     let patch = lock_patch(&item);
-    let written = inner.container.patch_stored(&lock.item, &patch).await;
-    inner.activities.finish(&mut lock);
+    let written = services.container.patch_stored(&lock.item, &patch).await;
+    services.activities.finish(&mut lock);
     match written {
         Ok(written) => {
             let mut stored = lock.item.clone();
             stored.document = item;
             stored.etag = written.etag;
-            inner.activities.free(stored, delay);
+            services.activities.free(stored, delay);
             Ok(())
         }
         Err(error) if error.is_not_found() || error.is_precondition_failed() => {

@@ -20,7 +20,7 @@ use crate::documents::{
 use crate::error::{Error, Result};
 use crate::outbox;
 use crate::services::Services;
-use crate::spill::{Leftover, Spilling};
+use crate::spill::{ConsumedChunks, Spilling};
 use crate::turn::{Prelock, enqueued};
 
 /// How often the batch is sent again while the lock is still ours.
@@ -36,43 +36,48 @@ enum Completion {
 }
 
 /// Implements `Provider::ack_work_item`.
-pub(crate) async fn ack(inner: &Services, token: &str, completion: Option<WorkItem>) -> Result<()> {
-    let completion = completion.map(|completion| within_limit(inner, completion));
-    let shared = inner.activities.lock(token)?;
+pub(crate) async fn ack(
+    services: &Services,
+    token: &str,
+    completion: Option<WorkItem>,
+) -> Result<()> {
+    let completion = completion.map(|completion| within_limit(services, completion));
+    let shared = services.activities.lock(token)?;
     if completion.is_none() && shared.lock().await.unanswered {
         // Not cancelled: duroxide drops an activity after any failed renewal.
-        return abandon(inner, token, None, true).await;
+        return abandon(services, token, None, true).await;
     }
-    let cargo = Cargo::load(inner, &shared, completion.as_ref()).await?;
+    let cargo = Cargo::load(services, &shared, completion.as_ref()).await?;
     let mut lock = shared.lock().await;
-    let now = held(inner, &mut lock)?;
-    let result = send(inner, &mut lock, &cargo).await;
+    let now = held(services, &mut lock)?;
+    let result = send(services, &mut lock, &cargo).await;
     if result.is_err() {
-        cargo.spilling.give_up(inner);
+        cargo.spilling.give_up(services);
     }
     match &result {
         Err(error) if error.is_retryable() => return result.map(|_| ()),
-        _ => inner.activities.finish(&mut lock),
+        _ => services.activities.finish(&mut lock),
     }
     let sent = result?;
-    if let Some(leftover) = cargo.leftover {
-        leftover.remove(inner);
+    if let Some(consumed_chunks) = cargo.consumed_chunks {
+        consumed_chunks.remove(services);
     }
-    let touched = inner
+    let touched = services
         .sessions
-        .touch(&inner.container, &lock.item.document, now);
+        .touch(&services.container, &lock.item.document, now);
     match (cargo.completion, completion) {
-        (Completion::Own(document), Some(item)) => sent.hand_on(inner, Some((*document, item))),
+        (Completion::Own(document), Some(item)) => sent.hand_on(services, Some((*document, item))),
         (Completion::Other(intent), _) => {
-            sent.hand_on(inner, None);
+            sent.hand_on(services, None);
             if lock.ask.is_some() {
-                inner
-                    .spawn(|inner| async move { outbox::deliver_all(&inner, vec![*intent]).await });
+                services.spawn(|services| async move {
+                    outbox::deliver_all(&services, vec![*intent]).await
+                });
             } else {
-                outbox::deliver_all(inner, vec![*intent]).await;
+                outbox::deliver_all(services, vec![*intent]).await;
             }
         }
-        _ => sent.hand_on(inner, None),
+        _ => sent.hand_on(services, None),
     }
     touched.await;
     Ok(())
@@ -84,46 +89,46 @@ struct Cargo {
     /// The chunks of its result.
     spilling: Spilling,
     /// The chunks of its input.
-    leftover: Option<Leftover>,
+    consumed_chunks: Option<ConsumedChunks>,
 }
 
 impl Cargo {
     /// Writes what does not fit into a document. The lock can be renewed meanwhile.
     async fn load(
-        inner: &Services,
+        services: &Services,
         shared: &SharedLock,
         completion: Option<&WorkItem>,
     ) -> Result<Self> {
         let mut lock = shared.lock().await;
-        let now = held(inner, &mut lock)?;
+        let now = held(services, &mut lock)?;
         let mut sorted = sort(&lock, completion, now)?;
         if let Completion::Own(message) = &mut sorted
             && lock.ask.is_some()
-            && inner.instances.is_home_of(&message.instance_id)
+            && services.instances.is_home_of(&message.instance_id)
         {
             **message = OrchestratorItem::clone(message).reserved(now);
         }
         let item = &lock.item.document;
-        let leftover = Leftover::of(inner, &item.instance_id, [&item.work_item]);
-        let mut spilling = Spilling::new(inner, &item.instance_id);
+        let consumed_chunks = ConsumedChunks::of(services, &item.instance_id, [&item.work_item]);
+        let mut spilling = Spilling::new(services, &item.instance_id);
         drop(lock);
         sorted.spill(&mut spilling)?;
-        spilling.write(inner).await?;
+        spilling.write(services).await?;
         Ok(Self {
             completion: sorted,
             spilling,
-            leftover,
+            consumed_chunks,
         })
     }
 }
 
 /// The time, if the lock holds.
-fn held(inner: &Services, lock: &mut WorkLock) -> Result<Timestamp> {
-    let now = inner.container.now();
+fn held(services: &Services, lock: &mut WorkLock) -> Result<Timestamp> {
+    let now = services.container.now();
     if lock.holds(now) {
         return Ok(now);
     }
-    inner.activities.finish(lock);
+    services.activities.finish(lock);
     Err(Error::LockLost("it has expired"))
 }
 
@@ -136,14 +141,14 @@ impl Completion {
             Self::Other(intent) => intent.items.first_mut().map(|item| &mut item.work_item),
         };
         match text {
-            Some(text) if !Chunked::fits(text.outline()) => spilling.relieve_message(text),
+            Some(text) if !Chunked::fits(text.header()) => spilling.relieve_message(text),
             _ => Ok(()),
         }
     }
 }
 
 /// The end of an activity, or that its result is too large. Refused, it would run again and again.
-fn within_limit(inner: &Services, completion: WorkItem) -> WorkItem {
+fn within_limit(services: &Services, completion: WorkItem) -> WorkItem {
     let WorkItem::ActivityCompleted {
         instance,
         execution_id,
@@ -154,7 +159,7 @@ fn within_limit(inner: &Services, completion: WorkItem) -> WorkItem {
         return completion;
     };
     let what = "the result of an activity";
-    match inner.limits.check_value(what, result.len()) {
+    match services.limits.check_value(what, result.len()) {
         Ok(()) => WorkItem::ActivityCompleted {
             instance,
             execution_id,
@@ -195,12 +200,12 @@ fn sort(lock: &WorkLock, completion: Option<&WorkItem>, now: Timestamp) -> Resul
 }
 
 /// Sends the batch until it is known to be committed or the lock is known to be lost.
-async fn send<'a>(inner: &'a Services, lock: &mut WorkLock, cargo: &Cargo) -> Result<Sent<'a>> {
-    let mut sent = Sent::new(inner, lock, &cargo.completion);
+async fn send<'a>(services: &'a Services, lock: &mut WorkLock, cargo: &Cargo) -> Result<Sent<'a>> {
+    let mut sent = Sent::new(services, lock, &cargo.completion);
     let mut sends = 0;
     while sends < MAX_SENDS {
         let batch = sent.batch(lock, cargo)?;
-        let error = match inner.container.execute(&batch).await {
+        let error = match services.container.execute(&batch).await {
             Ok(outcome) => {
                 sent.outcome = Some(outcome);
                 return Ok(sent);
@@ -208,42 +213,48 @@ async fn send<'a>(inner: &'a Services, lock: &mut WorkLock, cargo: &Cargo) -> Re
             Err(error) => error,
         };
         // What was to be locked on the way is not worth a failure.
-        if sent.drops_what_failed(inner, &error) {
+        if sent.drops_what_failed(services, &error) {
             continue;
         }
-        if may_wait(inner, lock, error.is_transient() && !error.is_ambiguous()).await {
+        if may_wait(
+            services,
+            lock,
+            error.is_transient() && !error.is_ambiguous(),
+        )
+        .await
+        {
             continue;
         }
         sends += 1;
         if !error.is_ambiguous() {
-            sent.give_up(inner);
+            sent.give_up(services);
             return Err(if error.is_not_found() || error.is_precondition_failed() {
                 Error::LockLost(LOST)
             } else {
                 error.into()
             });
         }
-        match what_is_left(inner, lock).await? {
+        match what_is_left(services, lock).await? {
             Some(stored) if stored.document.lock_token.as_deref() == Some(&lock.token) => {
                 lock.item.etag = stored.etag;
             }
             Some(_) => {
-                sent.give_up(inner);
+                sent.give_up(services);
                 return Err(Error::LockLost("another worker took the activity"));
             }
             // The item went with our batch. Had it been cancelled instead, its completion would be of no use to anyone.
             None => return Ok(sent),
         }
     }
-    sent.give_up(inner);
+    sent.give_up(services);
     Err(Error::Retryable("the service did not answer".to_owned()))
 }
 
 /// The item as it is now, whenever the store answers while the lock lasts.
-async fn what_is_left(inner: &Services, lock: &WorkLock) -> Result<Option<Stored<WorkerItem>>> {
+async fn what_is_left(services: &Services, lock: &WorkLock) -> Result<Option<Stored<WorkerItem>>> {
     loop {
-        match read(inner, &ActivityKey::of(&lock.item.document)).await {
-            Err(error) if may_wait(inner, lock, error.is_retryable()).await => {}
+        match read(services, &ActivityKey::of(&lock.item.document)).await {
+            Err(error) if may_wait(services, lock, error.is_retryable()).await => {}
             found => return found,
         }
     }
@@ -262,14 +273,14 @@ struct Sent<'a> {
 }
 
 impl<'a> Sent<'a> {
-    fn new(inner: &'a Services, lock: &WorkLock, completion: &Completion) -> Self {
+    fn new(services: &'a Services, lock: &WorkLock, completion: &Completion) -> Self {
         let turn = match completion {
-            Completion::Own(message) => Prelock::of_cached(inner, &message.instance_id),
+            Completion::Own(message) => Prelock::of_cached(services, &message.instance_id),
             _ => None,
         };
         Self {
             turn,
-            following: Following::of(inner, lock, inner.container.now()),
+            following: Following::of(services, lock, services.container.now()),
             completion: None,
             outcome: None,
         }
@@ -280,8 +291,8 @@ impl<'a> Sent<'a> {
         // First, so that a lost lock shows up as this operation's 404 or 412.
         batch.delete_stored(&lock.item)?;
         cargo.spilling.settle(&mut batch)?;
-        if let Some(leftover) = &cargo.leftover {
-            leftover.add_to(&mut batch)?;
+        if let Some(consumed_chunks) = &cargo.consumed_chunks {
+            consumed_chunks.add_to(&mut batch)?;
         }
         match &cargo.completion {
             Completion::None => {}
@@ -301,7 +312,7 @@ impl<'a> Sent<'a> {
         Ok(batch)
     }
 
-    fn drops_what_failed(&mut self, inner: &Services, error: &cdb_client::Error) -> bool {
+    fn drops_what_failed(&mut self, services: &Services, error: &cdb_client::Error) -> bool {
         if error.is_ambiguous() {
             return false;
         }
@@ -310,27 +321,27 @@ impl<'a> Sent<'a> {
             return true;
         }
         if let Some(following) = self.following.take_if(|following| following.failed(error)) {
-            following.give_up(inner);
+            following.give_up(services);
             return true;
         }
         false
     }
 
-    fn give_up(self, inner: &Services) {
+    fn give_up(self, services: &Services) {
         if let Some(turn) = self.turn {
             turn.give_up();
         }
         if let Some(following) = self.following {
-            following.give_up(inner);
+            following.give_up(services);
         }
     }
 
     /// The batch took place: wakes who waits for what it left.
-    fn hand_on(self, inner: &Services, completion: Option<(OrchestratorItem, WorkItem)>) {
+    fn hand_on(self, services: &Services, completion: Option<(OrchestratorItem, WorkItem)>) {
         let outcome = self.outcome.as_ref();
         match (self.following, outcome) {
-            (Some(following), Some(outcome)) => following.won(inner, outcome),
-            (Some(following), None) => following.lost_sight(inner),
+            (Some(following), Some(outcome)) => following.won(services, outcome),
+            (Some(following), None) => following.outcome_unknown(services),
             (None, _) => {}
         }
         let Some((document, item)) = completion else {
@@ -345,11 +356,13 @@ impl<'a> Sent<'a> {
         let etag = lock.and_then(|(outcome, operation)| outcome.etag(operation));
         match (self.turn, message, etag) {
             (Some(turn), Some(message), Some(etag)) => turn.won(etag, message),
-            (Some(turn), ..) => turn.lost_sight(),
-            (None, Some(message), _) => inner.instances.expect(message),
-            (None, None, _) => inner
-                .instances
-                .suspect(&instance_id, execution_id, Duration::ZERO),
+            (Some(turn), ..) => turn.outcome_unknown(),
+            (None, Some(message), _) => services.instances.expect(message),
+            (None, None, _) => {
+                services
+                    .instances
+                    .suspect(&instance_id, execution_id, Duration::ZERO)
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ use super::lock::{lock_patch, locked};
 use super::poison::set_aside;
 use super::scope::Scope;
 use super::table::WorkLock;
-use crate::documents::{Durable, Salvage, WorkerItem};
+use crate::documents::{Durable, Partial, WorkerItem};
 use crate::error::{Error, Result};
 use crate::local_queue::{Ask, Guard, PollNumber, Taken};
 use crate::poll::{PolledQueue, Seen, idle_probe};
@@ -33,7 +33,7 @@ type Fetched = (WorkItem, String, u32);
 
 /// Implements `Provider::fetch_work_item`.
 pub(crate) async fn fetch(
-    inner: &Services,
+    services: &Services,
     lock_timeout: Duration,
     poll_timeout: Duration,
     session: Option<&SessionFetchConfig>,
@@ -46,23 +46,23 @@ pub(crate) async fn fetch(
         who: WorkerAsk {
             tags: tags.clone(),
             session: session.cloned(),
-            sessions: inner.sessions.clone(),
-            container: inner.container.clone(),
+            sessions: services.sessions.clone(),
+            container: services.container.clone(),
         },
         lock_timeout,
         long_poll: !poll_timeout.is_zero(),
     };
     if session.is_some() {
-        inner.activities.end_fetches_without_sessions();
+        services.activities.end_fetches_without_sessions();
     }
-    let mut waiter = inner.activities.local().fetch(ask.clone(), poll_timeout);
+    let mut waiter = services.activities.local().fetch(ask.clone(), poll_timeout);
     let scope = Scope::of(vec![ask.who.clone()]);
-    let poll = |number| poll(inner, number, &scope);
-    let start_poll = |number| poll_in_background(inner, number);
+    let poll = |number| poll(services, number, &scope);
+    let start_poll = |number| poll_in_background(services, number);
     while let Some(taken) = waiter.next(poll, start_poll).await? {
         let fetched = match taken {
-            Taken::Locked(guard, item) => begin_locked(inner, guard, item, &ask).await?,
-            Taken::Free(guard, Some(item)) => try_lock(inner, guard, item, &ask).await?,
+            Taken::Locked(guard, item) => begin_locked(services, guard, item, &ask).await?,
+            Taken::Free(guard, Some(item)) => try_lock(services, guard, item, &ask).await?,
             Taken::Free(guard, None) => {
                 guard.give_back(KnownActivity::forget);
                 None
@@ -77,29 +77,29 @@ pub(crate) async fn fetch(
 
 /// Begins an activity that is locked for a worker of this process.
 async fn begin_locked(
-    inner: &Services,
+    services: &Services,
     guard: Guard<'_, Activities>,
     mut item: Stored<WorkerItem>,
     ask: &Ask<WorkerAsk>,
 ) -> Result<Option<Fetched>> {
-    let now = inner.container.now();
+    let now = services.container.now();
     if item.document.locked_until > Some(now + ask.lock_timeout / 4 * 3) {
-        return begin(inner, guard, item, ask).await;
+        return begin(services, guard, item, ask).await;
     }
     // It has waited for too long: locked again, and the attempt counted once.
     item.document.attempt_count = item.document.attempt_count.saturating_sub(1);
-    try_lock(inner, guard, item, ask).await
+    try_lock(services, guard, item, ask).await
 }
 
 /// Locks an activity that is free, and begins it.
 async fn try_lock(
-    inner: &Services,
+    services: &Services,
     guard: Guard<'_, Activities>,
     item: Stored<WorkerItem>,
     ask: &Ask<WorkerAsk>,
 ) -> Result<Option<Fetched>> {
-    match attempt(inner, &guard, &item, ask).await {
-        Ok(Attempted::Locked(locked)) => begin(inner, guard, *locked, ask).await,
+    match attempt(services, &guard, &item, ask).await {
+        Ok(Attempted::Locked(locked)) => begin(services, guard, *locked, ask).await,
         Ok(Attempted::Lost) => {
             guard.give_back(KnownActivity::forget);
             Ok(None)
@@ -124,7 +124,7 @@ async fn try_lock(
 
 /// Hands a locked activity to its worker. One that cannot be read is set aside.
 async fn begin(
-    inner: &Services,
+    services: &Services,
     guard: Guard<'_, Activities>,
     item: Stored<WorkerItem>,
     ask: &Ask<WorkerAsk>,
@@ -134,8 +134,8 @@ async fn begin(
     let text = item.document.work_item.clone();
     let id = item.id.clone();
     let lock = WorkLock::new(item, ask.long_poll.then(|| ask.clone()));
-    inner.activities.hand_out(guard, lock);
-    let reason = match spill::read(&inner.container, text).await {
+    services.activities.hand_out(guard, lock);
+    let reason = match spill::read(&services.container, text).await {
         Ok(text) => match serde_json::from_str(&text) {
             Ok(work_item @ WorkItem::ActivityExecute { .. }) => {
                 return Ok(Some((work_item, token, attempts)));
@@ -145,26 +145,26 @@ async fn begin(
         },
         Err(Error::Damaged(reason)) => format!("activity `{id}` cannot be read: {reason}"),
         Err(error) => {
-            abandon(inner, &token, None, true).await?;
+            abandon(services, &token, None, true).await?;
             return Err(error);
         }
     };
-    set_aside(inner, &token, attempts, reason).await?;
+    set_aside(services, &token, attempts, reason).await?;
     Ok(None)
 }
 
 /// Starts a poll that serves all workers of this process.
-fn poll_in_background(inner: &Services, number: PollNumber) {
-    if inner.background.is_closing() {
+fn poll_in_background(services: &Services, number: PollNumber) {
+    if services.background.is_closing() {
         return;
     }
-    inner.spawn(move |inner| async move {
-        let queue = inner.activities.local();
+    services.spawn(move |services| async move {
+        let queue = services.activities.local();
         let polling = queue.polling();
         let interval = queue.with(|queue, _| queue.poll_interval());
         let scope = Scope::of(queue.with(|queue, _| queue.asks()));
-        let poll = poll(&inner, number, &scope);
-        match idle_probe::unless_idle(&inner, interval, poll).await {
+        let poll = poll(&services, number, &scope);
+        match idle_probe::unless_idle(&services, interval, poll).await {
             Ok(found) => {
                 if found.is_empty() {
                     queue.with(|queue, now| queue.finish_poll(number, &[], |_| true, now));
@@ -177,24 +177,24 @@ fn poll_in_background(inner: &Services, number: PollNumber) {
 }
 
 /// Asks every physical partition for its first free activities of the scope. Returns what it found.
-async fn poll(inner: &Services, number: PollNumber, scope: &Scope) -> Result<Vec<ActivityKey>> {
-    let slots = inner.scope.of_poll(PolledQueue::Activities).await;
+async fn poll(services: &Services, number: PollNumber, scope: &Scope) -> Result<Vec<ActivityKey>> {
+    let slots = services.scope.of_poll(PolledQueue::Activities).await;
     if slots.is_empty() || scope.is_empty() {
         return Ok(Vec::new());
     }
     let (visible_at, slot) = (WorkerItem::VISIBLE_AT, WorkerItem::DISPATCH_SLOT);
-    let window = &inner.windows.activities;
-    let look = window.look(inner.activity_prefetch);
-    let free = slots.due(visible_at, slot, (look.from, inner.container.now()));
+    let window = &services.windows.activities;
+    let look = window.look(services.activity_prefetch);
+    let free = slots.due(visible_at, slot, (look.from, services.container.now()));
     let query = Query::<WorkerItem>::across_partitions()
         .filter(scope.filter(free))
         .order_by(WorkerItem::BY_DUE.asc())
         .top(look.rows);
-    let rows = inner.container.query(query).row_by_row().all().await?;
+    let rows = services.container.query(query).row_by_row().all().await?;
     let mut seen = Seen::of(&rows, WorkerItem::VISIBLE_AT, |item| item.visible_at);
     let mut found = Vec::with_capacity(rows.len());
     for row in rows {
-        let Some((key, has_taker)) = note(inner, number, row, scope) else {
+        let Some((key, has_taker)) = note(services, number, row, scope) else {
             seen.unusable += 1;
             continue;
         };
@@ -203,7 +203,7 @@ async fn poll(inner: &Services, number: PollNumber, scope: &Scope) -> Result<Vec
     }
     window.note(look, seen);
     let covers = |known: &KnownActivity| known.item().is_none_or(|item| scope.covers(item));
-    let queue = inner.activities.local();
+    let queue = services.activities.local();
     queue.with(|queue, now| queue.finish_poll(number, &found, covers, now));
     Ok(found)
 }
@@ -211,19 +211,19 @@ async fn poll(inner: &Services, number: PollNumber, scope: &Scope) -> Result<Vec
 /// Notes a free activity, and says whether a worker can take it now. One that cannot be read is failed by the worker that
 /// locks it.
 fn note(
-    inner: &Services,
+    services: &Services,
     number: PollNumber,
     row: Result<Stored<WorkerItem>, Unreadable>,
     scope: &Scope,
 ) -> Option<(ActivityKey, bool)> {
     let readable = row.or_else(|found| {
-        inner.damage.tell(&found);
+        services.corrupt_documents.report(&found);
         // Without an instance it stays where it is, and is looked past.
-        WorkerItem::salvage_stored(&found).ok_or(())
+        WorkerItem::partial_stored(&found).ok_or(())
     });
     let item = readable.ok()?;
     let has_taker = scope.has_taker(&item.document);
-    let key = inner.activities.found(number, item)?;
+    let key = services.activities.found(number, item)?;
     Some((key, has_taker))
 }
 
@@ -238,12 +238,12 @@ enum Attempted {
 
 /// Locks the activity as it was last seen.
 async fn attempt(
-    inner: &Services,
+    services: &Services,
     guard: &Guard<'_, Activities>,
     seen: &Stored<WorkerItem>,
     ask: &Ask<WorkerAsk>,
 ) -> Result<Attempted> {
-    let (sessions, container) = (&inner.sessions, &inner.container);
+    let (sessions, container) = (&services.sessions, &services.container);
     let config = ask.who.session.as_ref();
     let config = config.filter(|_| seen.document.session_id.is_some());
     let claim = match config {
@@ -263,7 +263,7 @@ async fn attempt(
         item.lock_token.as_deref().unwrap_or_default(),
         ask.lock_timeout,
     );
-    let etag = match write(inner, seen, &item, claim.as_ref()).await? {
+    let etag = match write(services, seen, &item, claim.as_ref()).await? {
         Written::Locked(etag) => etag,
         Written::Lost => return Ok(Attempted::Lost),
         Written::SessionTaken => return Ok(Attempted::SessionHeld),
@@ -289,12 +289,12 @@ enum Written {
 
 /// One conditional write: of the item, or of the item together with its session.
 async fn write(
-    inner: &Services,
+    services: &Services,
     seen: &Stored<WorkerItem>,
     locked: &WorkerItem,
     session: Option<&SessionClaim>,
 ) -> Result<Written> {
-    let (container, patch) = (&inner.container, lock_patch(locked));
+    let (container, patch) = (&services.container, lock_patch(locked));
     let mark = locked.lock_mark().unwrap_or_default();
     let taken = match session {
         None => lock(container, seen, &patch, mark).await?,

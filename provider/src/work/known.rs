@@ -76,7 +76,7 @@ impl Work for Activities {
     }
 
     fn memory(known: &KnownActivity) -> Memory {
-        let bytes = |item: &WorkerItem| item.work_item.outline().len() + 512;
+        let bytes = |item: &WorkerItem| item.work_item.header().len() + 512;
         Memory {
             pending: known.item().map_or(0, bytes),
             cached: 0,

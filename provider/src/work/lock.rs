@@ -42,9 +42,9 @@ pub(super) fn lock_patch(locked: &WorkerItem) -> Patch<WorkerItem> {
 
 /// The item as it is now.
 pub(super) async fn read(
-    inner: &Services,
+    services: &Services,
     key: &ActivityKey,
 ) -> Result<Option<Stored<WorkerItem>>> {
     let key = WorkerItemKey::new(&*key.instance, key.execution, key.activity);
-    inner.container.read(&key).await.map_err(Error::from)
+    services.container.read(&key).await.map_err(Error::from)
 }

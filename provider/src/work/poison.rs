@@ -19,16 +19,16 @@ const DELAY: Duration = Duration::from_secs(1);
 
 /// Leaves a locked activity for later, or fails it when that has happened often enough.
 pub(super) async fn set_aside(
-    inner: &Services,
+    services: &Services,
     token: &str,
     attempts: u32,
     reason: String,
 ) -> Result<()> {
     tracing::error!(attempts, %reason, "activity is set aside");
     if attempts < MAX_ATTEMPTS {
-        return abandon(inner, token, Some(DELAY), false).await;
+        return abandon(services, token, Some(DELAY), false).await;
     }
-    let shared = inner.activities.lock(token)?;
+    let shared = services.activities.lock(token)?;
     let item = shared.lock().await.item.document.clone();
     // The document says which activity it is, even when its text does not.
     let failed = WorkItem::ActivityFailed {
@@ -41,5 +41,5 @@ pub(super) async fn set_aside(
             retryable: false,
         },
     };
-    ack(inner, token, Some(failed)).await
+    ack(services, token, Some(failed)).await
 }

@@ -17,14 +17,14 @@ use crate::local_queue::Guard;
 use crate::services::Services;
 
 /// Locks activities that are about to be created, as many as workers of this process have the time for.
-pub(crate) fn lock_ahead(inner: &Services, items: &mut [WorkerItem], now: Timestamp) {
-    let Some(ask) = inner.activities.last_ask() else {
+pub(crate) fn lock_ahead(services: &Services, items: &mut [WorkerItem], now: Timestamp) {
+    let Some(ask) = services.activities.last_ask() else {
         return;
     };
     let free = items
         .iter_mut()
         .filter(|item| item.lock_token.is_none() && ask.who.takes_at_once(item));
-    for item in free.take(inner.activities.room_ahead()) {
+    for item in free.take(services.activities.room_ahead()) {
         *item = locked(item.clone(), now, ask.lock_timeout);
     }
     // The others wait for a worker of this process too, before those of others take them.
@@ -46,13 +46,13 @@ pub(crate) fn prolong(items: &mut [WorkerItem], late: Duration) {
 }
 
 /// An activity was created locked, but nobody knows with which version: finds out, and hands it on.
-pub(crate) fn lost_sight(inner: &Services, item: WorkerItem) {
-    inner.spawn(|inner| async move {
-        match read(&inner, &ActivityKey::of(&item)).await {
+pub(crate) fn outcome_unknown(services: &Services, item: WorkerItem) {
+    services.spawn(|services| async move {
+        match read(&services, &ActivityKey::of(&item)).await {
             Ok(Some(stored)) if stored.document.lock_token == item.lock_token => {
-                inner.activities.hand_over(stored);
+                services.activities.hand_over(stored);
             }
-            Ok(_) => inner.activities.poll_soon(),
+            Ok(_) => services.activities.poll_soon(),
             Err(error) => tracing::debug!(%error, "a lock is left to end by itself"),
         }
     });
@@ -68,14 +68,14 @@ pub(super) struct Following<'a> {
 
 impl<'a> Following<'a> {
     /// Another activity of the same partition that is ready here, if the worker of this lock may run it.
-    pub(super) fn of(inner: &'a Services, lock: &WorkLock, now: Timestamp) -> Option<Self> {
+    pub(super) fn of(services: &'a Services, lock: &WorkLock, now: Timestamp) -> Option<Self> {
         let ask = lock.ask.as_ref()?;
-        inner.activities.last_ask()?;
+        services.activities.last_ask()?;
         let instance_id = &lock.item.document.instance_id;
         let wanted = |item: &WorkerItem| {
             item.instance_id == *instance_id && item.is_lockable(now) && ask.who.takes_at_once(item)
         };
-        let (guard, seen) = inner.activities.claim_ready(ask.lock_timeout, wanted)?;
+        let (guard, seen) = services.activities.claim_ready(ask.lock_timeout, wanted)?;
         let after = locked(seen.document.clone(), now, ask.lock_timeout);
         guard.locking(
             after.lock_token.as_deref().unwrap_or_default(),
@@ -102,12 +102,12 @@ impl<'a> Following<'a> {
     }
 
     /// The batch took place.
-    pub(super) fn won(self, inner: &Services, outcome: &cdb_client::BatchOutcome<Durable>) {
+    pub(super) fn won(self, services: &Services, outcome: &cdb_client::BatchOutcome<Durable>) {
         let etag = self.operation.and_then(|operation| outcome.etag(operation));
         let Some(etag) = etag else {
             return;
         };
-        let won = inner.activities.won(Stored {
+        let won = services.activities.won(Stored {
             document: self.after,
             etag: etag.clone(),
             ..self.seen
@@ -116,14 +116,14 @@ impl<'a> Following<'a> {
     }
 
     /// The batch did not take place, or without this lock: the activity is as free as before.
-    pub(super) fn give_up(self, inner: &Services) {
+    pub(super) fn give_up(self, services: &Services) {
         self.guard.give_back(KnownActivity::forget);
-        inner.activities.poll_soon();
+        services.activities.poll_soon();
     }
 
     /// The batch may have taken place, and its answer was lost.
-    pub(super) fn lost_sight(self, inner: &Services) {
+    pub(super) fn outcome_unknown(self, services: &Services) {
         self.guard.give_back(KnownActivity::forget);
-        lost_sight(inner, self.after);
+        outcome_unknown(services, self.after);
     }
 }

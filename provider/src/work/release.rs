@@ -18,61 +18,61 @@ const AT_ONCE: usize = 16;
 const UNWANTED_AFTER: Duration = Duration::from_secs(1);
 
 /// Gives back the locks that no worker has asked for, and those that dropped fetches may have taken.
-pub(crate) async fn give_back_unwanted(inner: &Services) {
-    give_back_ahead(inner, UNWANTED_AFTER).await;
-    give_back_dropped(inner).await;
+pub(crate) async fn give_back_unwanted(services: &Services) {
+    give_back_ahead(services, UNWANTED_AFTER).await;
+    give_back_dropped(services).await;
 }
 
 /// Gives back the activities that were locked at least `age` ago and that no worker has begun to run.
-pub(crate) async fn give_back_ahead(inner: &Services, age: Duration) {
-    stream::iter(inner.activities.take_unwanted(age))
+pub(crate) async fn give_back_ahead(services: &Services, age: Duration) {
+    stream::iter(services.activities.take_unwanted(age))
         .for_each_concurrent(AT_ONCE, |(claim, item)| async move {
-            let free = unlock(inner, *item).await;
-            inner.activities.released(&claim);
-            note_free(inner, free);
+            let free = unlock(services, *item).await;
+            services.activities.released(&claim);
+            note_free(services, free);
         })
         .await;
 }
 
 /// Gives back locks that dropped fetches may have taken.
-async fn give_back_dropped(inner: &Services) {
-    stream::iter(inner.activities.take_dropped())
+async fn give_back_dropped(services: &Services) {
+    stream::iter(services.activities.take_dropped())
         .for_each_concurrent(AT_ONCE, |(claim, token)| async move {
-            let free = release_taken(inner, &claim.key, Some(&token)).await;
-            inner.activities.released(&claim);
-            note_free(inner, free);
+            let free = release_taken(services, &claim.key, Some(&token)).await;
+            services.activities.released(&claim);
+            note_free(services, free);
         })
         .await;
 }
 
 /// Gives back all activities of this process: those too that their runtime has broken off, and whose fetch it has
 /// dropped. One that is being ended at this moment is waited for.
-pub(crate) async fn give_back_all(inner: &Services) {
-    give_back_ahead(inner, Duration::ZERO).await;
-    stream::iter(inner.activities.locks())
+pub(crate) async fn give_back_all(services: &Services) {
+    give_back_ahead(services, Duration::ZERO).await;
+    stream::iter(services.activities.locks())
         .for_each_concurrent(AT_ONCE, |shared| async move {
             let mut lock = shared.lock().await;
-            if lock.holds(inner.container.now()) {
+            if lock.holds(services.container.now()) {
                 let item = &lock.item.document;
                 let (key, token) = (ActivityKey::of(item), item.lock_token.clone());
-                let free = release_taken(inner, &key, token.as_deref()).await;
-                inner.activities.finish(&mut lock);
-                note_free(inner, free);
+                let free = release_taken(services, &key, token.as_deref()).await;
+                services.activities.finish(&mut lock);
+                note_free(services, free);
             }
         })
         .await;
-    give_back_dropped(inner).await;
+    give_back_dropped(services).await;
 }
 
 /// Gives an activity back that is locked by this token, whatever its version is now. Returns it as it is then.
 async fn release_taken(
-    inner: &Services,
+    services: &Services,
     key: &ActivityKey,
     token: Option<&str>,
 ) -> Option<Stored<WorkerItem>> {
-    match read(inner, key).await {
+    match read(services, key).await {
         Ok(Some(stored)) if stored.document.lock_token.as_deref() == token => {
-            unlock(inner, stored).await
+            unlock(services, stored).await
         }
         Ok(_) => None,
         Err(error) => {
@@ -83,10 +83,10 @@ async fn release_taken(
 }
 
 /// Gives a lock back. No worker has run the activity, so the attempt does not count.
-async fn unlock(inner: &Services, mut stored: Stored<WorkerItem>) -> Option<Stored<WorkerItem>> {
-    let free = unlocked(stored.document.clone(), inner.container.now(), false);
+async fn unlock(services: &Services, mut stored: Stored<WorkerItem>) -> Option<Stored<WorkerItem>> {
+    let free = unlocked(stored.document.clone(), services.container.now(), false);
     let patch = lock_patch(&free);
-    match inner.container.patch_stored(&stored, &patch).await {
+    match services.container.patch_stored(&stored, &patch).await {
         Ok(written) => {
             stored.etag = written.etag;
             stored.document = free;
@@ -100,8 +100,8 @@ async fn unlock(inner: &Services, mut stored: Stored<WorkerItem>) -> Option<Stor
 }
 
 /// An activity that was given back is for the next worker that asks.
-fn note_free(inner: &Services, free: Option<Stored<WorkerItem>>) {
+fn note_free(services: &Services, free: Option<Stored<WorkerItem>>) {
     if let Some(item) = free {
-        inner.activities.free(item, Duration::ZERO);
+        services.activities.free(item, Duration::ZERO);
     }
 }

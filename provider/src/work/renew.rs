@@ -18,28 +18,28 @@ const AWAY: Duration = Duration::from_millis(200);
 ///
 /// The runtime takes every error for a cancellation and acknowledges the activity without a result. So the renewal is
 /// retried while the lock lasts, and a failure other than a lost lock is noted for that acknowledgement.
-pub(crate) async fn renew(inner: &Services, token: &str, extend_for: Duration) -> Result<()> {
-    let shared = inner.activities.lock(token)?;
+pub(crate) async fn renew(services: &Services, token: &str, extend_for: Duration) -> Result<()> {
+    let shared = services.activities.lock(token)?;
     let mut lock = shared.lock().await;
-    let now = inner.container.now();
+    let now = services.container.now();
     if !lock.holds(now) {
-        inner.activities.finish(&mut lock);
+        services.activities.finish(&mut lock);
         return Err(Error::LockLost("it has expired"));
     }
-    let kept = extend(inner, &mut lock, extend_for).await;
+    let kept = extend(services, &mut lock, extend_for).await;
     lock.unanswered = kept.is_err();
     match kept? {
         Kept::Written(_) => {
-            inner
+            services
                 .sessions
-                .touch(&inner.container, &lock.item.document, now)
+                .touch(&services.container, &lock.item.document, now)
                 .await;
             Ok(())
         }
         // Renewed or not: the caller renews again well before the lock ends.
         Kept::Held(_) => Ok(()),
         Kept::Lost => {
-            inner.activities.finish(&mut lock);
+            services.activities.finish(&mut lock);
             Err(Error::LockLost(LOST))
         }
     }
@@ -47,23 +47,23 @@ pub(crate) async fn renew(inner: &Services, token: &str, extend_for: Duration) -
 
 /// Moves the end of the lock, unless it is lost. Tries while the store is away and the lock lasts.
 async fn extend(
-    inner: &Services,
+    services: &Services,
     lock: &mut WorkLock,
     extend_for: Duration,
 ) -> Result<Kept<WorkerItem>, cdb_client::Error> {
     loop {
-        let until = inner.container.now() + extend_for;
+        let until = services.container.now() + extend_for;
         let patch = Patch::<WorkerItem>::new()
             .set(WorkerItem::LOCKED_UNTIL, Some(until))
             .set(WorkerItem::VISIBLE_AT, until);
-        let kept = keep(&inner.container, &lock.item, &patch).await;
+        let kept = keep(&services.container, &lock.item, &patch).await;
         match &kept {
-            Err(error) if may_wait(inner, lock, error.is_transient()).await => continue,
+            Err(error) if may_wait(services, lock, error.is_transient()).await => continue,
             Ok(Kept::Written(etag)) => {
                 let mut item = lock.item.document.clone();
                 item.locked_until = Some(until);
                 item.visible_at = until;
-                inner.activities.extend(&lock.token, until);
+                services.activities.extend(&lock.token, until);
                 lock.advance(item, etag.clone());
             }
             Ok(Kept::Held(stored)) => lock.advance(stored.document.clone(), stored.etag.clone()),
@@ -75,8 +75,8 @@ async fn extend(
 
 /// Waits before another try, if the store is `away` and the lock lasts that long. The runtime calls once: after an error it
 /// runs the activity again, however long it took.
-pub(super) async fn may_wait(inner: &Services, lock: &WorkLock, away: bool) -> bool {
-    let waits = away && lock.holds(inner.container.now() + AWAY);
+pub(super) async fn may_wait(services: &Services, lock: &WorkLock, away: bool) -> bool {
+    let waits = away && lock.holds(services.container.now() + AWAY);
     if waits {
         tokio::time::sleep(AWAY).await;
     }

@@ -8,11 +8,11 @@
 pub(super) enum Condition {
     /// A lock is a write on condition of the version that was read (`turn/lock.rs`).
     LockIfMatch,
-    /// A commit is a write on condition of the version that the lock left (`turn/commit.rs`).
+    /// A commit is a write on condition of the version that the lock left (`commit/send.rs`).
     CommitIfMatch,
-    /// A commit leaves its token, which tells after a lost answer that it took place (`turn/resolve.rs`).
+    /// A commit leaves its token, which tells after a lost answer that it took place (`turn/lock.rs`).
     CommitToken,
-    /// What leaves a turn is created by the batch that commits it (`turn/outgoing.rs`).
+    /// What leaves a turn is created by the batch that commits it (`commit/outgoing.rs`).
     IntentWithCommit,
     /// A message's id is derived from its intent (`outbox`).
     DerivedIds,

@@ -7,17 +7,17 @@ use super::{FIRST_DUE, Instance, OrchestratorItem, OutboxIntent, Status, Text, W
 use super::{WorkerItemKey, dispatch_slot};
 
 /// A document type of which something can be saved.
-pub(crate) trait Salvage: Sized {
+pub(crate) trait Partial: Sized {
     /// The document, with what cannot be read left out. `None` when it is of another type, or nobody's: in the partition
     /// of no instance, or without what says which one it is.
-    fn salvage(found: &Unreadable) -> Option<Self>;
+    fn partial(found: &Unreadable) -> Option<Self>;
 
     /// The same, with what surrounds it.
-    fn salvage_stored(found: &Unreadable) -> Option<Stored<Self>> {
+    fn partial_stored(found: &Unreadable) -> Option<Stored<Self>> {
         let location = found.location.as_ref()?;
         Some(Stored {
             id: location.id.clone(),
-            document: Self::salvage(found)?,
+            document: Self::partial(found)?,
             etag: location.etag.clone(),
             timestamp: found.timestamp(),
         })
@@ -31,8 +31,8 @@ fn instance_of(found: &Unreadable) -> Option<String> {
     }
 }
 
-impl Salvage for Instance {
-    fn salvage(found: &Unreadable) -> Option<Self> {
+impl Partial for Instance {
+    fn partial(found: &Unreadable) -> Option<Self> {
         if !found.is_a::<Self>() {
             return None;
         }
@@ -62,8 +62,8 @@ impl Salvage for Instance {
     }
 }
 
-impl Salvage for OrchestratorItem {
-    fn salvage(found: &Unreadable) -> Option<Self> {
+impl Partial for OrchestratorItem {
+    fn partial(found: &Unreadable) -> Option<Self> {
         if !found.is_a::<Self>() {
             return None;
         }
@@ -84,8 +84,8 @@ impl Salvage for OrchestratorItem {
     }
 }
 
-impl Salvage for WorkerItem {
-    fn salvage(found: &Unreadable) -> Option<Self> {
+impl Partial for WorkerItem {
+    fn partial(found: &Unreadable) -> Option<Self> {
         if !found.is_a::<Self>() {
             return None;
         }
@@ -118,9 +118,9 @@ impl Salvage for WorkerItem {
     }
 }
 
-impl Salvage for OutboxIntent {
+impl Partial for OutboxIntent {
     /// Only its place: what it carries is not to be delivered in part.
-    fn salvage(found: &Unreadable) -> Option<Self> {
+    fn partial(found: &Unreadable) -> Option<Self> {
         if !found.is_a::<Self>() {
             return None;
         }

@@ -4,7 +4,7 @@ use duroxide::providers::DispatcherCapabilityFilter;
 
 /// Whether a dispatcher can work on executions pinned to this version. Of several ranges duroxide uses the first
 /// (its suite: `fetch_single_range_only_uses_first_range`).
-pub(super) fn supports(filter: Option<&DispatcherCapabilityFilter>, pinned: u64) -> bool {
+pub(crate) fn supports(filter: Option<&DispatcherCapabilityFilter>, pinned: u64) -> bool {
     filter.is_none_or(|filter| {
         let first = filter.supported_duroxide_versions.first();
         first.is_some_and(|range| range.contains(&unpack_version(pinned)))
@@ -12,7 +12,7 @@ pub(super) fn supports(filter: Option<&DispatcherCapabilityFilter>, pinned: u64)
 }
 
 /// The stored form of a pinned version: one number, ordered like the versions while their parts stay below 1000.
-pub(super) fn pack_version(version: &semver::Version) -> u64 {
+pub(crate) fn pack_version(version: &semver::Version) -> u64 {
     version.major * 1_000_000 + version.minor * 1_000 + version.patch
 }
 

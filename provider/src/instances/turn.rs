@@ -8,9 +8,9 @@ use cdb_coordination::Lockable;
 use cdb_model::{ETag, Stored, Timestamp};
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
 
-use super::mail::Message;
-use super::memory::Past;
-use super::refusal::Refusal;
+use super::cache::History;
+use super::message::Message;
+use super::rejected_commit::RejectedCommit;
 use crate::documents::Instance;
 use crate::kv::KvState;
 
@@ -22,16 +22,16 @@ pub(crate) struct Turn {
     pub(crate) instance: Stored<Instance>,
     pub(crate) messages: Vec<Message>,
     /// How long the lock lasts each time it is taken or renewed.
-    pub(super) lock_time: Duration,
+    pub(crate) lock_time: Duration,
     /// The attempts without the one that this lock has counted, once a commit has had to renew the lock.
-    pub(super) uncounted: Option<BTreeMap<String, u32>>,
+    pub(crate) uncounted: Option<BTreeMap<String, u32>>,
     pub(crate) kv: KvState,
     /// The history of the newest execution, or why it cannot be read.
-    pub(crate) past: Result<Past, String>,
+    pub(crate) history: Result<History, String>,
     /// Fetched by a dispatcher that waits for work: a runtime, not somebody who looks once.
-    pub(crate) patient: bool,
+    pub(crate) long_poll: bool,
     /// Its commit was refused for good; the runtime fails the orchestration instead.
-    pub(crate) refused: Option<Refusal>,
+    pub(crate) rejected: Option<RejectedCommit>,
     /// Committed, abandoned or lost. A second call with the same token waited for the first one and comes too late.
     pub(crate) ended: bool,
 }
@@ -43,7 +43,7 @@ impl Turn {
     }
 
     /// Whether less than `time` is left of the lock at `now`.
-    pub(super) fn lasts_less_than(&self, now: Timestamp, time: Duration) -> bool {
+    pub(crate) fn lasts_less_than(&self, now: Timestamp, time: Duration) -> bool {
         self.instance.document.is_lockable(now + time)
     }
 
@@ -69,7 +69,7 @@ pub(crate) struct SharedTurn {
 }
 
 impl SharedTurn {
-    pub(super) fn new(turn: Turn) -> Self {
+    pub(crate) fn new(turn: Turn) -> Self {
         Self {
             turn: AsyncMutex::new(turn),
             is_committing: AtomicBool::new(false),
@@ -82,20 +82,20 @@ impl SharedTurn {
     }
 
     /// Waits for the right to commit the turn, and then keeps its lock.
-    pub(super) async fn lock_for_commit(&self) -> (MutexGuard<'_, Turn>, Committing<'_>) {
+    pub(crate) async fn lock_for_commit(&self) -> (MutexGuard<'_, Turn>, Committing<'_>) {
         let turn = self.turn.lock().await;
         self.is_committing.store(true, Ordering::Relaxed);
         (turn, Committing(self))
     }
 
     /// Whether a commit is under way, which renews the lock itself.
-    pub(super) fn is_committing(&self) -> bool {
+    pub(crate) fn is_committing(&self) -> bool {
         self.is_committing.load(Ordering::Relaxed)
     }
 }
 
 /// A commit of a turn that is under way.
-pub(super) struct Committing<'a>(&'a SharedTurn);
+pub(crate) struct Committing<'a>(&'a SharedTurn);
 
 impl Drop for Committing<'_> {
     fn drop(&mut self) {

@@ -8,18 +8,17 @@ use cdb_model::{Batch, BatchError, ItemId, OperationIndex, Stored, Timestamp};
 use tokio::time::Instant;
 
 use super::advance::advance;
-use super::cargo::{Cargo, has_no_room, kv_changes};
+use super::content::{Cargo, has_no_room, kv_changes};
 use super::outgoing::{Origin, Placed};
-use super::prelock::NextTurn;
-use super::release;
-use super::renew;
-use super::resolve::find_out;
-use super::result::TurnResult;
-use super::table::Turn;
 use crate::documents::{Durable, Instance, OrchestratorItem};
 use crate::error::{Error, Result};
+use crate::instances::{Turn, TurnResult};
 use crate::kv::KvWritten;
 use crate::services::Services;
+use crate::turn::lock::find_out;
+use crate::turn::prelock::NextTurn;
+use crate::turn::release;
+use crate::turn::renew;
 use crate::work;
 
 /// How long a commit renews its lock; it is sent while the lock lasts. duroxide fails the orchestration when it is told that the
@@ -30,16 +29,16 @@ const MAX_TIME: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Sends the commit until it is known to have taken place, or until the lock is lost or does not help.
-pub(super) async fn send(
-    inner: &Services,
+pub(crate) async fn send(
+    services: &Services,
     turn: &mut Turn,
     result: &TurnResult,
     origin: &Origin<'_>,
     cargo: &mut Cargo,
 ) -> Result<Sent> {
-    let sent = plan(inner, turn, result, origin, cargo).await?;
+    let sent = plan(services, turn, result, origin, cargo).await?;
     let mut commit = Commit {
-        inner,
+        services,
         turn,
         result,
         origin,
@@ -62,36 +61,36 @@ pub(super) async fn send(
         }
         Fenced::Earlier => {
             // What this call would have left is not what is stored.
-            cargo.spilling.give_up(inner);
+            cargo.spilling.give_up(services);
             cargo.outgoing.intents.clear();
             Ok(sent)
         }
-        Fenced::Lost => Err(lost(inner, turn)),
+        Fenced::Lost => Err(lost(services, turn)),
         Fenced::Refused(error) if !error.is_not_found() && !error.is_precondition_failed() => {
             Err(error.into())
         }
         // A message is gone that another turn has consumed, the instance was deleted by hand, or the lock has ended.
         Fenced::Refused(_) | Fenced::Unknown(_) => {
-            release::unlock(inner, turn).await;
-            Err(lost(inner, turn))
+            release::unlock(services, turn).await;
+            Err(lost(services, turn))
         }
     }
 }
 
 /// The commit as one batch. What is too large for that leaves it, and is written before.
 async fn plan(
-    inner: &Services,
+    services: &Services,
     turn: &mut Turn,
     result: &TurnResult,
     origin: &Origin<'_>,
     cargo: &mut Cargo,
 ) -> Result<Sent> {
-    match Sent::new(inner, turn, result, origin, cargo) {
+    match Sent::new(services, turn, result, origin, cargo) {
         Err(error) if has_no_room(&error) => {
             cargo.spill(turn, origin, result)?;
-            let writing = cargo.spilling.write(inner);
-            renew::while_doing(inner, turn, writing).await?;
-            Ok(Sent::new(inner, turn, result, origin, cargo)?)
+            let writing = cargo.spilling.write(services);
+            renew::while_doing(services, turn, writing).await?;
+            Ok(Sent::new(services, turn, result, origin, cargo)?)
         }
         planned => Ok(planned?),
     }
@@ -99,7 +98,7 @@ async fn plan(
 
 /// A commit that keeps the lock of its turn.
 struct Commit<'a> {
-    inner: &'a Services,
+    services: &'a Services,
     turn: &'a mut Turn,
     result: &'a TurnResult,
     origin: &'a Origin<'a>,
@@ -112,7 +111,7 @@ impl Commit<'_> {
     /// The same batch under the instance's newest version, with locks that last from now on.
     fn rebuild(&mut self) -> Result<(), BatchError> {
         let (sent, cargo) = (&mut self.sent, &mut *self.cargo);
-        let now = self.inner.container.now();
+        let now = self.services.container.now();
         let late = now.since(sent.locked_at);
         sent.locked_at = now;
         if let Some(until) = &mut sent.instance.locked_until {
@@ -134,13 +133,13 @@ impl FencedWrite for Commit<'_> {
     type Error = Error;
 
     fn container(&self) -> &ContainerClient<Durable> {
-        &self.inner.container
+        &self.services.container
     }
 
     /// Renews the lock between two sends. That moves the version that the batch is conditional on, so a send that is still on
     /// its way then changes nothing.
     async fn prepare(&mut self, sends: u32) -> Result<Option<Duration>> {
-        let now = self.inner.container.now();
+        let now = self.services.container.now();
         if !self.turn.holds(now) {
             return Ok(None);
         }
@@ -148,7 +147,7 @@ impl FencedWrite for Commit<'_> {
         if sends > 0 || is_short {
             if self.begun.elapsed() < MAX_TIME {
                 // Whatever comes of it: the send meets the version that is stored then.
-                let _renewed = renew::extend_for_commit(self.inner, self.turn).await;
+                let _renewed = renew::extend_for_commit(self.services, self.turn).await;
             }
             self.rebuild()?;
         }
@@ -156,7 +155,7 @@ impl FencedWrite for Commit<'_> {
     }
 
     async fn send(&self) -> Result<BatchOutcome<Durable>, cdb_client::Error> {
-        self.inner.container.execute(&self.sent.batch).await
+        self.services.container.execute(&self.sent.batch).await
     }
 
     async fn find_out(&mut self, latest: &ContainerClient<Durable>) -> Result<Found> {
@@ -168,41 +167,43 @@ impl FencedWrite for Commit<'_> {
     }
 }
 
-fn lost(inner: &Services, turn: &mut Turn) -> Error {
+fn lost(services: &Services, turn: &mut Turn) -> Error {
     let instance_id = turn.instance.document.instance_id.clone();
-    inner.instances.forget_messages(&instance_id);
-    inner.instances.finish(turn);
-    inner.instances.suspect(&instance_id, None, Duration::ZERO);
+    services.instances.forget_messages(&instance_id);
+    services.instances.finish(turn);
+    services
+        .instances
+        .suspect(&instance_id, None, Duration::ZERO);
     Error::LockLost("another runtime took the instance, or it was deleted")
 }
 
 /// A commit as it is sent.
-pub(super) struct Sent {
+pub(crate) struct Sent {
     batch: Batch<Durable>,
     /// Since when the locks of what comes next last.
     locked_at: Timestamp,
     /// The instance as the commit leaves it.
-    pub(super) instance: Instance,
-    pub(super) instance_operation: OperationIndex,
+    pub(crate) instance: Instance,
+    pub(crate) instance_operation: OperationIndex,
     /// Nothing when the store is one document.
-    pub(super) kv: Option<KvWritten>,
-    pub(super) placed: Placed,
+    pub(crate) kv: Option<KvWritten>,
+    pub(crate) placed: Placed,
     /// The lock of the next turn, which begins with the commit of this one.
-    pub(super) next: Option<NextTurn>,
+    pub(crate) next: Option<NextTurn>,
     /// Nothing when the answer was lost and the instance said that the commit took place.
-    pub(super) outcome: Option<BatchOutcome<Durable>>,
+    pub(crate) outcome: Option<BatchOutcome<Durable>>,
 }
 
 impl Sent {
     /// The operations that make the turn: instance, history, consumed messages, key-value store, and what it sends.
     fn new(
-        inner: &Services,
+        services: &Services,
         turn: &Turn,
         result: &TurnResult,
         origin: &Origin<'_>,
         cargo: &mut Cargo,
     ) -> Result<Self, BatchError> {
-        let next = NextTurn::plan(inner, turn, result, &cargo.outgoing.own);
+        let next = NextTurn::plan(services, turn, result, &cargo.outgoing.own);
         let messages = cargo.outgoing.own.len();
         let documents = cargo.segments.len() as u64;
         let mut instance = advance(turn, result, cargo.output.as_ref(), documents, origin.now);
@@ -216,10 +217,10 @@ impl Sent {
         cargo.outgoing = std::mem::take(&mut cargo.outgoing).fit(origin, &batch);
         if next.is_some() && cargo.outgoing.own.len() < messages {
             // They travel by intents now, so they are no part of the next turn.
-            return Self::new(inner, turn, result, origin, cargo);
+            return Self::new(services, turn, result, origin, cargo);
         }
-        work::lock_ahead(inner, &mut cargo.outgoing.workers, origin.now);
-        if turn.patient {
+        work::lock_ahead(services, &mut cargo.outgoing.workers, origin.now);
+        if turn.long_poll {
             cargo.outgoing.reserve(origin.now);
         }
         let placed = cargo.outgoing.add_to(&mut batch)?;
@@ -236,7 +237,7 @@ impl Sent {
     }
 
     /// What an operation of the batch left, if its answer arrived.
-    pub(super) fn stored<D>(
+    pub(crate) fn stored<D>(
         &self,
         id: ItemId,
         document: D,
@@ -259,8 +260,8 @@ fn add_turn(
     cargo: &Cargo,
 ) -> Result<Option<KvWritten>, BatchError> {
     cargo.spilling.settle(batch)?;
-    if let Some(leftover) = &cargo.leftover {
-        leftover.add_to(batch)?;
+    if let Some(consumed_chunks) = &cargo.consumed_chunks {
+        consumed_chunks.add_to(batch)?;
     }
     if let Some(ended) = &cargo.ended {
         batch.upsert(ended)?;

@@ -7,14 +7,14 @@ use cdb_model::Timestamp;
 use duroxide::Event;
 use duroxide::providers::DispatcherCapabilityFilter;
 
-use super::mail::{Message, in_order};
-use super::memory::Remembered;
-use super::table::{SharedTurn, Turn};
+use super::cache::CachedInstance;
+use super::message::{Message, in_order};
+use super::turn::{SharedTurn, Turn};
 use super::version::supports;
 use crate::local_queue::{Memory, Offer, Work};
 
 /// How long an instance is left alone that cannot be worked on: at first, and at most.
-pub(super) const FIRST_PAUSE: Duration = Duration::from_secs(1);
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// The queue of instances that have messages.
@@ -31,12 +31,12 @@ pub(crate) struct KnownInstance {
     /// Counts the requests for a search, so that one that comes during an attempt is not forgotten with its result.
     searches: u64,
     /// The newest execution, if it is known to be a later one than the first.
-    pub(super) execution: Option<u64>,
+    pub(crate) execution: Option<u64>,
     /// It exists, although a message to start it was seen here.
-    pub(super) exists: bool,
-    cached: Option<Arc<Remembered>>,
+    pub(crate) exists: bool,
+    cached: Option<Arc<CachedInstance>>,
     /// The history that its turn in this process began with.
-    pub(super) history: Option<Arc<Vec<Event>>>,
+    pub(crate) history: Option<Arc<Vec<Event>>>,
     unfit: Option<Unfit>,
 }
 
@@ -62,7 +62,7 @@ struct Unfit {
 
 /// What a polled message means to this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outlook {
+pub(crate) enum Outlook {
     /// Something to do.
     Work,
     /// Something to do for a dispatcher that supports its version.
@@ -75,22 +75,22 @@ pub(super) enum Outlook {
 #[derive(Debug)]
 pub(crate) struct Attempt {
     /// The instance as its last commit here left it.
-    pub(super) cached: Option<Arc<Remembered>>,
+    pub(crate) cached: Option<Arc<CachedInstance>>,
     /// Messages that are due, in order.
-    pub(super) messages: Vec<Message>,
+    pub(crate) messages: Vec<Message>,
     /// Whether its partition must be searched, whatever is known.
-    pub(super) search: bool,
-    pub(super) execution: Option<u64>,
-    pub(super) exists: bool,
+    pub(crate) search: bool,
+    pub(crate) execution: Option<u64>,
+    pub(crate) exists: bool,
     /// Whether other runtimes know of all of it too.
-    pub(super) is_polled: bool,
+    pub(crate) is_polled: bool,
     at: Instant,
     searches: u64,
 }
 
 impl KnownInstance {
     /// Notes a message. One that is known already is replaced if it was seen later.
-    pub(super) fn note(&mut self, message: Message, due: Instant, is_polled: bool) {
+    pub(crate) fn note(&mut self, message: Message, due: Instant, is_polled: bool) {
         let same = self.pending.iter_mut();
         let mut same = same.filter(|known| known.message.id() == message.id());
         if let Some(known) = same.next() {
@@ -118,19 +118,19 @@ impl KnownInstance {
     }
 
     /// Has its partition searched from a time on.
-    pub(super) fn search(&mut self, at: Instant) {
+    pub(crate) fn search(&mut self, at: Instant) {
         self.searches += 1;
         self.search_at = Some(self.search_at.map_or(at, |earlier| earlier.min(at)));
     }
 
     /// Forgets its messages: they may have changed.
-    pub(super) fn forget_messages(&mut self) {
+    pub(crate) fn forget_messages(&mut self) {
         self.pending.clear();
         self.pending_bytes = 0;
     }
 
     /// Forgets these messages: a turn has taken them.
-    pub(super) fn take(&mut self, messages: &[Message]) {
+    pub(crate) fn take(&mut self, messages: &[Message]) {
         self.retain(|pending| {
             let id = pending.message.id();
             messages.iter().all(|message| message.id() != id)
@@ -138,7 +138,7 @@ impl KnownInstance {
     }
 
     /// An attempt has come to a result: what it knew is dealt with, what came since is not.
-    pub(super) fn judged(&mut self, attempt: &Attempt) {
+    pub(crate) fn judged(&mut self, attempt: &Attempt) {
         let before = tokio::time::Instant::from_std(attempt.at);
         self.retain(|pending| pending.due > attempt.at || pending.message.seen_at > before);
         if self.searches == attempt.searches {
@@ -147,7 +147,7 @@ impl KnownInstance {
     }
 
     /// The messages that are due at `now` and were seen after `read_at`, in order.
-    pub(super) fn due_messages(
+    pub(crate) fn due_messages(
         &self,
         now: Instant,
         read_at: Option<tokio::time::Instant>,
@@ -166,22 +166,22 @@ impl KnownInstance {
         self.pending.iter().any(|pending| pending.due <= now)
     }
 
-    pub(super) fn cached(&self) -> Option<&Arc<Remembered>> {
+    pub(crate) fn cached(&self) -> Option<&Arc<CachedInstance>> {
         self.cached.as_ref()
     }
 
-    pub(super) fn set_cached(&mut self, cached: Option<Arc<Remembered>>) {
+    pub(crate) fn set_cached(&mut self, cached: Option<Arc<CachedInstance>>) {
         self.cached = cached;
     }
 
     /// How long it is left alone if it cannot be worked on now: longer each time.
-    pub(super) fn next_pause(&self) -> Duration {
+    pub(crate) fn next_pause(&self) -> Duration {
         self.unfit
             .map_or(FIRST_PAUSE, |unfit| (unfit.pause * 2).min(LONGEST_PAUSE))
     }
 
     /// Notes that it cannot be worked on, for all that is known from messages due until `newest`.
-    pub(super) fn judge_unfit(&mut self, newest: Timestamp, pinned: Option<u64>) {
+    pub(crate) fn judge_unfit(&mut self, newest: Timestamp, pinned: Option<u64>) {
         self.unfit = Some(Unfit {
             newest,
             pause: self.next_pause(),
@@ -189,18 +189,18 @@ impl KnownInstance {
         });
     }
 
-    pub(super) fn is_unfit(&self) -> bool {
+    pub(crate) fn is_unfit(&self) -> bool {
         self.unfit.is_some()
     }
 
     /// It may have got what it waited for.
-    pub(super) fn forgive(&mut self) {
+    pub(crate) fn forgive(&mut self) {
         self.unfit = None;
     }
 
     /// What a polled message means that is due at `visible_at`. One that is newer than those the instance was judged by
     /// makes it worth another attempt.
-    pub(super) fn outlook(&mut self, visible_at: Timestamp, is_backed_off: bool) -> Outlook {
+    pub(crate) fn outlook(&mut self, visible_at: Timestamp, is_backed_off: bool) -> Outlook {
         let Some(unfit) = self.unfit.as_mut().filter(|_| is_backed_off) else {
             return Outlook::Work;
         };
@@ -251,7 +251,10 @@ impl Work for Instances {
     }
 
     fn attempt(known: &KnownInstance, now: Instant) -> Attempt {
-        let read_at = known.cached.as_ref().and_then(|cached| cached.past.read_at);
+        let read_at = known
+            .cached
+            .as_ref()
+            .and_then(|cached| cached.history.read_at);
         let messages = known.due_messages(now, read_at);
         // Messages that were seen before the history was read may be gone.
         let is_stale = messages.is_empty() && known.has_due(now);

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use crate::documents::{OrchestratorItem, Text};
 
 /// Most messages of one turn. Each is deleted by the commit, which has room for 100 operations in all.
-pub(super) const MAX_MESSAGES: usize = 64;
+pub(crate) const MAX_MESSAGES: usize = 64;
 
 /// Most bytes of messages in one turn, unless a single one has more.
 const MAX_TURN_BYTES: usize = 32 * 1024 * 1024;
@@ -27,7 +27,7 @@ pub(crate) enum Content {
     /// All of it.
     Whole(WorkItem),
     /// What it is and where it goes; its text is in chunks.
-    Outline(WorkItem),
+    Header(WorkItem),
     /// Nothing, and why.
     Unreadable(String),
 }
@@ -38,8 +38,8 @@ impl Content {
         if let Text::Damaged(reason) = text {
             return Self::Unreadable(reason.clone());
         }
-        match serde_json::from_str(text.outline()) {
-            Ok(item) if text.chunked().is_some() => Self::Outline(item),
+        match serde_json::from_str(text.header()) {
+            Ok(item) if text.chunked().is_some() => Self::Header(item),
             Ok(item) => Self::Whole(item),
             Err(error) => {
                 Self::Unreadable(format!("message `{}` is no work item: {error}", stored.id))
@@ -48,9 +48,9 @@ impl Content {
     }
 
     /// The message, perhaps without its long strings.
-    pub(super) fn item(&self) -> Option<&WorkItem> {
+    pub(crate) fn item(&self) -> Option<&WorkItem> {
         match self {
-            Self::Whole(item) | Self::Outline(item) => Some(item),
+            Self::Whole(item) | Self::Header(item) => Some(item),
             Self::Unreadable(_) => None,
         }
     }
@@ -90,8 +90,8 @@ impl Message {
     }
 
     /// Bytes of memory: text and parsed form.
-    pub(super) fn bytes(&self) -> usize {
-        2 * self.stored.document.work_item.outline().len() + 512
+    pub(crate) fn bytes(&self) -> usize {
+        2 * self.stored.document.work_item.header().len() + 512
     }
 
     fn order(&self) -> (Timestamp, Timestamp, &ItemId) {
@@ -101,7 +101,7 @@ impl Message {
 }
 
 /// Puts messages into the order in which an orchestration sees them, and leaves what is too much for later.
-pub(super) fn in_order(messages: &mut Vec<Message>) {
+pub(crate) fn in_order(messages: &mut Vec<Message>) {
     messages.sort_by(|a, b| a.order().cmp(&b.order()));
     messages.truncate(MAX_MESSAGES);
     let mut bytes = 0_usize;

@@ -18,7 +18,7 @@ const BASE_BYTES: usize = 2048;
 
 /// The history of the newest execution.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Past {
+pub(crate) struct History {
     pub(crate) events: Arc<Vec<Event>>,
     /// Size of their stored text.
     pub(crate) bytes: usize,
@@ -26,7 +26,7 @@ pub(crate) struct Past {
     pub(crate) read_at: Option<Instant>,
 }
 
-impl Past {
+impl History {
     /// With what a turn has added. Copies nothing when nobody else holds the events.
     pub(crate) fn extended(self, added: &[Event], bytes: usize) -> Self {
         let mut events = Arc::unwrap_or_clone(self.events);
@@ -41,16 +41,16 @@ impl Past {
 
 /// An instance between two turns.
 #[derive(Clone, Debug)]
-pub(crate) struct Remembered {
+pub(crate) struct CachedInstance {
     /// Unlocked, at the version that the last commit gave it.
     pub(crate) instance: Stored<Instance>,
-    pub(crate) past: Past,
+    pub(crate) history: History,
     pub(crate) kv: KvState,
 }
 
-impl Remembered {
+impl CachedInstance {
     /// Bytes of memory. Parsed events take about three times their text.
-    pub(super) fn bytes(&self) -> usize {
-        BASE_BYTES + 3 * self.past.bytes + self.kv.bytes()
+    pub(crate) fn bytes(&self) -> usize {
+        BASE_BYTES + 3 * self.history.bytes + self.kv.bytes()
     }
 }

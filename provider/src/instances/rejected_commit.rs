@@ -1,20 +1,20 @@
 //! A turn whose commit was refused for good, and the one that fails the orchestration in its place.
 //!
-//! When a commit is refused, the runtime commits a failure instead: one event with the error, and nothing else. It does
+//! When a commit is rejected, the runtime commits a failure instead: one event with the error, and nothing else. It does
 //! not say which orchestration that was, if it never had a commit before, and it does not tell the parent, which would
-//! wait for ever (duroxide 0.1.32, `process_orchestration_item`). Both are known from the turn that was refused.
+//! wait for ever (duroxide 0.1.32, `process_orchestration_item`). Both are known from the turn that was rejected.
 
 use duroxide::providers::{ExecutionMetadata, WorkItem};
 use duroxide::{Event, EventKind};
 
-use super::mail::Message;
-use super::memory::Past;
-use super::result::TurnResult;
+use super::cache::History;
+use super::message::Message;
+use super::turn_result::TurnResult;
 use crate::documents::Status;
 
-/// What is known from the turn that was refused.
+/// What is known from the turn that was rejected.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct RejectedCommit {
     metadata: ExecutionMetadata,
     parent: Option<Parent>,
 }
@@ -27,12 +27,12 @@ struct Parent {
     event: u64,
 }
 
-impl Refusal {
-    pub(super) fn of(past: Option<&Past>, refused: &TurnResult) -> Self {
-        let past = past.map(|past| &**past.events);
-        let past = past.unwrap_or_default().iter();
+impl RejectedCommit {
+    pub(crate) fn of(history: Option<&History>, rejected: &TurnResult) -> Self {
+        let history = history.map(|history| &**history.events);
+        let history = history.unwrap_or_default().iter();
         // The newest start counts: a turn can begin the next execution.
-        let mut events = refused.history_delta.iter().chain(past);
+        let mut events = rejected.history_delta.iter().chain(history);
         let parent = events.find_map(|event| match &event.kind {
             EventKind::OrchestrationStarted {
                 parent_instance,
@@ -52,13 +52,13 @@ impl Refusal {
             _ => None,
         });
         Self {
-            metadata: refused.metadata.clone(),
+            metadata: rejected.metadata.clone(),
             parent: parent.flatten(),
         }
     }
 
     /// Of a turn whose history is damaged: who waits for it, as far as what can be read says so. `None` when it does not.
-    pub(super) fn of_damaged(events: &[Event], messages: &[Message]) -> Option<Self> {
+    pub(crate) fn of_damaged(events: &[Event], messages: &[Message]) -> Option<Self> {
         let started = events.iter().rev().find_map(|event| match &event.kind {
             EventKind::OrchestrationStarted {
                 parent_instance,
@@ -93,7 +93,7 @@ impl Refusal {
     }
 
     /// Adds to a failure what it lacks.
-    pub(super) fn complete(self, failure: &mut TurnResult) {
+    pub(crate) fn complete(self, failure: &mut TurnResult) {
         let status = failure.metadata.status.clone().map(Status::from);
         let details = failure
             .history_delta
@@ -107,19 +107,19 @@ impl Refusal {
             return;
         };
         let metadata = &mut failure.metadata;
-        let refused = self.metadata;
+        let rejected = self.metadata;
         metadata.orchestration_name = metadata
             .orchestration_name
             .take()
-            .or(refused.orchestration_name);
+            .or(rejected.orchestration_name);
         metadata.orchestration_version = metadata
             .orchestration_version
             .take()
-            .or(refused.orchestration_version);
+            .or(rejected.orchestration_version);
         metadata.parent_instance_id = metadata
             .parent_instance_id
             .take()
-            .or(refused.parent_instance_id);
+            .or(rejected.parent_instance_id);
         let told = failure.orchestrator_items.iter().any(|item| {
             matches!(item, WorkItem::SubOrchFailed { parent_instance, .. }
                 if self.parent.as_ref().is_some_and(|parent| parent.instance == *parent_instance))

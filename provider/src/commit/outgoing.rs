@@ -30,26 +30,26 @@ const SPILLED_INTENTS_BYTES: usize = 512 * 1024;
 
 /// What a turn sends, sorted by the way it goes.
 #[derive(Debug, Default)]
-pub(super) struct Outgoing {
-    pub(super) workers: Vec<WorkerItem>,
-    pub(super) own: Vec<OrchestratorItem>,
-    pub(super) intents: Vec<OutboxIntent>,
+pub(crate) struct Outgoing {
+    pub(crate) workers: Vec<WorkerItem>,
+    pub(crate) own: Vec<OrchestratorItem>,
+    pub(crate) intents: Vec<OutboxIntent>,
 }
 
 /// Where the items of a turn come from.
 #[derive(Debug)]
-pub(super) struct Origin<'a> {
-    pub(super) instance_id: &'a str,
+pub(crate) struct Origin<'a> {
+    pub(crate) instance_id: &'a str,
     /// The turn's token: unique, so that everything derived from it is.
-    pub(super) token: &'a str,
-    pub(super) now: Timestamp,
+    pub(crate) token: &'a str,
+    pub(crate) now: Timestamp,
     /// What this machine's clock shows at `now`: duroxide takes the times of timers from it.
-    pub(super) machine_now: Timestamp,
+    pub(crate) machine_now: Timestamp,
 }
 
 impl Outgoing {
     /// Sorts the items of a turn. An activity that is cancelled in the turn that schedules it is never sent.
-    pub(super) fn sort(
+    pub(crate) fn sort(
         origin: &Origin<'_>,
         worker_items: &[WorkItem],
         orchestrator_items: &[WorkItem],
@@ -118,7 +118,7 @@ impl Outgoing {
         // Full from the start: the first item opens an intent of its own, never the one of another target.
         let mut bytes = usize::MAX;
         for item in items {
-            let size = item.work_item.outline().len() + ITEM_BYTES;
+            let size = item.work_item.header().len() + ITEM_BYTES;
             match self.intents.last_mut() {
                 Some(intent) if bytes.saturating_add(size) <= INTENT_BYTES => {
                     bytes += size;
@@ -138,7 +138,7 @@ impl Outgoing {
     }
 
     /// Bytes of everything that is sent.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let workers = self.workers.iter().map(|item| &item.work_item);
         let own = self.own.iter().map(|item| &item.work_item);
         let intents = self.intents.iter().flat_map(|intent| &intent.items);
@@ -149,7 +149,7 @@ impl Outgoing {
     }
 
     /// Makes room: when the rest does not fit beside `taken` operations and bytes, the own items leave as intents too.
-    pub(super) fn fit(mut self, origin: &Origin<'_>, taken: &Batch<Durable>) -> Self {
+    pub(crate) fn fit(mut self, origin: &Origin<'_>, taken: &Batch<Durable>) -> Self {
         let workers = self.workers.iter().map(|item| item_bytes(&item.work_item));
         let own = self.own.iter().map(|item| item_bytes(&item.work_item));
         let intents = self.intents.iter().map(intent_bytes);
@@ -186,7 +186,7 @@ impl Outgoing {
     }
 
     /// Moves large texts out of the commit; and when what is left has no room in it, everything into one intent.
-    pub(super) fn spill(
+    pub(crate) fn spill(
         &mut self,
         origin: &Origin<'_>,
         spilling: &mut Spilling,
@@ -220,13 +220,13 @@ impl Outgoing {
     }
 
     /// Leaves the messages that are due to the runtime that commits them.
-    pub(super) fn reserve(&mut self, now: Timestamp) {
+    pub(crate) fn reserve(&mut self, now: Timestamp) {
         let own = std::mem::take(&mut self.own);
         self.own = own.into_iter().map(|item| item.reserved(now)).collect();
     }
 
     /// Adds everything to the commit.
-    pub(super) fn add_to(&self, batch: &mut Batch<Durable>) -> Result<Placed, BatchError> {
+    pub(crate) fn add_to(&self, batch: &mut Batch<Durable>) -> Result<Placed, BatchError> {
         let workers = self.workers.iter().map(|item| batch.create(item));
         let workers = workers.collect::<Result<_, _>>()?;
         let own = self.own.iter().map(|item| batch.create(item));
@@ -240,14 +240,14 @@ impl Outgoing {
 
 /// Where in the commit the items of the own partition are, in their order.
 #[derive(Debug)]
-pub(super) struct Placed {
-    pub(super) workers: Vec<OperationIndex>,
-    pub(super) own: Vec<OperationIndex>,
+pub(crate) struct Placed {
+    pub(crate) workers: Vec<OperationIndex>,
+    pub(crate) own: Vec<OperationIndex>,
 }
 
 /// What a message takes in a document of its own, about.
 fn item_bytes(text: &Text) -> usize {
-    text.outline().len() + 512
+    text.header().len() + 512
 }
 
 fn intent_bytes(intent: &OutboxIntent) -> usize {
@@ -258,7 +258,7 @@ fn intent_bytes(intent: &OutboxIntent) -> usize {
         .sum();
     512 + cancelled
         + items
-            .map(|item| item.work_item.outline().len() + ITEM_BYTES)
+            .map(|item| item.work_item.header().len() + ITEM_BYTES)
             .sum::<usize>()
 }
 

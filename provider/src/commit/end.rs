@@ -2,28 +2,26 @@
 
 use cdb_client::machine_now;
 
-use super::cargo::Cargo;
-use super::commit::send;
+use super::apply::settle;
+use super::content::Cargo;
 use super::outgoing::Origin;
-use super::refusal::Refusal;
-use super::result::TurnResult;
-use super::settle::settle;
-use super::table::Turn;
+use super::send::send;
 use crate::documents::OutboxIntent;
 use crate::error::{Error, Result};
+use crate::instances::{RejectedCommit, Turn, TurnResult};
 use crate::outbox;
 use crate::services::Services;
 
 /// Implements `Provider::ack_orchestration_item`.
-pub(crate) async fn commit(inner: &Services, token: &str, mut result: TurnResult) -> Result<()> {
-    let shared = inner.instances.turn(token)?;
+pub(crate) async fn commit(services: &Services, token: &str, mut result: TurnResult) -> Result<()> {
+    let shared = services.instances.turn(token)?;
     let (mut turn, _committing) = shared.lock_for_commit().await;
-    let now = inner.container.now();
+    let now = services.container.now();
     if !turn.holds(now) {
-        inner.instances.finish(&mut turn);
+        services.instances.finish(&mut turn);
         return Err(Error::LockLost("it has expired"));
     }
-    if let Some(refusal) = turn.refused.take() {
+    if let Some(refusal) = turn.rejected.take() {
         refusal.complete(&mut result);
     }
     let origin = Origin {
@@ -32,42 +30,42 @@ pub(crate) async fn commit(inner: &Services, token: &str, mut result: TurnResult
         now,
         machine_now: machine_now(),
     };
-    let intents = match load_and_send(inner, &mut turn, &result, &origin).await {
+    let intents = match load_and_send(services, &mut turn, &result, &origin).await {
         Ok(left) => left,
         Err(error) => {
             if !error.is_retryable() && !turn.ended {
                 // The runtime fails the orchestration with this error, in a second commit.
-                turn.refused = Some(Refusal::of(turn.past.as_ref().ok(), &result));
+                turn.rejected = Some(RejectedCommit::of(turn.history.as_ref().ok(), &result));
             }
             return Err(error);
         }
     };
-    let patient = turn.patient;
+    let long_poll = turn.long_poll;
     drop(turn);
     if intents.is_empty() {
         return Ok(());
     }
-    if patient {
+    if long_poll {
         // A dispatcher goes on. Who looks once sees at once what the turn has done elsewhere.
-        inner.spawn(|inner| async move { outbox::deliver_all(&inner, intents).await });
+        services.spawn(|services| async move { outbox::deliver_all(&services, intents).await });
     } else {
-        outbox::deliver_all(inner, intents).await;
+        outbox::deliver_all(services, intents).await;
     }
     Ok(())
 }
 
 /// Commits the turn. Returns what is left to deliver.
 async fn load_and_send(
-    inner: &Services,
+    services: &Services,
     turn: &mut Turn,
     result: &TurnResult,
     origin: &Origin<'_>,
 ) -> Result<Vec<OutboxIntent>> {
-    let mut cargo = Cargo::load(inner, turn, origin, result)?;
-    match send(inner, turn, result, origin, &mut cargo).await {
-        Ok(sent) => Ok(settle(inner, turn, result, cargo, sent)),
+    let mut cargo = Cargo::load(services, turn, origin, result)?;
+    match send(services, turn, result, origin, &mut cargo).await {
+        Ok(sent) => Ok(settle(services, turn, result, cargo, sent)),
         Err(error) => {
-            cargo.spilling.give_up(inner);
+            cargo.spilling.give_up(services);
             Err(error)
         }
     }

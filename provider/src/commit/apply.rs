@@ -7,44 +7,41 @@ use std::time::Duration;
 use cdb_model::{Document, DocumentKey};
 use tokio::time::Instant;
 
-use super::cargo::Cargo;
-use super::commit::Sent;
-use super::mail::Message;
-use super::memory::{Past, Remembered};
-use super::result::TurnResult;
-use super::table::Turn;
+use super::content::Cargo;
+use super::send::Sent;
 use crate::documents::OutboxIntent;
+use crate::instances::{CachedInstance, History, Message, Turn, TurnResult};
 use crate::kv::KvState;
 use crate::services::Services;
 use crate::work;
 
 /// The turn is committed: what it left is remembered, what it set in motion is handed on. Returns what goes elsewhere.
-pub(super) fn settle(
-    inner: &Services,
+pub(crate) fn settle(
+    services: &Services,
     turn: &mut Turn,
     result: &TurnResult,
     mut cargo: Cargo,
     mut sent: Sent,
 ) -> Vec<OutboxIntent> {
     let instance_id = &turn.instance.document.instance_id;
-    inner.instances.consumed(instance_id, &turn.messages);
-    hand_on_activities(inner, &mut cargo, &sent);
-    let own = hand_on_messages(inner, &mut cargo, &sent);
+    services.instances.consumed(instance_id, &turn.messages);
+    hand_on_activities(services, &mut cargo, &sent);
+    let own = hand_on_messages(services, &mut cargo, &sent);
     let intents = std::mem::take(&mut cargo.outgoing.intents);
-    if let Some(leftover) = cargo.leftover.take() {
-        leftover.remove(inner);
+    if let Some(consumed_chunks) = cargo.consumed_chunks.take() {
+        consumed_chunks.remove(services);
     }
-    let known = remembered(inner, turn, result, cargo, &mut sent);
+    let known = remembered(services, turn, result, cargo, &mut sent);
     match (sent.next, known) {
-        (Some(next), Some(known)) => next.begin(inner, turn, known, own),
+        (Some(next), Some(known)) => next.begin(services, turn, known, own),
         (Some(next), None) => {
-            inner.instances.finish(turn);
-            next.lost_sight(inner, turn);
+            services.instances.finish(turn);
+            next.outcome_unknown(services, turn);
         }
         (None, known) => {
             let known = known.filter(|known| known.instance.document.has_more());
             let execution = sent.instance.current_execution_id;
-            inner.instances.finish_committed(turn, known, execution);
+            services.instances.finish_committed(turn, known, execution);
         }
     }
     intents
@@ -52,25 +49,30 @@ pub(super) fn settle(
 
 /// The instance as the commit left it, if that is known.
 fn remembered(
-    inner: &Services,
+    services: &Services,
     turn: &mut Turn,
     result: &TurnResult,
     cargo: Cargo,
     sent: &mut Sent,
-) -> Option<Remembered> {
-    let past = if result.execution_id > turn.instance.document.current_execution_id {
-        let read_at = turn.past.as_ref().ok().and_then(|past| past.read_at);
-        Ok(Past {
+) -> Option<CachedInstance> {
+    let history = if result.execution_id > turn.instance.document.current_execution_id {
+        let read_at = turn
+            .history
+            .as_ref()
+            .ok()
+            .and_then(|history| history.read_at);
+        Ok(History {
             read_at,
-            ..Past::default()
+            ..History::default()
         })
     } else {
-        std::mem::replace(&mut turn.past, Ok(Past::default()))
+        std::mem::replace(&mut turn.history, Ok(History::default()))
     };
-    inner
+    services
         .instances
         .release_history(&turn.instance.document.instance_id);
-    let past = past.map(|past| past.extended(&result.history_delta, cargo.history_bytes));
+    let history =
+        history.map(|history| history.extended(&result.history_delta, cargo.history_bytes));
     let id = turn.instance.id.clone();
     let instance = sent.stored(id, sent.instance.clone(), sent.instance_operation)?;
     let before = std::mem::take(&mut turn.kv);
@@ -79,31 +81,31 @@ fn remembered(
         (None, Some(written)) => written.applied(before, sent.outcome.as_ref()?),
         (None, None) => Some(before),
     };
-    Some(Remembered {
+    Some(CachedInstance {
         instance,
-        past: past.ok()?,
+        history: history.ok()?,
         kv: kv?,
     })
 }
 
 /// Gives new activities to waiting workers: those that were created for them as theirs, the others as hints.
-fn hand_on_activities(inner: &Services, cargo: &mut Cargo, sent: &Sent) {
+fn hand_on_activities(services: &Services, cargo: &mut Cargo, sent: &Sent) {
     let workers = std::mem::take(&mut cargo.outgoing.workers);
     for (document, &operation) in workers.into_iter().zip(&sent.placed.workers) {
         let locked = document.lock_token.is_some().then(|| document.clone());
         let id = document.key().to_id().ok();
         let stored = id.and_then(|id| sent.stored(id, document, operation));
         match (stored, locked) {
-            (Some(item), Some(_)) => inner.activities.hand_over(item),
-            (Some(item), None) => inner.activities.free(item, Duration::ZERO),
-            (None, Some(item)) => work::lost_sight(inner, item),
-            (None, None) => inner.activities.poll_soon(),
+            (Some(item), Some(_)) => services.activities.hand_over(item),
+            (Some(item), None) => services.activities.free(item, Duration::ZERO),
+            (None, Some(item)) => work::outcome_unknown(services, item),
+            (None, None) => services.activities.poll_soon(),
         }
     }
 }
 
 /// Notes the turn's messages to its own instance. Returns those that are due.
-fn hand_on_messages(inner: &Services, cargo: &mut Cargo, sent: &Sent) -> Vec<Message> {
+fn hand_on_messages(services: &Services, cargo: &mut Cargo, sent: &Sent) -> Vec<Message> {
     let now = sent.instance.updated_at;
     let own = std::mem::take(&mut cargo.outgoing.own);
     let mut due = Vec::new();
@@ -117,13 +119,15 @@ fn hand_on_messages(inner: &Services, cargo: &mut Cargo, sent: &Sent) -> Vec<Mes
             .and_then(|id| sent.stored(id, document, operation));
         match stored.map(|stored| Message::read(stored, Instant::now())) {
             Some(message) if after.is_zero() => due.push(message),
-            Some(message) => inner.instances.expect(message),
-            None => inner.instances.suspect(&instance_id, execution_id, after),
+            Some(message) => services.instances.expect(message),
+            None => services
+                .instances
+                .suspect(&instance_id, execution_id, after),
         }
     }
     if sent.next.is_none() {
         for message in std::mem::take(&mut due) {
-            inner.instances.expect(message);
+            services.instances.expect(message);
         }
     }
     due

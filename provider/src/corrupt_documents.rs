@@ -17,22 +17,22 @@ const REMEMBERED: usize = 4096;
 
 /// What was told of.
 #[derive(Debug, Default)]
-pub(crate) struct Damage {
+pub(crate) struct CorruptDocuments {
     /// By hash: a document without a place is known by its text alone, and that may be megabytes.
     told: Mutex<HashSet<u64>>,
     hasher: RandomState,
 }
 
-impl Damage {
+impl CorruptDocuments {
     /// The rows that can be read.
     pub(crate) fn readable<T>(&self, rows: Vec<Result<T, Unreadable>>) -> Vec<T> {
         rows.into_iter()
-            .filter_map(|row| row.map_err(|found| self.tell(&found)).ok())
+            .filter_map(|row| row.map_err(|found| self.report(&found)).ok())
             .collect()
     }
 
     /// Says once that a document cannot be read.
-    pub(crate) fn tell(&self, found: &Unreadable) {
+    pub(crate) fn report(&self, found: &Unreadable) {
         let place = match &found.location {
             Some(location) => self
                 .hasher

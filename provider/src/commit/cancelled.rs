@@ -9,9 +9,8 @@ use duroxide::EventKind;
 use duroxide::providers::{ScheduledActivityIdentifier, WorkItem};
 
 use super::outgoing::Origin;
-use super::result::TurnResult;
-use super::table::Turn;
 use crate::documents::{CancelledActivities, OutboxIntent};
+use crate::instances::{Turn, TurnResult};
 
 /// Inputs that are longer may be in chunks; a shorter one never is.
 const LARGE_INPUT: usize = 8 * 1024;
@@ -21,12 +20,12 @@ const MOST: usize = 20_000;
 
 /// What is to be removed; nothing when nothing is. An activity that is cancelled in the turn that schedules it is never
 /// sent (`super::outgoing`).
-pub(super) fn intents(turn: &Turn, origin: &Origin<'_>, result: &TurnResult) -> Vec<OutboxIntent> {
+pub(crate) fn intents(turn: &Turn, origin: &Origin<'_>, result: &TurnResult) -> Vec<OutboxIntent> {
     if result.cancelled.is_empty() {
         return Vec::new();
     }
-    let past = turn.past.as_ref().map(|past| &**past.events);
-    let large: HashSet<u64> = past
+    let history = turn.history.as_ref().map(|history| &**history.events);
+    let large: HashSet<u64> = history
         .unwrap_or_default()
         .iter()
         .filter(|event| {

@@ -10,35 +10,34 @@ use duroxide::EventKind;
 use super::advance::ended_execution;
 use super::cancelled;
 use super::outgoing::{Origin, Outgoing};
-use super::result::TurnResult;
-use super::table::Turn;
 use crate::admission;
 use crate::custom_status;
 use crate::documents::{Execution, HistorySegment, KeyValuePack, PackedKeyValues, Status, Text};
 use crate::error::Result;
+use crate::instances::{Turn, TurnResult};
 use crate::kv::KvChanges;
 use crate::services::Services;
-use crate::spill::{Leftover, Spilling};
+use crate::spill::{ConsumedChunks, Spilling};
 
 /// Most bytes of event text in one history document, so that it stays below the service's 2 MB with its escapes.
 const SEGMENT_BYTES: usize = 900 * 1024;
 
 /// Everything of a turn that can be large.
 #[derive(Debug)]
-pub(super) struct Cargo {
-    pub(super) segments: Vec<HistorySegment>,
+pub(crate) struct Cargo {
+    pub(crate) segments: Vec<HistorySegment>,
     /// Bytes of all events.
-    pub(super) history_bytes: usize,
-    pub(super) outgoing: Outgoing,
+    pub(crate) history_bytes: usize,
+    pub(crate) outgoing: Outgoing,
     /// What the execution ends with.
-    pub(super) output: Option<Text>,
+    pub(crate) output: Option<Text>,
     /// The execution that this turn replaces.
-    pub(super) ended: Option<Execution>,
+    pub(crate) ended: Option<Execution>,
     /// The key-value store, if it is or becomes one document and changes.
-    pub(super) kv: Option<(KeyValuePack, PackedKeyValues)>,
-    pub(super) spilling: Spilling,
+    pub(crate) kv: Option<(KeyValuePack, PackedKeyValues)>,
+    pub(crate) spilling: Spilling,
     /// The chunks of what the turn consumes.
-    pub(super) leftover: Option<Leftover>,
+    pub(crate) consumed_chunks: Option<ConsumedChunks>,
 }
 
 /// Refuses what could be committed and then neither be delivered nor be stored.
@@ -58,15 +57,15 @@ impl Cargo {
     ///
     /// # Errors
     /// When it exceeds a limit of the provider, or cannot be written as JSON.
-    pub(super) fn load(
-        inner: &Services,
+    pub(crate) fn load(
+        services: &Services,
         turn: &Turn,
         origin: &Origin<'_>,
         result: &TurnResult,
     ) -> Result<Self> {
         admit(result)?;
         let before = &turn.instance.document;
-        let (segments, history_bytes) = pack_history(inner, origin.instance_id, result)?;
+        let (segments, history_bytes) = pack_history(services, origin.instance_id, result)?;
         let mut outgoing = Outgoing::sort(
             origin,
             &result.worker_items,
@@ -79,11 +78,11 @@ impl Cargo {
         let bytes = history_bytes + outgoing.bytes() + output.as_ref().map_or(0, String::len);
         let status = result.metadata.status.clone().map(Status::from);
         if status != Some(Status::Failed) {
-            inner.limits.check_turn(bytes)?;
+            services.limits.check_turn(bytes)?;
         }
         if status.is_none() {
-            let past = turn.past.as_ref().map_or(0, |past| past.bytes);
-            inner.limits.check_history(past + history_bytes)?;
+            let history = turn.history.as_ref().map_or(0, |history| history.bytes);
+            services.limits.check_history(history + history_bytes)?;
         }
         let replaces = result.execution_id > before.current_execution_id;
         let mut cargo = Self {
@@ -94,8 +93,8 @@ impl Cargo {
             ended: (replaces && before.started_at.is_some())
                 .then(|| ended_execution(before, origin.now)),
             kv: None,
-            spilling: Spilling::new(inner, origin.instance_id),
-            leftover: None,
+            spilling: Spilling::new(services, origin.instance_id),
+            consumed_chunks: None,
         };
         if turn.kv.pack.is_some() {
             cargo.pack_kv(turn, origin, result)?;
@@ -104,12 +103,12 @@ impl Cargo {
         let consumed = consumed.map(|message| &message.stored.document.work_item);
         let old_pack = cargo.kv.as_ref().and(turn.kv.pack.as_ref());
         let texts = consumed.chain(old_pack.map(|pack| &pack.value));
-        cargo.leftover = Leftover::of(inner, origin.instance_id, texts);
+        cargo.consumed_chunks = ConsumedChunks::of(services, origin.instance_id, texts);
         Ok(cargo)
     }
 
     /// Moves out of the commit what has no room in it.
-    pub(super) fn spill(
+    pub(crate) fn spill(
         &mut self,
         turn: &Turn,
         origin: &Origin<'_>,
@@ -148,7 +147,7 @@ impl Cargo {
 }
 
 /// What the turn changes in the key-value store.
-pub(super) fn kv_changes(turn: &Turn, origin: &Origin<'_>, result: &TurnResult) -> KvChanges {
+pub(crate) fn kv_changes(turn: &Turn, origin: &Origin<'_>, result: &TurnResult) -> KvChanges {
     let status = result.metadata.status.clone().map(Status::from);
     turn.kv.changes(
         origin.instance_id,
@@ -160,7 +159,7 @@ pub(super) fn kv_changes(turn: &Turn, origin: &Origin<'_>, result: &TurnResult) 
 }
 
 /// Whether a batch has no room for an operation, so that something has to leave it.
-pub(super) fn has_no_room(error: &BatchError) -> bool {
+pub(crate) fn has_no_room(error: &BatchError) -> bool {
     matches!(
         error,
         BatchError::Full
@@ -171,14 +170,14 @@ pub(super) fn has_no_room(error: &BatchError) -> bool {
 
 /// Packs the new events: one document, or several when they are large. Returns their bytes beside them.
 fn pack_history(
-    inner: &Services,
+    services: &Services,
     instance_id: &str,
     result: &TurnResult,
 ) -> Result<(Vec<HistorySegment>, usize)> {
     let mut sizes = Vec::with_capacity(result.history_delta.len());
     for event in &result.history_delta {
         let bytes = serde_json::to_string(event)?.len();
-        inner.limits.check_value(what(&event.kind), bytes)?;
+        services.limits.check_value(what(&event.kind), bytes)?;
         sizes.push(bytes);
     }
     let mut segments = Vec::new();
@@ -226,12 +225,12 @@ fn joined(segments: Vec<HistorySegment>) -> Vec<HistorySegment> {
     let Some(mut first) = segments.next() else {
         return Vec::new();
     };
-    let mut text = first.event_data.outline().to_owned();
+    let mut text = first.event_data.header().to_owned();
     for later in segments {
         // Each is an array of at least one event.
         text.pop();
         text.push(',');
-        text.push_str(later.event_data.outline().trim_start_matches('['));
+        text.push_str(later.event_data.header().trim_start_matches('['));
         first.event_count += later.event_count;
     }
     first.event_data = Text::Inline(text);
@@ -258,7 +257,7 @@ mod tests {
         let joined = joined(apart);
         assert_eq!(joined.len(), 1);
         assert_eq!((joined[0].event_id, joined[0].event_count), (1, 5));
-        let read = HistorySegment::unpack(joined[0].event_data.outline()).unwrap();
+        let read = HistorySegment::unpack(joined[0].event_data.header()).unwrap();
         assert_eq!(read, events);
     }
 }

@@ -10,10 +10,10 @@ use duroxide::Event;
 use duroxide::providers::DispatcherCapabilityFilter;
 use tokio::time::Instant;
 
+use super::cache::CachedInstance;
 use super::known::{FIRST_PAUSE, Instances, KnownInstance, Outlook};
-use super::mail::{MAX_MESSAGES, Message};
-use super::memory::Remembered;
-use super::table::{SharedTurn, Turn};
+use super::message::{MAX_MESSAGES, Message};
+use super::turn::{SharedTurn, Turn};
 use crate::config::CosmosDBProviderConfig;
 use crate::documents::Durable;
 use crate::error::{Error, Result};
@@ -77,7 +77,7 @@ impl InstanceQueue {
     }
 
     /// The state machine, for fetches and polls.
-    pub(super) fn local(&self) -> &LocalQueue<Instances> {
+    pub(crate) fn local(&self) -> &LocalQueue<Instances> {
         &self.queue
     }
 
@@ -130,7 +130,7 @@ impl InstanceQueue {
     }
 
     /// Notes a message that a poll has found, and says what it means here.
-    pub(super) fn found(&self, poll: PollNumber, message: Message) -> Outlook {
+    pub(crate) fn found(&self, poll: PollNumber, message: Message) -> Outlook {
         if self.is_consumed(&message) {
             return Outlook::Work;
         }
@@ -156,7 +156,7 @@ impl InstanceQueue {
     }
 
     /// Reads something of what is known of an instance.
-    pub(super) fn read<R>(
+    pub(crate) fn read<R>(
         &self,
         instance_id: &str,
         read: impl FnOnce(&KnownInstance) -> Option<R>,
@@ -166,14 +166,14 @@ impl InstanceQueue {
     }
 
     /// The instance as its last commit here left it.
-    pub(crate) fn cached(&self, instance_id: &str) -> Option<Arc<Remembered>> {
+    pub(crate) fn cached(&self, instance_id: &str) -> Option<Arc<CachedInstance>> {
         self.read(instance_id, |known| known.cached().cloned())
     }
 
     /// What this process knows of the history of an instance, if anything.
     pub(crate) fn history(&self, instance_id: &str) -> Option<Arc<Vec<Event>>> {
         self.read(instance_id, |known| {
-            let cached = known.cached().map(|cached| cached.past.events.clone());
+            let cached = known.cached().map(|cached| cached.history.events.clone());
             cached.or_else(|| known.history.clone())
         })
     }
@@ -199,7 +199,7 @@ impl InstanceQueue {
     }
 
     /// How long a lock lasts that is taken ahead now; `None` when no dispatcher here would begin its turn soon.
-    pub(super) fn room_ahead(&self) -> Option<Duration> {
+    pub(crate) fn room_ahead(&self) -> Option<Duration> {
         self.queue.with(|queue, _| {
             let timeout = queue.last_ask()?.lock_timeout;
             let load = queue.load();
@@ -212,21 +212,21 @@ impl InstanceQueue {
     ///
     /// # Errors
     /// When this process holds no such lock.
-    pub(super) fn turn(&self, token: &str) -> Result<Arc<SharedTurn>> {
+    pub(crate) fn turn(&self, token: &str) -> Result<Arc<SharedTurn>> {
         let running = self.queue.with(|queue, _| queue.running(token));
         running.ok_or(Error::LockLost("this process holds no such lock"))
     }
 
     /// All turns that the runtime works on.
-    pub(super) fn turns(&self) -> Vec<Arc<SharedTurn>> {
+    pub(crate) fn turns(&self) -> Vec<Arc<SharedTurn>> {
         self.queue.with(|queue, _| queue.all_running())
     }
 
     /// Adds messages to a turn that have become known since its lock was taken.
-    pub(super) fn merge_late(&self, turn: &mut Turn) {
-        let Ok(past) = &turn.past else { return };
+    pub(crate) fn merge_late(&self, turn: &mut Turn) {
+        let Ok(history) = &turn.history else { return };
         let instance_id = &turn.instance.document.instance_id;
-        for late in self.due_messages(instance_id, past.read_at) {
+        for late in self.due_messages(instance_id, history.read_at) {
             let is_new = |message: &Message| message.id() != late.id();
             if turn.messages.len() < MAX_MESSAGES && turn.messages.iter().all(is_new) {
                 turn.messages.push(late);
@@ -235,10 +235,14 @@ impl InstanceQueue {
     }
 
     /// The runtime gets a turn.
-    pub(super) fn hand_out(&self, guard: Guard<'_, Instances>, turn: Turn) {
-        let long_poll = turn.patient;
+    pub(crate) fn hand_out(&self, guard: Guard<'_, Instances>, turn: Turn) {
+        let long_poll = turn.long_poll;
         let execution = turn.instance.document.current_execution_id;
-        let history = turn.past.as_ref().ok().map(|past| past.events.clone());
+        let history = turn
+            .history
+            .as_ref()
+            .ok()
+            .map(|history| history.events.clone());
         let messages = turn.messages.clone();
         guard.hand_out(self.won_running(turn), long_poll, |known| {
             known.set_cached(None);
@@ -258,7 +262,7 @@ impl InstanceQueue {
     }
 
     /// A lock that was won ahead of the dispatcher that will ask for it.
-    pub(super) fn won(&self, turn: Turn) -> Won<Turn> {
+    pub(crate) fn won(&self, turn: Turn) -> Won<Turn> {
         Won {
             token: turn.token.clone(),
             until: self.local_time(turn.instance.document.locked_until),
@@ -272,14 +276,14 @@ impl InstanceQueue {
     }
 
     /// A turn's lock lasts until another time now.
-    pub(super) fn extend(&self, token: &str, until: Timestamp) {
+    pub(crate) fn extend(&self, token: &str, until: Timestamp) {
         let until = self.local_time(Some(until));
         self.queue
             .with(|queue, now| queue.extend(token, until, now));
     }
 
     /// The turn is over, and what it left is not known.
-    pub(super) fn finish(&self, turn: &mut Turn) {
+    pub(crate) fn finish(&self, turn: &mut Turn) {
         turn.ended = true;
         self.queue.with(|queue, now| {
             queue.finish(&turn.token, now, |known| known.history = None);
@@ -287,17 +291,17 @@ impl InstanceQueue {
     }
 
     /// The history of a turn is about to grow: nobody else may hold it, or it would have to be copied.
-    pub(super) fn release_history(&self, instance_id: &str) {
+    pub(crate) fn release_history(&self, instance_id: &str) {
         let key = instance_id.to_owned();
         self.queue
             .with(|queue, now| queue.correct(&key, now, |known| known.history = None));
     }
 
     /// The turn is committed; `left` is the instance as it is now.
-    pub(super) fn finish_committed(
+    pub(crate) fn finish_committed(
         &self,
         turn: &mut Turn,
-        left: Option<Remembered>,
+        left: Option<CachedInstance>,
         execution: u64,
     ) {
         turn.ended = true;
@@ -311,10 +315,14 @@ impl InstanceQueue {
     }
 
     /// The turn is committed, and its commit has locked the instance for the next one.
-    pub(super) fn finish_with_next(&self, turn: &mut Turn, next: Turn) {
+    pub(crate) fn finish_with_next(&self, turn: &mut Turn, next: Turn) {
         turn.ended = true;
         let execution = next.instance.document.current_execution_id;
-        let history = next.past.as_ref().ok().map(|past| past.events.clone());
+        let history = next
+            .history
+            .as_ref()
+            .ok()
+            .map(|history| history.events.clone());
         let messages = next.messages.clone();
         let won = self.won(next);
         self.queue.with(|queue, now| {
@@ -327,7 +335,7 @@ impl InstanceQueue {
     }
 
     /// A committed turn has consumed these messages.
-    pub(super) fn consumed(&self, instance_id: &str, messages: &[Message]) {
+    pub(crate) fn consumed(&self, instance_id: &str, messages: &[Message]) {
         let key = instance_id.to_owned();
         // A poll may have found them while the turn was under way.
         self.queue
@@ -355,14 +363,14 @@ impl InstanceQueue {
     }
 
     /// The messages of an instance that a turn could take beside its own.
-    pub(super) fn due_messages(&self, instance_id: &str, read_at: Option<Instant>) -> Vec<Message> {
+    pub(crate) fn due_messages(&self, instance_id: &str, read_at: Option<Instant>) -> Vec<Message> {
         let now = Instant::now().into_std();
         let due = self.read(instance_id, |known| Some(known.due_messages(now, read_at)));
         due.unwrap_or_default()
     }
 
     /// What is known of the messages of an instance may be wrong.
-    pub(super) fn forget_messages(&self, instance_id: &str) {
+    pub(crate) fn forget_messages(&self, instance_id: &str) {
         let key = instance_id.to_owned();
         self.queue
             .with(|queue, now| queue.correct(&key, now, KnownInstance::forget_messages));
@@ -380,7 +388,7 @@ impl InstanceQueue {
 
     /// Takes out the turns that were locked at least `age` ago and that no dispatcher has asked for. Each ends with
     /// [`released`](Self::released).
-    pub(super) fn take_unwanted(&self, age: Duration) -> Vec<Unwanted<Instances>> {
+    pub(crate) fn take_unwanted(&self, age: Duration) -> Vec<Unwanted<Instances>> {
         self.queue.with(|queue, now| {
             let before = now.checked_sub(age);
             before.map_or_else(Vec::new, |before| queue.take_unwanted(before, now))
@@ -388,23 +396,23 @@ impl InstanceQueue {
     }
 
     /// Takes out the locks that dropped fetches may have taken. Each ends with [`released`](Self::released).
-    pub(super) fn take_dropped(&self) -> Vec<(Claim<String>, String)> {
+    pub(crate) fn take_dropped(&self) -> Vec<(Claim<String>, String)> {
         self.queue.with(|queue, _| queue.take_releasing())
     }
 
     /// A lock was given back, or is left to end by itself.
-    pub(super) fn released(&self, claim: &Claim<String>) {
+    pub(crate) fn released(&self, claim: &Claim<String>) {
         self.queue.with(|queue, now| queue.released(claim, now));
     }
 
     /// How long an instance is left alone if it cannot be worked on now.
-    pub(super) fn pause_of(&self, instance_id: &str) -> Duration {
+    pub(crate) fn pause_of(&self, instance_id: &str) -> Duration {
         let pause = self.read(instance_id, |known| Some(known.next_pause()));
         pause.unwrap_or(FIRST_PAUSE)
     }
 
     /// Whether an instance could not be worked on before, and whether it is cached.
-    pub(super) fn preference(&self, instance_id: &str) -> (bool, bool) {
+    pub(crate) fn preference(&self, instance_id: &str) -> (bool, bool) {
         let both = self.read(instance_id, |known| {
             Some((known.is_unfit(), known.cached().is_some()))
         });
@@ -412,7 +420,7 @@ impl InstanceQueue {
     }
 
     /// What a dispatcher asks for.
-    pub(super) fn ask(
+    pub(crate) fn ask(
         lock_timeout: Duration,
         long_poll: bool,
         filter: Option<&DispatcherCapabilityFilter>,

@@ -2,15 +2,13 @@
 
 use cdb_model::Timestamp;
 
-use super::lock::take_out;
-use super::result::TurnResult;
-use super::table::Turn;
-use super::version::pack_version;
 use crate::custom_status;
 use crate::documents::{Execution, Instance, Status, Text};
+use crate::instances::{Turn, TurnResult, pack_version};
+use crate::turn::lock::take_out;
 
 /// The instance after the turn.
-pub(super) fn advance(
+pub(crate) fn advance(
     turn: &Turn,
     result: &TurnResult,
     output: Option<&Text>,
@@ -76,7 +74,7 @@ pub(super) fn advance(
 }
 
 /// What is kept of the execution that this turn replaces.
-pub(super) fn ended_execution(before: &Instance, now: Timestamp) -> Execution {
+pub(crate) fn ended_execution(before: &Instance, now: Timestamp) -> Execution {
     Execution {
         instance_id: before.instance_id.clone(),
         execution_id: before.current_execution_id,

@@ -1,0 +1,19 @@
+//! What this process knows of instances: their messages, their cached state, and the turns it works on.
+
+mod cache;
+mod known;
+mod message;
+mod queue;
+mod rejected_commit;
+mod turn;
+mod turn_result;
+mod version;
+
+pub(crate) use cache::{CachedInstance, History};
+pub(crate) use known::{Attempt, Instances, Outlook};
+pub(crate) use message::{Content, MAX_MESSAGES, Message, in_order};
+pub(crate) use queue::InstanceQueue;
+pub(crate) use rejected_commit::RejectedCommit;
+pub(crate) use turn::Turn;
+pub(crate) use turn_result::TurnResult;
+pub(crate) use version::{pack_version, supports};
