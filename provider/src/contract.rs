@@ -16,7 +16,7 @@ use crate::error::InOperation as _;
 use crate::instances::TurnResult;
 use crate::provider::CosmosDBProvider;
 use crate::turn;
-use crate::{custom_status, enqueue, history, kv, stats, work};
+use crate::{activities, custom_status, enqueue, history, kv, stats};
 
 #[async_trait]
 impl Provider for CosmosDBProvider {
@@ -34,12 +34,12 @@ impl Provider for CosmosDBProvider {
         poll_timeout: Duration,
         filter: Option<&DispatcherCapabilityFilter>,
     ) -> Result<Option<(OrchestrationItem, String, u32)>, ProviderError> {
-        let poll_timeout = self.services.poll_timeout(poll_timeout);
+        let poll_timeout = self.services.queues.poll_timeout(poll_timeout);
         let fetched = turn::fetch(&self.services, lock_timeout, poll_timeout, filter)
             .await
             .in_operation("fetch_orchestration_item")?;
         if let Some((item, token, attempt)) = &fetched {
-            self.services.telemetry.turn_began(item, token, *attempt);
+            self.telemetry.turn_began(item, token, *attempt);
         }
         Ok(fetched)
     }
@@ -62,7 +62,7 @@ impl Provider for CosmosDBProvider {
             metadata,
             cancelled: cancelled_activities,
         };
-        let telemetry = &self.services.telemetry;
+        let telemetry = &self.telemetry;
         let committed = commit::commit(&self.services, lock_token, result)
             .instrument(telemetry.turn(lock_token))
             .await;
@@ -76,7 +76,7 @@ impl Provider for CosmosDBProvider {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
-        let telemetry = &self.services.telemetry;
+        let telemetry = &self.telemetry;
         let abandoned = turn::abandon(&self.services, lock_token, delay, ignore_attempt)
             .instrument(telemetry.turn(lock_token))
             .await;
@@ -96,17 +96,17 @@ impl Provider for CosmosDBProvider {
 
     async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
         // A worker looks up what its activity belongs to. What the commit left that scheduled it is good enough.
-        if self.services.activities.take_unread(instance)
-            && let Some(events) = self.services.instances.history(instance)
+        if self.services.activities().take_unread(instance)
+            && let Some(events) = self.services.instances().history(instance)
         {
             return Ok(Vec::clone(&events));
         }
         let guess = self
             .services
-            .instances
+            .instances()
             .newest_execution(instance)
             .unwrap_or(1);
-        history::read_latest(&self.services.container, instance, guess)
+        history::read_latest(self.services.container(), instance, guess)
             .await
             .in_operation("read")
     }
@@ -116,7 +116,7 @@ impl Provider for CosmosDBProvider {
         instance: &str,
         execution_id: u64,
     ) -> Result<Vec<Event>, ProviderError> {
-        history::read_execution(&self.services.container, instance, execution_id)
+        history::read_execution(self.services.container(), instance, execution_id)
             .await
             .in_operation("read_with_execution")
     }
@@ -127,9 +127,14 @@ impl Provider for CosmosDBProvider {
         execution_id: u64,
         new_events: Vec<Event>,
     ) -> Result<(), ProviderError> {
-        history::append(&self.services.container, instance, execution_id, new_events)
-            .await
-            .in_operation("append_with_execution")
+        history::append(
+            self.services.container(),
+            instance,
+            execution_id,
+            new_events,
+        )
+        .await
+        .in_operation("append_with_execution")
     }
 
     async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
@@ -145,8 +150,8 @@ impl Provider for CosmosDBProvider {
         session: Option<&SessionFetchConfig>,
         tag_filter: &TagFilter,
     ) -> Result<Option<(WorkItem, String, u32)>, ProviderError> {
-        let poll_timeout = self.services.poll_timeout(poll_timeout);
-        let fetched = work::fetch(
+        let poll_timeout = self.services.queues.poll_timeout(poll_timeout);
+        let fetched = activities::fetch(
             &self.services,
             lock_timeout,
             poll_timeout,
@@ -156,9 +161,7 @@ impl Provider for CosmosDBProvider {
         .await
         .in_operation("fetch_work_item")?;
         if let Some((item, token, attempt)) = &fetched {
-            self.services
-                .telemetry
-                .activity_began(item, token, *attempt);
+            self.telemetry.activity_began(item, token, *attempt);
         }
         Ok(fetched)
     }
@@ -168,8 +171,8 @@ impl Provider for CosmosDBProvider {
         token: &str,
         completion: Option<WorkItem>,
     ) -> Result<(), ProviderError> {
-        let telemetry = &self.services.telemetry;
-        let stored = work::ack(&self.services, token, completion)
+        let telemetry = &self.telemetry;
+        let stored = activities::ack(&self.services, token, completion)
             .instrument(telemetry.activity(token))
             .await;
         telemetry.activity_stored(token, &stored);
@@ -181,7 +184,7 @@ impl Provider for CosmosDBProvider {
         token: &str,
         extend_for: Duration,
     ) -> Result<(), ProviderError> {
-        work::renew(&self.services, token, extend_for)
+        activities::renew(&self.services, token, extend_for)
             .await
             .in_operation("renew_work_item_lock")
     }
@@ -192,8 +195,8 @@ impl Provider for CosmosDBProvider {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
-        let telemetry = &self.services.telemetry;
-        let abandoned = work::abandon(&self.services, token, delay, ignore_attempt)
+        let telemetry = &self.telemetry;
+        let abandoned = activities::abandon(&self.services, token, delay, ignore_attempt)
             .instrument(telemetry.activity(token))
             .await;
         telemetry.activity_abandoned(token);
@@ -208,8 +211,9 @@ impl Provider for CosmosDBProvider {
     ) -> Result<usize, ProviderError> {
         let services = &self.services;
         services
+            .queues
             .sessions
-            .renew(&services.container, owner_ids, extend_for, idle_timeout)
+            .renew(services.container(), owner_ids, extend_for, idle_timeout)
             .await
             .in_operation("renew_session_lock")
     }
@@ -220,8 +224,9 @@ impl Provider for CosmosDBProvider {
     ) -> Result<usize, ProviderError> {
         let services = &self.services;
         services
+            .queues
             .sessions
-            .cleanup(&services.container)
+            .cleanup(services.container())
             .await
             .in_operation("cleanup_orphaned_sessions")
     }
@@ -245,7 +250,7 @@ impl Provider for CosmosDBProvider {
         instance: &str,
         last_seen_version: u64,
     ) -> Result<Option<(Option<String>, u64)>, ProviderError> {
-        custom_status::read(&self.services.container, instance, last_seen_version)
+        custom_status::read(self.services.container(), instance, last_seen_version)
             .await
             .in_operation("get_custom_status")
     }
@@ -255,7 +260,7 @@ impl Provider for CosmosDBProvider {
         instance: &str,
         key: &str,
     ) -> Result<Option<String>, ProviderError> {
-        kv::read_value(&self.services.container, instance, key)
+        kv::read_value(self.services.container(), instance, key)
             .await
             .in_operation("get_kv_value")
     }
@@ -264,7 +269,7 @@ impl Provider for CosmosDBProvider {
         &self,
         instance: &str,
     ) -> Result<HashMap<String, String>, ProviderError> {
-        kv::read_all(&self.services.container, instance)
+        kv::read_all(self.services.container(), instance)
             .await
             .in_operation("get_kv_all_values")
     }
@@ -273,7 +278,7 @@ impl Provider for CosmosDBProvider {
         &self,
         instance: &str,
     ) -> Result<Option<SystemStats>, ProviderError> {
-        stats::read(&self.services.container, instance)
+        stats::read(self.services.container(), instance)
             .await
             .in_operation("get_instance_stats")
     }

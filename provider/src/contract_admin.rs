@@ -15,19 +15,19 @@ use crate::provider::CosmosDBProvider;
 #[async_trait]
 impl ProviderAdmin for CosmosDBProvider {
     async fn list_instances(&self) -> Result<Vec<String>, ProviderError> {
-        instances::list(&self.services.container)
+        instances::list(self.services.container())
             .await
             .in_operation("list_instances")
     }
 
     async fn list_instances_by_status(&self, status: &str) -> Result<Vec<String>, ProviderError> {
-        instances::list_by_status(&self.services.container, status)
+        instances::list_by_status(self.services.container(), status)
             .await
             .in_operation("list_instances_by_status")
     }
 
     async fn list_executions(&self, instance: &str) -> Result<Vec<u64>, ProviderError> {
-        executions::list(&self.services.container, instance)
+        executions::list(self.services.container(), instance)
             .await
             .in_operation("list_executions")
     }
@@ -37,7 +37,7 @@ impl ProviderAdmin for CosmosDBProvider {
         instance: &str,
         execution_id: u64,
     ) -> Result<Vec<Event>, ProviderError> {
-        history::read_execution(&self.services.container, instance, execution_id)
+        history::read_execution(self.services.container(), instance, execution_id)
             .await
             .in_operation("read_history_with_execution_id")
     }
@@ -45,22 +45,22 @@ impl ProviderAdmin for CosmosDBProvider {
     async fn read_history(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
         let guess = self
             .services
-            .instances
+            .instances()
             .newest_execution(instance)
             .unwrap_or(1);
-        history::read_latest(&self.services.container, instance, guess)
+        history::read_latest(self.services.container(), instance, guess)
             .await
             .in_operation("read_history")
     }
 
     async fn latest_execution_id(&self, instance: &str) -> Result<u64, ProviderError> {
-        executions::latest(&self.services.container, instance)
+        executions::latest(self.services.container(), instance)
             .await
             .in_operation("latest_execution_id")
     }
 
     async fn get_instance_info(&self, instance: &str) -> Result<InstanceInfo, ProviderError> {
-        instances::info(&self.services.container, instance)
+        instances::info(self.services.container(), instance)
             .await
             .in_operation("get_instance_info")
     }
@@ -70,31 +70,31 @@ impl ProviderAdmin for CosmosDBProvider {
         instance: &str,
         execution_id: u64,
     ) -> Result<ExecutionInfo, ProviderError> {
-        executions::info(&self.services.container, instance, execution_id)
+        executions::info(self.services.container(), instance, execution_id)
             .await
             .in_operation("get_execution_info")
     }
 
     async fn get_system_metrics(&self) -> Result<SystemMetrics, ProviderError> {
-        metrics::system(&self.services.container)
+        metrics::system(self.services.container())
             .await
             .in_operation("get_system_metrics")
     }
 
     async fn get_queue_depths(&self) -> Result<QueueDepths, ProviderError> {
-        metrics::queue_depths(&self.services.container)
+        metrics::queue_depths(self.services.container())
             .await
             .in_operation("get_queue_depths")
     }
 
     async fn list_children(&self, instance_id: &str) -> Result<Vec<String>, ProviderError> {
-        instances::children(&self.services.container, instance_id)
+        instances::children(self.services.container(), instance_id)
             .await
             .in_operation("list_children")
     }
 
     async fn get_parent_id(&self, instance_id: &str) -> Result<Option<String>, ProviderError> {
-        let instance = instances::existing(&self.services.container, instance_id)
+        let instance = instances::existing(self.services.container(), instance_id)
             .await
             .in_operation("get_parent_id")?;
         Ok(instance.parent_instance_id)
@@ -105,7 +105,7 @@ impl ProviderAdmin for CosmosDBProvider {
         ids: &[String],
         force: bool,
     ) -> Result<DeleteInstanceResult, ProviderError> {
-        delete::delete(&self.services.container, ids, force)
+        delete::delete(self.services.container(), ids, force)
             .await
             .in_operation("delete_instances_atomic")
     }
@@ -114,7 +114,7 @@ impl ProviderAdmin for CosmosDBProvider {
         &self,
         filter: InstanceFilter,
     ) -> Result<DeleteInstanceResult, ProviderError> {
-        delete::delete_bulk(&self.services.container, &filter)
+        delete::delete_bulk(self.services.container(), &filter)
             .await
             .in_operation("delete_instance_bulk")
     }
@@ -124,7 +124,7 @@ impl ProviderAdmin for CosmosDBProvider {
         instance_id: &str,
         options: PruneOptions,
     ) -> Result<PruneResult, ProviderError> {
-        prune::prune(&self.services.container, instance_id, &options)
+        prune::prune(self.services.container(), instance_id, &options)
             .await
             .in_operation("prune_executions")
     }
@@ -134,7 +134,7 @@ impl ProviderAdmin for CosmosDBProvider {
         filter: InstanceFilter,
         options: PruneOptions,
     ) -> Result<PruneResult, ProviderError> {
-        prune::prune_bulk(&self.services.container, &filter, &options)
+        prune::prune_bulk(self.services.container(), &filter, &options)
             .await
             .in_operation("prune_executions_bulk")
     }

@@ -13,6 +13,7 @@ use crate::error::{Error, Result, committed};
 use crate::instances::Message;
 use crate::services::Services;
 use crate::spill::Spilling;
+use crate::store::Store;
 use crate::turn::{Prelock, enqueued};
 
 /// Implements `Provider::enqueue_for_orchestrator`.
@@ -22,7 +23,7 @@ pub(crate) async fn message(
     delay: Option<Duration>,
 ) -> Result<()> {
     admission::check_item(item)?;
-    let now = services.enqueue_time();
+    let now = services.store.enqueue_time();
     let delay = delay.unwrap_or_default();
     let due = match item {
         WorkItem::TimerFired { fire_at_ms, .. } => {
@@ -35,9 +36,10 @@ pub(crate) async fn message(
     let cause = uuid::Uuid::new_v4().to_string();
     let document = OrchestratorItem::new(item, cause, due, now)?;
     services
+        .store
         .limits
         .check_value("the message", document.work_item.bytes())?;
-    let mut document = services.reserve_if_ours(document, item, now);
+    let mut document = services.queues.reserve_if_local(document, item, now);
     if !Chunked::fits(document.work_item.header()) {
         return large_message(services, document, due.since(now)).await;
     }
@@ -50,7 +52,7 @@ pub(crate) async fn message(
     if due <= now
         && let Some(turn) = Prelock::of_start(services, item)
     {
-        match start(services, turn, &document, item).await {
+        match start(&services.store, turn, &document, item).await {
             Ok(true) => return Ok(()),
             // The instance exists already, or the store is away: as if nothing had been tried.
             Ok(false) => {}
@@ -58,16 +60,18 @@ pub(crate) async fn message(
         }
     }
     let after = due.since(now);
-    match services.container.ensure(&document).await {
+    match services.container().ensure(&document).await {
         Ok(Some(written)) => {
             if let Some(message) = Message::written(document, item.clone(), written.etag) {
-                services.instances.expect(message);
+                services.instances().expect(message);
             }
         }
         // An earlier try has stored it.
-        Ok(None) => services
-            .instances
-            .suspect(target_instance(item), document.execution_id, after),
+        Ok(None) => {
+            services
+                .instances()
+                .suspect(target_instance(item), document.execution_id, after);
+        }
         Err(error) => return Err(error.into()),
     }
     Ok(())
@@ -79,20 +83,20 @@ async fn large_message(
     mut document: OrchestratorItem,
     after: Duration,
 ) -> Result<()> {
-    let mut spilling = Spilling::new(services, &document.instance_id);
+    let mut spilling = Spilling::new(&services.store, &document.instance_id);
     spilling.relieve_message(&mut document.work_item)?;
     let mut batch = Batch::<Durable>::new(&*document.instance_id);
     batch
         .create(&document)
         .and_then(|_| spilling.settle(&mut batch))?;
-    spilling.write(services).await?;
-    let fenced = execute_proven(&services.container, &batch, &spilling.proof()).await?;
+    spilling.write(&services.store).await?;
+    let fenced = execute_proven(services.container(), &batch, &spilling.proof()).await?;
     if let Err(error) = committed(fenced) {
         spilling.give_up(services);
         return Err(error);
     }
     services
-        .instances
+        .instances()
         .suspect(&document.instance_id, document.execution_id, after);
     Ok(())
 }
@@ -100,7 +104,7 @@ async fn large_message(
 /// Creates the start message together with the locked instance. `false` when the instance exists already, or
 /// when nobody knows.
 async fn start(
-    services: &Services,
+    store: &Store,
     mut turn: Prelock<'_>,
     document: &OrchestratorItem,
     item: &WorkItem,
@@ -113,7 +117,7 @@ async fn start(
         return Ok(false);
     };
     let proof = Proof::Created(document.key());
-    let outcome = match execute_proven(&services.container, &batch, &proof).await {
+    let outcome = match execute_proven(&store.container, &batch, &proof).await {
         Ok(Fenced::Refused(error)) if error.is_conflict() => return Ok(false),
         Ok(Fenced::Unknown(_)) | Err(_) => {
             turn.outcome_unknown();
@@ -136,13 +140,13 @@ async fn start(
 /// Implements `Provider::enqueue_for_worker`.
 pub(crate) async fn activity(services: &Services, item: &WorkItem) -> Result<()> {
     admission::check_item(item)?;
-    let document = WorkerItem::new(item, services.enqueue_time())?.ok_or_else(|| {
+    let document = WorkerItem::new(item, services.store.enqueue_time())?.ok_or_else(|| {
         Error::Refused(
             "only ActivityExecute goes to the worker queue; use enqueue_for_orchestrator"
                 .to_owned(),
         )
     })?;
-    services.container.ensure(&document).await?;
-    services.activities.poll_soon();
+    services.container().ensure(&document).await?;
+    services.activities().poll_soon();
     Ok(())
 }

@@ -32,9 +32,10 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod activities;
 mod admin;
 mod admission;
-mod background;
+
 mod commit;
 mod config;
 mod config_builder;
@@ -53,6 +54,7 @@ mod outbox;
 mod owner;
 mod poll;
 mod provider;
+mod queues;
 mod retention;
 mod schema;
 mod services;
@@ -60,10 +62,11 @@ mod session;
 mod shutdown;
 mod spill;
 mod stats;
+mod store;
+mod tasks;
 mod telemetry;
 mod tools;
 mod turn;
-mod work;
 
 pub use cdb_client as client;
 pub use cdb_coordination as coordination;

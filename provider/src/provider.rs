@@ -19,6 +19,8 @@ use crate::owner::Owner;
 use crate::retention;
 use crate::schema;
 use crate::services::Services;
+use crate::store::Store;
+use crate::telemetry::Telemetry;
 
 /// The operation that errors of opening name.
 const OPEN: &str = "new";
@@ -43,7 +45,8 @@ const OPEN: &str = "new";
 /// ```
 #[derive(Clone)]
 pub struct CosmosDBProvider {
-    pub(crate) services: Arc<Services>,
+    pub(crate) services: Services,
+    pub(crate) telemetry: Arc<Telemetry>,
     _owner: Arc<Owner>,
 }
 
@@ -171,51 +174,53 @@ impl CosmosDBProvider {
         leases: Arc<dyn LeaseProvider>,
         membership: Option<Arc<Membership>>,
     ) -> Self {
-        let services = Services::new(container, config, leases, membership);
+        let store = Store::new(container, config);
+        let services = Services::new(store, config, leases, membership);
         Self {
             _owner: Arc::new(Owner::new(services.clone())),
             services,
+            telemetry: Arc::default(),
         }
     }
 
     /// Starts the retention and the delivery of what other runtimes left undelivered.
     fn in_background(self, config: &CosmosDBProviderConfig) -> Self {
-        let background = &self.services.background;
+        let tasks = &self.services.tasks;
         if let Some(keep) = config.retention {
-            let myself = Arc::downgrade(&self.services);
-            background.spawn(retention::run(myself, keep, background.closing()));
+            let services = self.services.clone();
+            tasks.spawn(retention::run(services, keep, tasks.closing()));
         }
-        background.spawn(outbox::reconcile(
-            Arc::downgrade(&self.services),
+        tasks.spawn(outbox::reconcile(
+            self.services.clone(),
             config.reconciler_interval,
             config.delivery_retry,
-            background.closing(),
+            tasks.closing(),
         ));
         self
     }
 
     /// The container, for documents of your own and for tools.
     pub fn container(&self) -> &ContainerClient<Durable> {
-        &self.services.container
+        self.services.container()
     }
 
     /// What this runtime knows about those that share the container; `None` without `membership` in the configuration.
     pub fn members(&self) -> Option<MembershipView> {
-        self.services.members()
+        self.services.queues.members()
     }
 
     /// Leaves the members, so that the others serve this runtime's slots at once instead of finding out by its silence.
     /// After that this provider looks for no work of others any more. Part of [`shutdown`](Self::shutdown); the last
     /// clone that is dropped leaves in the background, which needs a Tokio runtime that goes on.
     pub async fn leave(&self) {
-        self.services.leave().await;
+        self.services.queues.leave().await;
     }
 
     /// Instances that ended at least `keep` ago, with their descendants, to be deleted slice by slice.
     ///
     /// Like [`retention`](CosmosDBProviderConfig::retention), but now and under your eyes.
     pub fn purge_ended(&self, keep: Duration) -> Purge {
-        let container = self.services.container.clone();
+        let container = self.services.container().clone();
         let before = container.now() - keep;
         Purge::new(container, before)
     }
@@ -225,9 +230,9 @@ impl CosmosDBProvider {
     /// # Errors
     /// When the service refuses; a container that is gone already is no error.
     pub async fn cleanup(&self) -> Result<(), ProviderError> {
-        self.services.background.stop();
+        self.services.tasks.stop();
         self.leave().await;
-        match self.services.container.delete_container().await {
+        match self.services.container().delete_container().await {
             Err(error) if error.is_not_found() => Ok(()),
             deleted => deleted.in_operation("cleanup"),
         }
@@ -237,7 +242,7 @@ impl CosmosDBProvider {
 impl fmt::Debug for CosmosDBProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CosmosDBProvider")
-            .field("container", &self.services.container)
+            .field("container", &self.services.container())
             .finish_non_exhaustive()
     }
 }

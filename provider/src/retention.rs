@@ -4,7 +4,6 @@
 //! them gone. Between slices it rests as long as a slice took, so that orchestrations have at least half of the rate.
 
 use std::hash::BuildHasher as _;
-use std::sync::Weak;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -18,24 +17,19 @@ const RARELY: Duration = Duration::from_secs(3600);
 const OFTEN: Duration = Duration::from_secs(1);
 
 /// Runs until the provider is gone.
-pub(crate) async fn run(services: Weak<Services>, keep: Duration, stop: CancellationToken) {
+pub(crate) async fn run(services: Services, keep: Duration, stop: CancellationToken) {
     let interval = (keep / 10).clamp(OFTEN, RARELY);
     // Runtimes that start together do not look together.
-    let early = services
-        .upgrade()
-        .map_or(0, |services| services.scatter.hash_one("retention") % 1000);
+    let early = services.queues.scatter.hash_one("retention") % 1000;
     let mut pause = interval / 1000 * u32::try_from(early).unwrap_or_default();
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(pause) => {}
         }
-        let Some(services) = services.upgrade() else {
-            return;
-        };
         let begun = Instant::now();
-        let before = services.container.now() - keep;
-        let mut purge = Purge::new(services.container.clone(), before);
+        let before = services.store.now() - keep;
+        let mut purge = Purge::new(services.container().clone(), before);
         pause = match purge.next_slice().await {
             Ok(Some(slice)) => {
                 tracing::debug!(

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::provider::CosmosDBProvider;
 use crate::services::Services;
-use crate::{turn, work};
+use crate::{activities, turn};
 
 impl CosmosDBProvider {
     /// Ends what runs for this provider and all its clones, within `grace`: gives back locks, delivers what was committed,
@@ -29,12 +29,11 @@ impl CosmosDBProvider {
     /// Clients may go on using the provider; it looks for no work any more.
     pub async fn shutdown(&self, grace: Duration) {
         let services = &self.services;
-        services.background.close();
-        services.instances.close();
-        services.activities.close();
+        services.tasks.close();
+        services.queues.close();
         let in_order = async {
             futures::join!(give_back(services), self.leave());
-            services.background.finished().await;
+            services.tasks.finished().await;
         };
         if tokio::time::timeout(grace, in_order).await.is_err() {
             tracing::warn!(
@@ -42,15 +41,18 @@ impl CosmosDBProvider {
                 "not everything was left in order; others will find it"
             );
         }
-        services.background.stop();
-        services.background.finished().await;
+        services.tasks.stop();
+        services.tasks.finished().await;
     }
 }
 
 /// Gives back every lock that this process holds.
 async fn give_back(services: &Services) {
-    let sessions = services.sessions.release(&services.container);
-    futures::join!(turn::give_back_all(services), work::give_back_all(services));
+    let sessions = services.queues.sessions.release(services.container());
+    futures::join!(
+        turn::give_back_all(services),
+        activities::give_back_all(services)
+    );
     // Last, since a session is no use to others while its activities are locked.
     sessions.await;
 }

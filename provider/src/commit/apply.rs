@@ -9,11 +9,11 @@ use tokio::time::Instant;
 
 use super::content::Cargo;
 use super::send::Sent;
+use crate::activities;
 use crate::documents::OutboxIntent;
 use crate::instances::{CachedInstance, History, Message, Turn, TurnResult};
 use crate::kv::KvState;
 use crate::services::Services;
-use crate::work;
 
 /// The turn is committed: what it left is remembered, what it set in motion is handed on. Returns what goes elsewhere.
 pub(crate) fn settle(
@@ -24,7 +24,7 @@ pub(crate) fn settle(
     mut sent: Sent,
 ) -> Vec<OutboxIntent> {
     let instance_id = &turn.instance.document.instance_id;
-    services.instances.consumed(instance_id, &turn.messages);
+    services.instances().consumed(instance_id, &turn.messages);
     hand_on_activities(services, &mut cargo, &sent);
     let own = hand_on_messages(services, &mut cargo, &sent);
     let intents = std::mem::take(&mut cargo.outgoing.intents);
@@ -35,13 +35,15 @@ pub(crate) fn settle(
     match (sent.next, known) {
         (Some(next), Some(known)) => next.begin(services, turn, known, own),
         (Some(next), None) => {
-            services.instances.finish(turn);
+            services.instances().finish(turn);
             next.outcome_unknown(services, turn);
         }
         (None, known) => {
             let known = known.filter(|known| known.instance.document.has_more());
             let execution = sent.instance.current_execution_id;
-            services.instances.finish_committed(turn, known, execution);
+            services
+                .instances()
+                .finish_committed(turn, known, execution);
         }
     }
     intents
@@ -69,7 +71,7 @@ fn remembered(
         std::mem::replace(&mut turn.history, Ok(History::default()))
     };
     services
-        .instances
+        .instances()
         .release_history(&turn.instance.document.instance_id);
     let history =
         history.map(|history| history.extended(&result.history_delta, cargo.history_bytes));
@@ -96,10 +98,10 @@ fn hand_on_activities(services: &Services, cargo: &mut Cargo, sent: &Sent) {
         let id = document.key().to_id().ok();
         let stored = id.and_then(|id| sent.stored(id, document, operation));
         match (stored, locked) {
-            (Some(item), Some(_)) => services.activities.hand_over(item),
-            (Some(item), None) => services.activities.free(item, Duration::ZERO),
-            (None, Some(item)) => work::outcome_unknown(services, item),
-            (None, None) => services.activities.poll_soon(),
+            (Some(item), Some(_)) => services.activities().hand_over(item),
+            (Some(item), None) => services.activities().free(item, Duration::ZERO),
+            (None, Some(item)) => activities::outcome_unknown(services, item),
+            (None, None) => services.activities().poll_soon(),
         }
     }
 }
@@ -119,15 +121,15 @@ fn hand_on_messages(services: &Services, cargo: &mut Cargo, sent: &Sent) -> Vec<
             .and_then(|id| sent.stored(id, document, operation));
         match stored.map(|stored| Message::read(stored, Instant::now())) {
             Some(message) if after.is_zero() => due.push(message),
-            Some(message) => services.instances.expect(message),
+            Some(message) => services.instances().expect(message),
             None => services
-                .instances
+                .instances()
                 .suspect(&instance_id, execution_id, after),
         }
     }
     if sent.next.is_none() {
         for message in std::mem::take(&mut due) {
-            services.instances.expect(message);
+            services.instances().expect(message);
         }
     }
     due

@@ -16,8 +16,8 @@ use crate::documents::{Execution, HistorySegment, KeyValuePack, PackedKeyValues,
 use crate::error::Result;
 use crate::instances::{Turn, TurnResult};
 use crate::kv::KvChanges;
-use crate::services::Services;
 use crate::spill::{ConsumedChunks, Spilling};
+use crate::store::Store;
 
 /// Most bytes of event text in one history document, so that it stays below the service's 2 MB with its escapes.
 const SEGMENT_BYTES: usize = 900 * 1024;
@@ -58,14 +58,14 @@ impl Cargo {
     /// # Errors
     /// When it exceeds a limit of the provider, or cannot be written as JSON.
     pub(crate) fn load(
-        services: &Services,
+        store: &Store,
         turn: &Turn,
         origin: &Origin<'_>,
         result: &TurnResult,
     ) -> Result<Self> {
         admit(result)?;
         let before = &turn.instance.document;
-        let (segments, history_bytes) = pack_history(services, origin.instance_id, result)?;
+        let (segments, history_bytes) = pack_history(store, origin.instance_id, result)?;
         let mut outgoing = Outgoing::sort(
             origin,
             &result.worker_items,
@@ -78,11 +78,11 @@ impl Cargo {
         let bytes = history_bytes + outgoing.bytes() + output.as_ref().map_or(0, String::len);
         let status = result.metadata.status.clone().map(Status::from);
         if status != Some(Status::Failed) {
-            services.limits.check_turn(bytes)?;
+            store.limits.check_turn(bytes)?;
         }
         if status.is_none() {
             let history = turn.history.as_ref().map_or(0, |history| history.bytes);
-            services.limits.check_history(history + history_bytes)?;
+            store.limits.check_history(history + history_bytes)?;
         }
         let replaces = result.execution_id > before.current_execution_id;
         let mut cargo = Self {
@@ -93,7 +93,7 @@ impl Cargo {
             ended: (replaces && before.started_at.is_some())
                 .then(|| ended_execution(before, origin.now)),
             kv: None,
-            spilling: Spilling::new(services, origin.instance_id),
+            spilling: Spilling::new(store, origin.instance_id),
             consumed_chunks: None,
         };
         if turn.kv.pack.is_some() {
@@ -103,7 +103,7 @@ impl Cargo {
         let consumed = consumed.map(|message| &message.stored.document.work_item);
         let old_pack = cargo.kv.as_ref().and(turn.kv.pack.as_ref());
         let texts = consumed.chain(old_pack.map(|pack| &pack.value));
-        cargo.consumed_chunks = ConsumedChunks::of(services, origin.instance_id, texts);
+        cargo.consumed_chunks = ConsumedChunks::of(store, origin.instance_id, texts);
         Ok(cargo)
     }
 
@@ -170,14 +170,14 @@ pub(crate) fn has_no_room(error: &BatchError) -> bool {
 
 /// Packs the new events: one document, or several when they are large. Returns their bytes beside them.
 fn pack_history(
-    services: &Services,
+    store: &Store,
     instance_id: &str,
     result: &TurnResult,
 ) -> Result<(Vec<HistorySegment>, usize)> {
     let mut sizes = Vec::with_capacity(result.history_delta.len());
     for event in &result.history_delta {
         let bytes = serde_json::to_string(event)?.len();
-        services.limits.check_value(what(&event.kind), bytes)?;
+        store.limits.check_value(what(&event.kind), bytes)?;
         sizes.push(bytes);
     }
     let mut segments = Vec::new();

@@ -14,11 +14,11 @@ use crate::services::Services;
 
 /// Implements `Provider::ack_orchestration_item`.
 pub(crate) async fn commit(services: &Services, token: &str, mut result: TurnResult) -> Result<()> {
-    let shared = services.instances.turn(token)?;
+    let shared = services.instances().turn(token)?;
     let (mut turn, _committing) = shared.lock_for_commit().await;
-    let now = services.container.now();
+    let now = services.store.now();
     if !turn.holds(now) {
-        services.instances.finish(&mut turn);
+        services.instances().finish(&mut turn);
         return Err(Error::LockLost("it has expired"));
     }
     if let Some(refusal) = turn.rejected.take() {
@@ -61,7 +61,7 @@ async fn load_and_send(
     result: &TurnResult,
     origin: &Origin<'_>,
 ) -> Result<Vec<OutboxIntent>> {
-    let mut cargo = Cargo::load(services, turn, origin, result)?;
+    let mut cargo = Cargo::load(&services.store, turn, origin, result)?;
     match send(services, turn, result, origin, &mut cargo).await {
         Ok(sent) => Ok(settle(services, turn, result, cargo, sent)),
         Err(error) => {

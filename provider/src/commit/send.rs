@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::advance::advance;
 use super::content::{Cargo, has_no_room, kv_changes};
 use super::outgoing::{Origin, Placed};
+use crate::activities;
 use crate::documents::{Durable, Instance, OrchestratorItem};
 use crate::error::{Error, Result};
 use crate::instances::{Turn, TurnResult};
@@ -19,7 +20,6 @@ use crate::turn::lock::find_out;
 use crate::turn::prelock::NextTurn;
 use crate::turn::release;
 use crate::turn::renew;
-use crate::work;
 
 /// How long a commit renews its lock; it is sent while the lock lasts. duroxide fails the orchestration when it is told that the
 /// store does not answer; a lost lock has the turn run again.
@@ -71,7 +71,7 @@ pub(crate) async fn send(
         }
         // A message is gone that another turn has consumed, the instance was deleted by hand, or the lock has ended.
         Fenced::Refused(_) | Fenced::Unknown(_) => {
-            release::unlock(services, turn).await;
+            release::unlock(&services.store, turn).await;
             Err(lost(services, turn))
         }
     }
@@ -88,7 +88,7 @@ async fn plan(
     match Sent::new(services, turn, result, origin, cargo) {
         Err(error) if has_no_room(&error) => {
             cargo.spill(turn, origin, result)?;
-            let writing = cargo.spilling.write(services);
+            let writing = cargo.spilling.write(&services.store);
             renew::while_doing(services, turn, writing).await?;
             Ok(Sent::new(services, turn, result, origin, cargo)?)
         }
@@ -111,13 +111,13 @@ impl Commit<'_> {
     /// The same batch under the instance's newest version, with locks that last from now on.
     fn rebuild(&mut self) -> Result<(), BatchError> {
         let (sent, cargo) = (&mut self.sent, &mut *self.cargo);
-        let now = self.services.container.now();
+        let now = self.services.store.now();
         let late = now.since(sent.locked_at);
         sent.locked_at = now;
         if let Some(until) = &mut sent.instance.locked_until {
             *until = *until + late;
         }
-        work::prolong(&mut cargo.outgoing.workers, late);
+        activities::prolong(&mut cargo.outgoing.workers, late);
         let mut batch = Batch::new(self.origin.instance_id);
         batch.replace_if_match(&sent.instance, &self.turn.instance.etag)?;
         sent.kv = add_turn(&mut batch, self.turn, self.result, self.origin, cargo)?;
@@ -133,13 +133,13 @@ impl FencedWrite for Commit<'_> {
     type Error = Error;
 
     fn container(&self) -> &ContainerClient<Durable> {
-        &self.services.container
+        self.services.container()
     }
 
     /// Renews the lock between two sends. That moves the version that the batch is conditional on, so a send that is still on
     /// its way then changes nothing.
     async fn prepare(&mut self, sends: u32) -> Result<Option<Duration>> {
-        let now = self.services.container.now();
+        let now = self.services.store.now();
         if !self.turn.holds(now) {
             return Ok(None);
         }
@@ -155,7 +155,7 @@ impl FencedWrite for Commit<'_> {
     }
 
     async fn send(&self) -> Result<BatchOutcome<Durable>, cdb_client::Error> {
-        self.services.container.execute(&self.sent.batch).await
+        self.services.container().execute(&self.sent.batch).await
     }
 
     async fn find_out(&mut self, latest: &ContainerClient<Durable>) -> Result<Found> {
@@ -169,10 +169,10 @@ impl FencedWrite for Commit<'_> {
 
 fn lost(services: &Services, turn: &mut Turn) -> Error {
     let instance_id = turn.instance.document.instance_id.clone();
-    services.instances.forget_messages(&instance_id);
-    services.instances.finish(turn);
+    services.instances().forget_messages(&instance_id);
+    services.instances().finish(turn);
     services
-        .instances
+        .instances()
         .suspect(&instance_id, None, Duration::ZERO);
     Error::LockLost("another runtime took the instance, or it was deleted")
 }
@@ -219,7 +219,7 @@ impl Sent {
             // They travel by intents now, so they are no part of the next turn.
             return Self::new(services, turn, result, origin, cargo);
         }
-        work::lock_ahead(services, &mut cargo.outgoing.workers, origin.now);
+        activities::lock_ahead(services, &mut cargo.outgoing.workers, origin.now);
         if turn.long_poll {
             cargo.outgoing.reserve(origin.now);
         }

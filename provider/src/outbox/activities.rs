@@ -32,13 +32,13 @@ pub(super) async fn deliver(
             batch.create(activity)?;
             count += 1;
         }
-        match services.container.execute(&batch).await {
+        match services.container().execute(&batch).await {
             // The parts are the same at every try, so a record that exists means that all of this one arrived.
             Err(error) if !error.is_conflict() => return Err(error.into()),
             _ => {}
         }
         rest = &rest[count..];
     }
-    services.activities.poll_soon();
+    services.activities().poll_soon();
     Ok(())
 }

@@ -13,6 +13,7 @@ use crate::documents::{Durable, NEVER, OutboxIntent, WorkerItemKey};
 use crate::error::{Error, Result};
 use crate::services::Services;
 use crate::spill::ConsumedChunks;
+use crate::store::Store;
 
 /// Removes the cancelled activities of intent number `number`: the small ones with the bag, the others at once.
 pub(super) async fn deliver<'a>(
@@ -43,7 +44,7 @@ pub(super) async fn see_off(
     intent: &OutboxIntent,
     missing: &BTreeSet<Activity>,
 ) -> Result<()> {
-    if are_coming(services, intent, missing).await? {
+    if are_coming(&services.store, intent, missing).await? {
         return Err(Error::Retryable(
             "an activity that it cancels is still to be delivered itself".to_owned(),
         ));
@@ -60,7 +61,7 @@ pub(super) async fn see_off(
             remove_large(services, &key(id)).await?;
         }
     }
-    for result in services.container.execute_bulk(&bulk).await {
+    for result in services.container().execute_bulk(&bulk).await {
         match result {
             Err(error) if !error.is_not_found() => return Err(error.into()),
             _ => {}
@@ -71,18 +72,17 @@ pub(super) async fn see_off(
 
 /// Whether another intent of the instance brings one of these activities. Those that were given up bring nothing.
 async fn are_coming(
-    services: &Services,
+    store: &Store,
     intent: &OutboxIntent,
     activities: &BTreeSet<Activity>,
 ) -> Result<bool> {
-    let container = services.container.latest_committed();
+    let container = store.container.latest_committed();
     let waiting = Query::<OutboxIntent>::in_partition(&*intent.instance_id)
         .filter(OutboxIntent::CREATED_AT.lt(NEVER));
     let waiting = container.query(waiting).row_by_row().all().await?;
-    let waiting = services.corrupt_documents.readable(waiting);
+    let waiting = store.corrupt_documents.readable(waiting);
     for other in waiting {
-        let documents =
-            Documents::of(&container, || services.container.now(), &other.document).await;
+        let documents = Documents::of(&container, || store.now(), &other.document).await;
         let brought = match documents {
             Ok(documents) => documents.activities,
             Err(error) if error.is_retryable() => return Err(error),
@@ -102,18 +102,18 @@ async fn are_coming(
 
 /// Removes an activity together with the chunks of its input. Whether it was there.
 async fn remove_large(services: &Services, key: &WorkerItemKey) -> Result<bool> {
-    let found = services.container.read(key).await?;
+    let found = services.container().read(key).await?;
     let Some(item) = found.map(|stored| stored.document) else {
         return Ok(false);
     };
     let mut batch = Batch::<Durable>::new(&*item.instance_id);
-    let consumed_chunks = ConsumedChunks::of(services, &item.instance_id, [&item.work_item]);
+    let consumed_chunks = ConsumedChunks::of(&services.store, &item.instance_id, [&item.work_item]);
     // Whoever runs it may have renewed its lock meanwhile, which makes no difference.
     batch.delete(key).and_then(|_| match &consumed_chunks {
         Some(consumed_chunks) => consumed_chunks.add_to(&mut batch),
         None => Ok(()),
     })?;
-    match services.container.execute(&batch).await {
+    match services.container().execute(&batch).await {
         Err(error) if !error.is_not_found() => return Err(error.into()),
         _ => {}
     }

@@ -31,11 +31,11 @@ impl Carrier for Services {
 
     async fn left_behind(&self, most: usize) -> Result<Vec<Intent>, cdb_client::Error> {
         let query = Query::<OutboxIntent>::across_partitions()
-            .filter(OutboxIntent::CREATED_AT.le(self.container.now() - self.reconciler_age))
+            .filter(OutboxIntent::CREATED_AT.le(self.store.now() - self.delivery.reconciler_age))
             .order_by(OutboxIntent::BY_CREATED.asc())
             .top(u32::try_from(most).unwrap_or(u32::MAX));
         let mut intents = Vec::new();
-        for row in self.container.query(query).row_by_row().all().await? {
+        for row in self.store.container.query(query).row_by_row().all().await? {
             match row {
                 Ok(stored) => intents.push(Intent::Found(stored)),
                 Err(found) => self.bury_unread(&found).await,
@@ -52,7 +52,7 @@ impl Carrier for Services {
     async fn postpone(&self, parcel: &Intent, failure: &Undelivered, delay: Duration) {
         // One that the service could not take, for reasons of its own, is found again in the next round.
         if failure.counts() {
-            let found_at = self.container.now() + delay - self.reconciler_age;
+            let found_at = self.store.now() + delay - self.delivery.reconciler_age;
             self.note_failure(parcel, failure, found_at).await;
         }
     }
@@ -74,14 +74,14 @@ impl Services {
     /// Sets an intent aside that cannot be read: among those that were given up, with the reason, out of the way of the
     /// others.
     async fn bury_unread(&self, found: &Unreadable) {
-        self.corrupt_documents.report(found);
+        self.store.corrupt_documents.report(found);
         let Some(stored) = OutboxIntent::partial_stored(found) else {
             return;
         };
         let patch = Patch::new()
             .set(OutboxIntent::FAILURE, Some(found.to_string()))
             .set(OutboxIntent::CREATED_AT, NEVER);
-        if let Err(error) = self.container.patch_stored(&stored, &patch).await {
+        if let Err(error) = self.store.container.patch_stored(&stored, &patch).await {
             tracing::debug!(%error, "an intent was not set aside; the next round will");
         }
     }
@@ -98,7 +98,7 @@ impl Services {
             )
             .set(OutboxIntent::FAILURE, Some(failure.to_string()))
             .set(OutboxIntent::CREATED_AT, found_at);
-        match self.container.patch_stored(stored, &patch).await {
+        match self.store.container.patch_stored(stored, &patch).await {
             Err(error) if !error.is_precondition_failed() && !error.is_not_found() => {
                 tracing::debug!(%error, "a failed delivery was not noted; the next round will");
             }

@@ -11,14 +11,14 @@ use crate::services::Services;
 /// Delivers fresh intents, and waits for their turn. What fails is left to the reconciler.
 pub(crate) async fn deliver_all(services: &Services, intents: Vec<OutboxIntent>) {
     let parcels = intents.into_iter().map(Intent::Fresh).collect();
-    let handover = services.outbox.hand_over(parcels);
+    let handover = services.delivery.outbox.hand_over(parcels);
     if handover.must_work {
-        services.spawn(|services| async move { services.outbox.work(&*services).await });
+        services.spawn(|services| async move { services.delivery.outbox.work(&services).await });
     }
     // A provider that has ended delivers nothing more.
     tokio::select! {
         () = handover.done() => {}
-        () = services.background.stopped() => {}
+        () = services.tasks.stopped() => {}
     }
 }
 
@@ -28,7 +28,12 @@ async fn pack<'a>(
     bag: &mut Mailbag<'a>,
     (number, intent): (usize, &OutboxIntent),
 ) -> Result<()> {
-    let documents = Documents::of(&services.container, || services.enqueue_time(), intent).await?;
+    let documents = Documents::of(
+        services.container(),
+        || services.store.enqueue_time(),
+        intent,
+    )
+    .await?;
     let mut messages = documents.messages.into_iter();
     messages.try_for_each(|message| bag.put(services, number, message))?;
     activities::deliver(services, intent, &documents.activities).await?;
@@ -46,7 +51,7 @@ pub(super) async fn deliver(
     for intent in delivered {
         match intent {
             Intent::Fresh(intent) if intent.more.is_some() => {
-                remove::chunked(services, intent).await
+                remove::chunked(services, intent).await;
             }
             Intent::Fresh(intent) => bag.remove(intent),
             Intent::Found(stored) => remove::stored(services, stored).await,

@@ -26,7 +26,7 @@ impl CosmosDBProvider {
         let found = self.container().query(query).row_by_row().all().await;
         let found = found.in_operation("undeliverable")?;
         // Those that cannot be read are told of when they are set aside.
-        Ok(self.services.corrupt_documents.readable(found))
+        Ok(self.services.store.corrupt_documents.readable(found))
     }
 
     /// Has messages that were given up tried again, as if they were new. Whatever of them had arrived does not arrive
@@ -58,7 +58,7 @@ impl CosmosDBProvider {
         let intent = &given_up.document;
         let mut batch = Batch::<Durable>::new(&*intent.instance_id);
         let consumed_chunks =
-            ConsumedChunks::of_chunked(&self.services, &intent.instance_id, &intent.more);
+            ConsumedChunks::of_chunked(&self.services.store, &intent.instance_id, &intent.more);
         let built = batch
             .delete_stored(given_up)
             .and_then(|_| match &consumed_chunks {

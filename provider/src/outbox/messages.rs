@@ -64,8 +64,8 @@ impl<'a> Mailbag<'a> {
         intent: usize,
         (document, item): (OrchestratorItem, WorkItem),
     ) -> Result<()> {
-        let now = services.container.now();
-        let document = services.reserve_if_ours(document, &item, now);
+        let now = services.store.now();
+        let document = services.queues.reserve_if_local(document, &item, now);
         let operation = self.bulk.create(&document)?;
         let mut turn = (document.due_at() <= now)
             .then(|| Prelock::of_target(services, &document.instance_id, &item))
@@ -113,7 +113,7 @@ impl<'a> Mailbag<'a> {
             return sent;
         }
         let mut results: Vec<Option<Result<OperationResult, cdb_client::Error>>> = services
-            .container
+            .container()
             .execute_bulk(&self.bulk)
             .await
             .into_iter()
@@ -161,7 +161,7 @@ impl Letter<'_> {
             self.document.instance_id.clone(),
             self.document.execution_id,
         );
-        let after = self.document.due_at().since(services.container.now());
+        let after = self.document.due_at().since(services.store.now());
         let (etag, failure) = match message {
             Some(Ok(etag)) => (etag, None),
             // Delivered before.
@@ -199,7 +199,9 @@ fn note(
     after: Duration,
 ) {
     match message {
-        Some(message) => services.instances.expect(message),
-        None => services.instances.suspect(instance_id, execution_id, after),
+        Some(message) => services.instances().expect(message),
+        None => services
+            .instances()
+            .suspect(instance_id, execution_id, after),
     }
 }

@@ -1,7 +1,6 @@
 //! The reconciler: has intents delivered whose first delivery failed or never took place, and looks after what else was
 //! left lying.
 
-use std::sync::Weak;
 use std::time::Duration;
 
 use cdb_coordination::{Jitter, RetryPolicy, reconcile};
@@ -10,14 +9,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::poll::idle_probe;
 use crate::services::Services;
-use crate::{spill, turn, work};
+use crate::{activities, spill, turn};
 
 /// How often what was left lying is looked after; sends nothing when there is none.
 const HOUSEKEEPING: Duration = Duration::from_millis(500);
 
 /// Runs until the provider is gone.
 pub(crate) async fn run(
-    services: Weak<Services>,
+    services: Services,
     interval: Duration,
     policy: RetryPolicy,
     stop: CancellationToken,
@@ -31,21 +30,18 @@ pub(crate) async fn run(
             () = stop.cancelled() => return,
             () = tokio::time::sleep_until(tick) => {}
         }
-        let Some(services) = services.upgrade() else {
-            return;
-        };
-        services.instances.sweep();
-        services.activities.sweep();
+        services.instances().sweep();
+        services.activities().sweep();
         turn::give_back_unwanted(&services).await;
-        work::give_back_unwanted(&services).await;
-        if Instant::now() >= last_sweep + services.spill_age / 2 {
+        activities::give_back_unwanted(&services).await;
+        if Instant::now() >= last_sweep + services.store.orphan_age / 2 {
             last_sweep = Instant::now();
-            spill::sweep(&services).await;
+            spill::sweep(&services.store).await;
         }
         if Instant::now() >= next_round {
             // Idle queues ask whether anything is due, undelivered messages included.
             let idle = matches!(idle_probe::is_idle(&services, interval).await, Ok(true));
-            let more = !idle && reconcile(&*services, &policy, &jitter).await;
+            let more = !idle && reconcile(&services, &policy, &jitter).await;
             next_round = Instant::now() + if more { Duration::ZERO } else { interval };
         }
     }

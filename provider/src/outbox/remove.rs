@@ -26,7 +26,8 @@ async fn remove(
     delete: impl FnOnce(&mut Batch<Durable>) -> Result<(), BatchError>,
 ) {
     let mut batch = Batch::<Durable>::new(&*intent.instance_id);
-    let consumed_chunks = ConsumedChunks::of_chunked(services, &intent.instance_id, &intent.more);
+    let consumed_chunks =
+        ConsumedChunks::of_chunked(&services.store, &intent.instance_id, &intent.more);
     let built = delete(&mut batch).and_then(|()| match &consumed_chunks {
         Some(consumed_chunks) => consumed_chunks.add_to(&mut batch),
         None => Ok(()),
@@ -35,7 +36,7 @@ async fn remove(
         tracing::warn!(%error, "delivered messages cannot be removed");
         return;
     }
-    match services.container.execute(&batch).await {
+    match services.container().execute(&batch).await {
         Ok(_) => {
             if let Some(consumed_chunks) = consumed_chunks {
                 consumed_chunks.remove(services);

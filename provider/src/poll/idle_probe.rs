@@ -33,7 +33,7 @@ pub(crate) async fn unless_idle<T: Default>(
 
 /// Whether nothing is due, by an answer that is younger than `interval`.
 pub(crate) async fn is_idle(services: &Services, interval: Duration) -> Result<bool> {
-    let mut last = services.last_probe.lock().await;
+    let mut last = services.queues.last_probe.lock().await;
     // A little less, so that a caller at this very interval gets a new answer each time.
     let fresh = interval * 9 / 10;
     if let Some((at, idle)) = *last
@@ -46,17 +46,17 @@ pub(crate) async fn is_idle(services: &Services, interval: Duration) -> Result<b
     let was_idle = last.replace((asked_at, idle)).is_none_or(|(_, idle)| idle);
     // Items that stay due cannot be worked on here, and are no reason to hurry.
     if was_idle && !idle {
-        services.instances.poll_soon();
-        services.activities.poll_soon();
+        services.instances().poll_soon();
+        services.activities().poll_soon();
     }
     Ok(idle)
 }
 
 async fn nothing_is_due(services: &Services) -> Result<bool> {
-    let now = services.container.now();
-    let undelivered = now - services.reconciler_age;
+    let now = services.store.now();
+    let undelivered = now - services.delivery.reconciler_age;
     let mut due: Filter<Durable> = OutboxIntent::CREATED_AT.le(undelivered).within();
-    let scope = services.scope.widest().await;
+    let scope = services.queues.scope.widest().await;
     if !scope.is_empty() {
         let (visible_at, slot) = (
             OrchestratorItem::VISIBLE_AT,
@@ -67,6 +67,6 @@ async fn nothing_is_due(services: &Services) -> Result<bool> {
         due = scope.due(visible_at, slot, (FIRST_DUE, now)).within() | due;
     }
     let query = Query::<Durable>::across_partitions().filter(due).top(1);
-    let found = services.container.query(query).row_by_row().all().await?;
+    let found = services.container().query(query).row_by_row().all().await?;
     Ok(found.is_empty())
 }

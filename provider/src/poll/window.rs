@@ -18,6 +18,8 @@ const MOST_EXTRA: u32 = 1024;
 /// The window of the next poll of a queue.
 #[derive(Debug)]
 pub(crate) struct PollWindow {
+    /// How many items a poll asks for, unless it has to look past unusable ones.
+    usual: u32,
     next: Mutex<Next>,
 }
 
@@ -65,31 +67,30 @@ impl Seen {
     }
 }
 
-impl Default for PollWindow {
-    fn default() -> Self {
+impl PollWindow {
+    pub(crate) fn new(usual: u32) -> Self {
         let next = Next {
             unusable: 0,
             from: FIRST_DUE,
         };
         Self {
+            usual,
             next: Mutex::new(next),
         }
     }
-}
 
-impl PollWindow {
     fn next(&self) -> MutexGuard<'_, Next> {
         // Valid between any two statements, so a panic elsewhere does not spoil it.
         self.next.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the next poll asks for.
-    pub(crate) fn look(&self, usual: u32) -> Look {
+    pub(crate) fn look(&self) -> Look {
         let next = *self.next();
         let more = next.unusable.saturating_mul(2).min(MOST_EXTRA);
         Look {
             from: next.from,
-            rows: usual.saturating_add(more),
+            rows: self.usual.saturating_add(more),
         }
     }
 
@@ -126,7 +127,7 @@ mod tests {
 
     /// What a poll finds of items of which each is due a millisecond after the one before, all of them in vain.
     fn poll(window: &PollWindow, poison: u64) -> Look {
-        let look = window.look(USUAL);
+        let look = window.look();
         let before = look.from.as_millis() - FIRST_DUE.as_millis();
         let rows = u64::from(look.rows).min(poison.saturating_sub(before));
         let seen = Seen {
@@ -152,7 +153,7 @@ mod tests {
 
     #[test]
     fn what_lies_behind_others_is_seen_after_a_few_polls() {
-        let polls = |poison| polls_behind(&PollWindow::default(), poison);
+        let polls = |poison| polls_behind(&PollWindow::new(USUAL), poison);
         assert_eq!(polls(0), 1);
         assert_eq!(polls(64), 2);
         assert_eq!(polls(200), 3);
@@ -162,7 +163,7 @@ mod tests {
 
     #[test]
     fn what_lies_behind_any_number_is_seen_again_and_again() {
-        let window = PollWindow::default();
+        let window = PollWindow::new(USUAL);
         polls_behind(&window, 100_000);
         assert_eq!(polls_behind(&window, 100_000), 92);
         assert_eq!(poll(&window, 100_000).from, FIRST_DUE);
@@ -170,10 +171,10 @@ mod tests {
 
     #[test]
     fn more_at_one_moment_than_a_poll_asks_for_does_not_stop_it() {
-        let window = PollWindow::default();
+        let window = PollWindow::new(USUAL);
         let mut from = FIRST_DUE;
         for _ in 0..10 {
-            let look = window.look(USUAL);
+            let look = window.look();
             let rows = usize::try_from(look.rows).unwrap();
             let seen = Seen {
                 rows,
@@ -188,10 +189,10 @@ mod tests {
 
     #[test]
     fn polls_are_shallow_again_when_nothing_lies_in_the_way() {
-        let window = PollWindow::default();
+        let window = PollWindow::new(USUAL);
         polls_behind(&window, 100_000);
         // What lay in the way was looked at to its end.
-        let look = window.look(USUAL);
+        let look = window.look();
         assert_eq!((look.from, look.rows), (FIRST_DUE, USUAL + MOST_EXTRA));
         let nothing = Seen {
             rows: 0,
@@ -199,22 +200,22 @@ mod tests {
             last: None,
         };
         window.note(look, nothing);
-        assert_eq!(window.look(USUAL).rows, USUAL);
+        assert_eq!(window.look().rows, USUAL);
     }
 
     #[test]
     fn a_poll_that_has_found_something_to_do_is_followed_by_one_from_the_beginning() {
-        let window = PollWindow::default();
-        while window.look(USUAL).from == FIRST_DUE {
+        let window = PollWindow::new(USUAL);
+        while window.look().from == FIRST_DUE {
             poll(&window, 100_000);
         }
-        let look = window.look(USUAL);
+        let look = window.look();
         let seen = Seen {
             rows: usize::try_from(look.rows).unwrap(),
             unusable: 10,
             last: Some(look.from + Duration::from_secs(5)),
         };
         window.note(look, seen);
-        assert_eq!(window.look(USUAL).from, FIRST_DUE);
+        assert_eq!(window.look().from, FIRST_DUE);
     }
 }

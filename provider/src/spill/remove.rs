@@ -7,6 +7,7 @@ use cdb_model::{Batch, BatchError, BulkBatch, Document, Query};
 use crate::documents::{ChunkKey, Chunked, Durable, Spill, SpillKey, Text};
 use crate::error::{Result, committed};
 use crate::services::Services;
+use crate::store::Store;
 
 /// Most spills per sweep; what is left comes with the next one.
 const ROUND: u32 = 100;
@@ -24,16 +25,16 @@ pub(crate) struct ConsumedChunks(Spill);
 impl ConsumedChunks {
     /// What is left of texts that a commit of this instance consumes. `None` when none of them has chunks.
     pub(crate) fn of<'a>(
-        services: &Services,
+        store: &Store,
         instance_id: &str,
         texts: impl IntoIterator<Item = &'a Text>,
     ) -> Option<Self> {
         let texts = texts.into_iter().filter_map(Text::chunked);
-        Self::of_chunked(services, instance_id, texts)
+        Self::of_chunked(store, instance_id, texts)
     }
 
     pub(crate) fn of_chunked<'a>(
-        services: &Services,
+        store: &Store,
         instance_id: &str,
         texts: impl IntoIterator<Item = &'a Chunked>,
     ) -> Option<Self> {
@@ -49,7 +50,7 @@ impl ConsumedChunks {
                 instance_id: instance_id.to_owned(),
                 name: uuid::Uuid::new_v4().to_string(),
                 texts,
-                created_at: services.container.now(),
+                created_at: store.now(),
             })
         })
     }
@@ -61,14 +62,14 @@ impl ConsumedChunks {
 
     /// Removes them without anybody waiting for it. What fails is left to the sweep.
     pub(crate) fn remove(self, services: &Services) {
-        services.spawn(|services| async move { remove(&services.container, &self.0).await });
+        services.spawn(|services| async move { remove(services.container(), &self.0).await });
     }
 }
 
 /// Removes the chunks of a commit that is not tried any more, if it has not taken place.
 pub(super) fn give_up(services: &Services, spill: Spill) {
     services.spawn(|services| async move {
-        take(&services.container, &spill).await;
+        take(services.container(), &spill).await;
     });
 }
 
@@ -126,21 +127,21 @@ async fn emptied(container: &ContainerClient<Durable>, bulk: &mut BulkBatch<Dura
 }
 
 /// Removes the chunks of commits that never came, and of removals that were interrupted.
-pub(crate) async fn sweep(services: &Services) {
-    let before = services.container.now() - services.spill_age;
+pub(crate) async fn sweep(store: &Store) {
+    let before = store.now() - store.orphan_age;
     let query = Query::<Spill>::across_partitions()
         .filter(Spill::CREATED_AT.le(before))
         .order_by(Spill::BY_CREATED.asc())
         .top(ROUND);
-    let found = match services.container.query(query).row_by_row().all().await {
-        Ok(found) => services.corrupt_documents.readable(found),
+    let found = match store.container.query(query).row_by_row().all().await {
+        Ok(found) => store.corrupt_documents.readable(found),
         Err(error) => {
             tracing::warn!(%error, "lost chunks cannot be searched for");
             return;
         }
     };
     for stored in found {
-        take(&services.container, &stored.document).await;
+        take(&store.container, &stored.document).await;
     }
 }
 

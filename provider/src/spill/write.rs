@@ -9,6 +9,7 @@ use super::remove::give_up;
 use crate::documents::{Chunk, Chunked, Durable, Spill, SpillKey, Text, header, target_instance};
 use crate::error::Result;
 use crate::services::Services;
+use crate::store::Store;
 
 /// From here on a text leaves its document when the commit is too large for one batch. Smaller ones are so few, or go
 /// into intents together, that the rest of a commit always fits.
@@ -29,13 +30,13 @@ pub(crate) struct Spilling {
 
 impl Spilling {
     /// For a commit of this instance that has no chunks yet.
-    pub(crate) fn new(services: &Services, instance_id: &str) -> Self {
+    pub(crate) fn new(store: &Store, instance_id: &str) -> Self {
         Self {
             spill: Spill {
                 instance_id: instance_id.to_owned(),
                 name: uuid::Uuid::new_v4().to_string(),
                 texts: Vec::new(),
-                created_at: services.container.now(),
+                created_at: store.now(),
             },
             chunks: Vec::new(),
             written: false,
@@ -81,11 +82,11 @@ impl Spilling {
     ///
     /// # Errors
     /// When one cannot be written. What was written is removed by the sweep.
-    pub(crate) async fn write(&mut self, services: &Services) -> Result<()> {
+    pub(crate) async fn write(&mut self, store: &Store) -> Result<()> {
         if self.chunks.is_empty() {
             return Ok(());
         }
-        let container = &services.container;
+        let container = &store.container;
         container.ensure(&self.spill).await?;
         let writes = std::mem::take(&mut self.chunks).into_iter();
         let writes = writes.map(|chunk| async move { container.ensure(&chunk).await.map(drop) });

@@ -26,7 +26,7 @@ pub(crate) async fn abandon(
     delay: Option<Duration>,
     ignore_attempt: bool,
 ) -> Result<()> {
-    let shared = services.instances.turn(token)?;
+    let shared = services.instances().turn(token)?;
     let mut turn = shared.lock().await;
     if turn.ended {
         return Err(Error::LockLost("the turn has ended"));
@@ -37,7 +37,7 @@ pub(crate) async fn abandon(
         turn.instance.document.attempts.clone()
     };
     let mut release = Release {
-        container: &services.container,
+        container: services.container(),
         turn: &mut turn,
         attempts,
         delay,
@@ -46,10 +46,10 @@ pub(crate) async fn abandon(
     let fenced = execute_fenced(&mut release).await;
     // Their versions have changed, and perhaps their times.
     let instance_id = &turn.instance.document.instance_id.clone();
-    services.instances.forget_messages(instance_id);
-    services.instances.finish(&mut turn);
+    services.instances().forget_messages(instance_id);
+    services.instances().finish(&mut turn);
     let instance = &turn.instance.document;
-    services.instances.suspect(
+    services.instances().suspect(
         &instance.instance_id,
         Some(instance.current_execution_id),
         delay.unwrap_or_default(),

@@ -16,6 +16,7 @@ use crate::error::Result;
 use crate::instances::{Attempt, InstanceQueue, Instances, RejectedCommit, Turn, supports};
 use crate::local_queue::{Guard, Taken};
 use crate::services::Services;
+use crate::store::Store;
 
 /// How long an instance that another runtime holds is left alone. Its lock may end at any time, so not for long.
 const HELD_PAUSE: Duration = Duration::from_millis(100);
@@ -60,7 +61,7 @@ pub(crate) async fn fetch(
         long_poll: !poll_timeout.is_zero(),
     };
     let ask = InstanceQueue::ask(lock_timeout, request.long_poll, filter);
-    let mut waiter = services.instances.local().fetch(ask, poll_timeout);
+    let mut waiter = services.instances().local().fetch(ask, poll_timeout);
     let poll = |number| poll::poll(services, number);
     let start_poll = |number| poll::start(services, number);
     while let Some(taken) = waiter.next(poll, start_poll).await? {
@@ -96,7 +97,7 @@ async fn attempt(
             let instance = &guard.claim.key;
             tracing::error!(instance, %error, "an instance cannot be worked on");
             Verdict::Unfit {
-                newest: services.container.now(),
+                newest: services.store.now(),
                 pinned: None,
             }
         }
@@ -113,7 +114,7 @@ async fn attempt(
             }
         }),
         Verdict::Unfit { newest, pinned } => {
-            let pause = services.instances.pause_of(&guard.claim.key);
+            let pause = services.instances().pause_of(&guard.claim.key);
             guard.back_off(pause, |slot| {
                 slot.judge_unfit(newest, pinned);
                 // A poll finds the others again, behind what is new.
@@ -138,7 +139,7 @@ async fn decide(
         if let Some(verdict) = judge(services, &expected, request.filter).await? {
             return Ok(verdict);
         }
-        if let Some(turn) = lock_turn(services, guard, expected, request).await? {
+        if let Some(turn) = lock_turn(&services.store, guard, expected, request).await? {
             return Ok(Verdict::Locked(Box::new(turn)));
         }
         if known.is_polled && request.long_poll {
@@ -146,11 +147,11 @@ async fn decide(
             return Ok(Verdict::HeldElsewhere { recheck: false });
         }
     }
-    let loaded = load::load(services, instance_id, known.execution.unwrap_or(1)).await?;
+    let loaded = load::load(&services.store, instance_id, known.execution.unwrap_or(1)).await?;
     if let Some(verdict) = judge(services, &loaded, request.filter).await? {
         return Ok(verdict);
     }
-    let Some(loaded) = load::complete(services, loaded).await? else {
+    let Some(loaded) = load::complete(&services.store, loaded).await? else {
         return Ok(Verdict::HeldElsewhere { recheck: true });
     };
     // A message for an instance that ended, and whose history is damaged, would have it fail again and again.
@@ -158,7 +159,7 @@ async fn decide(
         orphans::drop_all(services, &loaded).await?;
         return Ok(Verdict::Nothing);
     }
-    let turn = lock_turn(services, guard, loaded, request).await?;
+    let turn = lock_turn(&services.store, guard, loaded, request).await?;
     Ok(match turn {
         Some(turn) => Verdict::Locked(Box::new(turn)),
         None => Verdict::HeldElsewhere { recheck: true },
@@ -166,14 +167,14 @@ async fn decide(
 }
 
 async fn lock_turn(
-    services: &Services,
+    store: &Store,
     guard: &Guard<'_, Instances>,
     loaded: Loaded,
     request: Request<'_>,
 ) -> Result<Option<Turn>> {
     let token = uuid::Uuid::new_v4().to_string();
     guard.locking(&token, request.lock_timeout);
-    let locked = lock::lock(services, &loaded, &token, request.lock_timeout).await?;
+    let locked = lock::lock(store, &loaded, &token, request.lock_timeout).await?;
     let Some(instance) = locked else {
         return Ok(None);
     };
@@ -206,7 +207,7 @@ async fn judge(
         return Ok(Some(Verdict::Nothing));
     }
     let instance = loaded.instance.as_ref().map(|stored| &stored.document);
-    if instance.is_some_and(|instance| !instance.is_lockable(services.container.now())) {
+    if instance.is_some_and(|instance| !instance.is_lockable(services.store.now())) {
         return Ok(Some(Verdict::HeldElsewhere { recheck: true }));
     }
     let newest = loaded.newest_due();
@@ -219,7 +220,7 @@ async fn judge(
     if loaded.has_context() {
         return Ok(None);
     }
-    if orphans::are_orphaned(services, loaded).await? {
+    if orphans::are_orphaned(&services.store, loaded).await? {
         orphans::drop_all(services, loaded).await?;
         return Ok(Some(Verdict::Nothing));
     }

@@ -12,6 +12,7 @@ use crate::instances::{Content, Instances, Message, Turn};
 use crate::local_queue::Guard;
 use crate::services::Services;
 use crate::spill;
+use crate::store::Store;
 
 /// What a fetch gives to the runtime: the item, its lock token, the attempt.
 pub(super) type Fetched = (OrchestrationItem, String, u32);
@@ -25,14 +26,14 @@ pub(super) async fn begin(
     guard: Guard<'_, Instances>,
     mut turn: Turn,
 ) -> Result<Fetched> {
-    services.instances.merge_late(&mut turn);
-    match read_messages(services, &mut turn.messages).await {
+    services.instances().merge_late(&mut turn);
+    match read_messages(&services.store, &mut turn.messages).await {
         Ok(()) => {}
         // The lock is held, so this is no error of the fetch: the runtime counts the attempt and in the end fails the
         // orchestration (provider guide, "History Deserialization Contract").
         Err(Error::Damaged(reason)) => turn.history = Err(reason),
         Err(error) => {
-            release::unlock(services, &turn).await;
+            release::unlock(&services.store, &turn).await;
             guard.give_back(|known| known.search(std::time::Instant::now()));
             return Err(error);
         }
@@ -41,19 +42,19 @@ pub(super) async fn begin(
         tracing::error!(instance = %turn.instance.document.instance_id, %reason, "instance cannot be read");
     }
     let fetched = (item(&turn), turn.token.clone(), turn.attempt_count());
-    services.instances.hand_out(guard, turn);
+    services.instances().hand_out(guard, turn);
     Ok(fetched)
 }
 
 /// Completes the messages of which only an outline is known. They cannot change: the turn that consumes them is this one.
-async fn read_messages(services: &Services, messages: &mut [Message]) -> Result<()> {
+async fn read_messages(store: &Store, messages: &mut [Message]) -> Result<()> {
     for message in messages {
         match &message.content {
             Content::Whole(_) => {}
             Content::Unreadable(reason) => return Err(Error::Damaged(reason.clone())),
             Content::Header(_) => {
                 let text = message.stored.document.work_item.clone();
-                let text = spill::read(&services.container, text).await?;
+                let text = spill::read(&store.container, text).await?;
                 let item = serde_json::from_str(&text).map_err(|error| {
                     Error::Damaged(format!("message `{}`: {error}", message.id()))
                 })?;

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::history::{self, Segments};
 use crate::instances::{Attempt, CachedInstance, History, MAX_MESSAGES, Message, in_order};
 use crate::kv::{KvRows, KvState};
-use crate::services::Services;
+use crate::store::Store;
 
 /// How often a history that lacks committed documents is read again before it is called damaged.
 const STALE_READS: u32 = 5;
@@ -233,24 +233,20 @@ fn starts(messages: &[Message]) -> bool {
 /// the instance's ETag, would prove nothing about the rest; so a load of several pages is repeated until the instance
 /// is the same before and after.
 /// `execution_id` is a guess: one that is wrong costs a query more.
-pub(super) async fn load(
-    services: &Services,
-    instance_id: &str,
-    execution_id: u64,
-) -> Result<Loaded> {
+pub(super) async fn load(store: &Store, instance_id: &str, execution_id: u64) -> Result<Loaded> {
     loop {
-        let asked = (services.container.now(), Instant::now());
-        let (rows, at_once) = read(services, instance_id, execution_id).await?;
-        let loaded = sort_out(services, instance_id, execution_id, rows, asked);
-        if at_once || is_unchanged(services, &loaded).await? {
+        let asked = (store.now(), Instant::now());
+        let (rows, at_once) = read(store, instance_id, execution_id).await?;
+        let loaded = sort_out(store, instance_id, execution_id, rows, asked);
+        if at_once || is_unchanged(store, &loaded).await? {
             return Ok(loaded);
         }
     }
 }
 
-async fn is_unchanged(services: &Services, loaded: &Loaded) -> Result<bool> {
+async fn is_unchanged(store: &Store, loaded: &Loaded) -> Result<bool> {
     let query = Query::<Instance>::in_partition(&*loaded.instance_id);
-    let now = services.container.query(query).row_by_row().first().await?;
+    let now = store.container.query(query).row_by_row().first().await?;
     let now = now.and_then(|row| match row {
         Ok(stored) => Some(stored.etag),
         Err(found) => found.location.map(|location| location.etag),
@@ -262,12 +258,8 @@ async fn is_unchanged(services: &Services, loaded: &Loaded) -> Result<bool> {
 ///
 /// When a page does not hold it, the messages are left for a query of their own, which brings no more than a turn takes:
 /// thousands may wait, and every turn would read all of them.
-async fn read(
-    services: &Services,
-    instance_id: &str,
-    execution_id: u64,
-) -> Result<(Vec<Row>, bool)> {
-    let container = &services.container;
+async fn read(store: &Store, instance_id: &str, execution_id: u64) -> Result<(Vec<Row>, bool)> {
+    let container = &store.container;
     let state = Filter::<Durable>::of_type::<Instance>()
         | Filter::of_type::<KeyValue>()
         | Filter::of_type::<KeyValueDelta>()
@@ -302,7 +294,7 @@ async fn read(
 type Row = Result<Stored<Durable>, Unreadable>;
 
 fn sort_out(
-    services: &Services,
+    store: &Store,
     instance_id: &str,
     execution_id: u64,
     rows: Vec<Row>,
@@ -318,7 +310,7 @@ fn sort_out(
         damage: None,
     };
     let mut segments = Segments::default();
-    for row in loaded.set_apart(services, rows, &mut segments, asked_at) {
+    for row in loaded.set_apart(store, rows, &mut segments, asked_at) {
         let Stored {
             id,
             document,
@@ -369,7 +361,7 @@ fn sort_out(
 }
 
 /// Makes sure that the history is the current execution's, and all of it. `None` when the instance has changed.
-pub(crate) async fn complete(services: &Services, mut loaded: Loaded) -> Result<Option<Loaded>> {
+pub(crate) async fn complete(store: &Store, mut loaded: Loaded) -> Result<Option<Loaded>> {
     let LoadedHistory::Read {
         execution_id, at, ..
     } = loaded.history
@@ -377,7 +369,7 @@ pub(crate) async fn complete(services: &Services, mut loaded: Loaded) -> Result<
         return Ok(Some(loaded));
     };
     if loaded.current_execution() != execution_id {
-        loaded.history = segments(services, &loaded, at).await?;
+        loaded.history = segments(store, &loaded, at).await?;
     }
     for _ in 0..STALE_READS {
         if !loaded.lacks_history() {
@@ -385,12 +377,12 @@ pub(crate) async fn complete(services: &Services, mut loaded: Loaded) -> Result<
         }
         // A lagging replica answered, or the instance moved on while the history was read.
         tokio::time::sleep(STALE_DELAY).await;
-        if !is_unchanged(services, &loaded).await? {
+        if !is_unchanged(store, &loaded).await? {
             return Ok(None);
         }
-        loaded.history = segments(services, &loaded, at).await?;
+        loaded.history = segments(store, &loaded, at).await?;
     }
-    match read_texts(services, &mut loaded).await {
+    match read_texts(store, &mut loaded).await {
         Ok(()) => {}
         Err(Error::Damaged(reason)) => loaded.history = LoadedHistory::Damaged(reason),
         Err(error) => return Err(error),
@@ -399,13 +391,13 @@ pub(crate) async fn complete(services: &Services, mut loaded: Loaded) -> Result<
 }
 
 /// Reads what is stored in chunks. If the lock is won afterwards, it was still in force.
-async fn read_texts(services: &Services, loaded: &mut Loaded) -> Result<()> {
+async fn read_texts(store: &Store, loaded: &mut Loaded) -> Result<()> {
     loaded.kv = std::mem::take(&mut loaded.kv_rows)
-        .state(&services.container)
+        .state(&store.container)
         .await?;
     if let LoadedHistory::Read { segments, .. } = &mut loaded.history {
         for segment in &mut segments.documents {
-            history::complete(&services.container, segment).await?;
+            history::complete(&store.container, segment).await?;
         }
     }
     Ok(())
@@ -415,7 +407,7 @@ impl Loaded {
     /// The rows that can be read. What is known of the others is noted.
     fn set_apart(
         &mut self,
-        services: &Services,
+        store: &Store,
         rows: Vec<Row>,
         segments: &mut Segments,
         asked_at: Instant,
@@ -425,7 +417,7 @@ impl Loaded {
             match row {
                 Ok(stored) => readable.push(stored),
                 Err(found) => {
-                    services.corrupt_documents.report(&found);
+                    store.corrupt_documents.report(&found);
                     self.partial(segments, &found, asked_at);
                 }
             }
@@ -449,10 +441,10 @@ impl Loaded {
     }
 }
 
-async fn segments(services: &Services, loaded: &Loaded, at: Instant) -> Result<LoadedHistory> {
+async fn segments(store: &Store, loaded: &Loaded, at: Instant) -> Result<LoadedHistory> {
     let execution_id = loaded.current_execution();
     let instance_id = &loaded.instance_id;
-    let segments = history::read_segments(&services.container, instance_id, execution_id).await?;
+    let segments = history::read_segments(&store.container, instance_id, execution_id).await?;
     Ok(LoadedHistory::Read {
         execution_id,
         segments,

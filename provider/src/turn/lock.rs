@@ -12,7 +12,7 @@ use crate::documents::{Durable, Instance, InstanceKey, OrchestratorItem};
 use crate::error::{Error, Result};
 use crate::history;
 use crate::instances::{Message, Turn};
-use crate::services::Services;
+use crate::store::Store;
 
 /// The instance as it is while somebody works on these messages.
 pub(crate) fn locked<'a>(
@@ -86,12 +86,12 @@ pub(crate) fn lock_patch(locked: &Instance) -> Patch<Instance> {
 
 /// Locks the instance as it was loaded. `None` when somebody was faster.
 pub(crate) async fn lock(
-    services: &Services,
+    store: &Store,
     loaded: &Loaded,
     token: &str,
     timeout: Duration,
 ) -> Result<Option<Stored<Instance>>> {
-    let now = services.container.now();
+    let now = store.now();
     let instance = match &loaded.instance {
         Some(stored) => stored.document.clone(),
         None => Instance {
@@ -104,7 +104,7 @@ pub(crate) async fn lock(
     let instance = locked(instance, token, (now, now + timeout), messages);
     let key = InstanceKey::new(&*loaded.instance_id);
     let id = key.to_id()?;
-    let container = &services.container;
+    let container = &store.container;
     let written = match &loaded.instance {
         Some(stored) if stored.id == id => {
             cdb_coordination::lock(container, stored, &lock_patch(&instance), token).await
@@ -112,7 +112,7 @@ pub(crate) async fn lock(
         older => {
             let moved = match older {
                 None => container.create(&instance).await.map(|new| new.etag),
-                Some(stored) => move_here(services, stored, &instance).await?,
+                Some(stored) => move_here(store, stored, &instance).await?,
             };
             let now = container.latest_committed();
             cdb_coordination::settle(moved, token, now.read(&key)).await
@@ -128,7 +128,7 @@ pub(crate) async fn lock(
 
 /// Locks an instance of `duroxide-cdb` whose id is not ours, and moves it to ours on the way.
 async fn move_here(
-    services: &Services,
+    store: &Store,
     stored: &Stored<Instance>,
     locked: &Instance,
 ) -> Result<Result<ETag, cdb_client::Error>> {
@@ -136,7 +136,7 @@ async fn move_here(
     let created = batch
         .delete_stored(stored)
         .and_then(|_| batch.create(locked))?;
-    match services.container.execute(&batch).await {
+    match store.container.execute(&batch).await {
         Ok(outcome) => match outcome.etag(created) {
             Some(etag) => Ok(Ok(etag.clone())),
             None => Err(Error::Retryable(

@@ -14,22 +14,23 @@ use crate::error::Result;
 use crate::history;
 use crate::services::Services;
 use crate::spill::ConsumedChunks;
+use crate::store::Store;
 
 /// Whether nobody will ever take these messages.
-pub(super) async fn are_orphaned(services: &Services, loaded: &Loaded) -> Result<bool> {
+pub(super) async fn are_orphaned(store: &Store, loaded: &Loaded) -> Result<bool> {
     if only_queue_messages(loaded) {
         return Ok(true);
     }
     // Nobody else would ever take ends of what a deleted instance had begun.
-    if only_ends(loaded) && !exists(services, &loaded.instance_id).await? {
+    if only_ends(loaded) && !exists(store, &loaded.instance_id).await? {
         return Ok(true);
     }
-    let old = services.container.now() - services.unclaimed_age;
+    let old = store.now() - store.unclaimed_age;
     let mut times = loaded.messages.iter();
     let all_old = times.all(|message| message.stored.document.enqueued_at < old);
     Ok(all_old
-        && !exists(services, &loaded.instance_id).await?
-        && !is_expected(services, &loaded.instance_id).await?)
+        && !exists(store, &loaded.instance_id).await?
+        && !is_expected(store, &loaded.instance_id).await?)
 }
 
 fn only_queue_messages(loaded: &Loaded) -> bool {
@@ -56,18 +57,18 @@ fn only_ends(loaded: &Loaded) -> bool {
 }
 
 /// Whether the instance exists as the service knows it, not as one of its replicas does.
-async fn exists(services: &Services, instance_id: &str) -> Result<bool> {
-    let latest = services.container.latest_committed();
+async fn exists(store: &Store, instance_id: &str) -> Result<bool> {
+    let latest = store.container.latest_committed();
     let found = history::read_instance(&latest, instance_id).await?;
     Ok(found.is_some())
 }
 
 /// Whether something is queued for later, as a delayed start.
-async fn is_expected(services: &Services, instance_id: &str) -> Result<bool> {
-    let later = OrchestratorItem::VISIBLE_AT.gt(services.container.now())
-        & OrchestratorItem::VISIBLE_AT.lt(NEVER);
+async fn is_expected(store: &Store, instance_id: &str) -> Result<bool> {
+    let later =
+        OrchestratorItem::VISIBLE_AT.gt(store.now()) & OrchestratorItem::VISIBLE_AT.lt(NEVER);
     let later = Query::<OrchestratorItem>::in_partition(instance_id).filter(later);
-    let counts = services.container.query(later.count()).all().await?;
+    let counts = store.container.query(later.count()).all().await?;
     Ok(counts.iter().sum::<u64>() > 0)
 }
 
@@ -84,11 +85,11 @@ pub(super) async fn drop_all(services: &Services, loaded: &Loaded) -> Result<()>
     }
     let texts = loaded.messages.iter();
     let texts = texts.map(|message| &message.stored.document.work_item);
-    let consumed_chunks = ConsumedChunks::of(services, &loaded.instance_id, texts);
+    let consumed_chunks = ConsumedChunks::of(&services.store, &loaded.instance_id, texts);
     if let Some(consumed_chunks) = &consumed_chunks {
         consumed_chunks.add_to(&mut batch)?;
     }
-    match services.container.execute(&batch).await {
+    match services.container().execute(&batch).await {
         // Somebody else dropped or delivered them meanwhile.
         Err(error) if error.is_not_found() || error.is_precondition_failed() => Ok(()),
         Err(error) => Err(error.into()),

@@ -14,11 +14,11 @@ use crate::services::Services;
 
 /// Starts a poll that serves all dispatchers of this process.
 pub(super) fn start(services: &Services, number: PollNumber) {
-    if services.background.is_closing() {
+    if services.tasks.is_closing() {
         return;
     }
     services.spawn(move |services| async move {
-        let queue = services.instances.local();
+        let queue = services.instances().local();
         let polling = queue.polling();
         let interval = queue.with(|queue, _| queue.poll_interval());
         let poll = poll(&services, number);
@@ -36,7 +36,11 @@ pub(super) fn start(services: &Services, number: PollNumber) {
 
 /// Asks every physical partition for its first due messages. Returns their instances.
 pub(super) async fn poll(services: &Services, number: PollNumber) -> Result<Vec<String>> {
-    let scope = services.scope.of_poll(PolledQueue::Orchestrations).await;
+    let scope = services
+        .queues
+        .scope
+        .of_poll(PolledQueue::Orchestrations)
+        .await;
     if scope.is_empty() {
         return Ok(Vec::new());
     }
@@ -44,15 +48,15 @@ pub(super) async fn poll(services: &Services, number: PollNumber) -> Result<Vec<
         OrchestratorItem::VISIBLE_AT,
         OrchestratorItem::DISPATCH_SLOT,
     );
-    let window = &services.windows.orchestrations;
-    let look = window.look(services.orchestration_prefetch);
-    let due = scope.due(visible_at, slot, (look.from, services.container.now()));
+    let window = &services.queues.instance_polls;
+    let look = window.look();
+    let due = scope.due(visible_at, slot, (look.from, services.store.now()));
     let query = Query::<OrchestratorItem>::across_partitions()
         .filter(due)
         .order_by(OrchestratorItem::BY_DUE.asc())
         .top(look.rows);
     let asked_at = Instant::now();
-    let rows = services.container.query(query).row_by_row().all().await?;
+    let rows = services.container().query(query).row_by_row().all().await?;
     let mut seen = Seen::of(&rows, OrchestratorItem::VISIBLE_AT, |item| item.visible_at);
     let mut found = Vec::with_capacity(rows.len());
     for row in rows {
@@ -65,17 +69,17 @@ pub(super) async fn poll(services: &Services, number: PollNumber) -> Result<Vec<
     // instances that it has cached, then those of its slots, each in an order of its own, and ends with those that it could
     // not work on before.
     found.sort_by_cached_key(|id| {
-        let (is_unfit, is_cached) = services.instances.preference(id);
+        let (is_unfit, is_cached) = services.instances().preference(id);
         let is_foreign = !scope.is_own(dispatch_slot(id));
         (
             is_unfit,
             !is_cached,
             is_foreign,
-            services.scatter.hash_one(id),
+            services.queues.scatter.hash_one(id),
         )
     });
     found.dedup();
-    let queue = services.instances.local();
+    let queue = services.instances().local();
     queue.with(|queue, now| queue.finish_poll(number, &found, |_| true, now));
     Ok(found)
 }
@@ -88,7 +92,7 @@ fn note(
     asked_at: Instant,
 ) -> (Option<String>, Outlook) {
     let readable = row.or_else(|found| {
-        services.corrupt_documents.report(&found);
+        services.store.corrupt_documents.report(&found);
         // Without an instance it stays where it is, and is looked history.
         OrchestratorItem::partial_stored(&found).ok_or(())
     });
@@ -97,7 +101,7 @@ fn note(
     };
     let instance_id = stored.document.instance_id.clone();
     let message = Message::read(stored, asked_at);
-    let outlook = services.instances.found(number, message);
+    let outlook = services.instances().found(number, message);
     (
         (outlook != Outlook::Nothing).then_some(instance_id),
         outlook,

@@ -43,7 +43,7 @@ pub(crate) struct Prelock<'a> {
 impl<'a> Prelock<'a> {
     /// For an instance that this process has cached. `None` when it has not, or when no dispatcher here has use for it.
     pub(crate) fn of_cached(services: &'a Services, instance_id: &str) -> Option<Self> {
-        services.instances.cached(instance_id)?;
+        services.instances().cached(instance_id)?;
         Self::claim(services, instance_id, |attempt| attempt.cached.is_some())
     }
 
@@ -74,8 +74,8 @@ impl<'a> Prelock<'a> {
         instance_id: &str,
         wanted: impl Fn(&Attempt) -> bool,
     ) -> Option<Self> {
-        let timeout = services.instances.room_ahead()?;
-        let queue = services.instances.local();
+        let timeout = services.instances().room_ahead()?;
+        let queue = services.instances().local();
         let (guard, attempt) = queue.claim(&instance_id.to_owned(), timeout)?;
         if !wanted(&attempt) {
             return None;
@@ -131,7 +131,7 @@ impl<'a> Prelock<'a> {
 
     /// The instance as it will be.
     fn locked(&self, message: &OrchestratorItem) -> Result<Instance, BatchError> {
-        let now = self.services.container.now();
+        let now = self.services.store.now();
         self.guard.locking(&self.token, self.timeout);
         let id = message.key().to_id().map_err(BatchError::Id)?;
         let known = self.known.iter();
@@ -194,7 +194,7 @@ impl<'a> Prelock<'a> {
             rejected: None,
             ended: false,
         };
-        let won = self.services.instances.won(turn);
+        let won = self.services.instances().won(turn);
         self.guard.prelocked(won, |known| {
             known.set_cached(None);
             known.take(&taken);
@@ -212,7 +212,7 @@ impl<'a> Prelock<'a> {
             // The lock may have counted a message that was consumed long ago, which nobody would ever take out again.
             let attempts = |_: &Instance| before.unwrap_or_default();
             release::release_taken(&services, &claim.key, &token, attempts).await;
-            services.instances.released(&claim);
+            services.instances().released(&claim);
         });
     }
 }
@@ -224,7 +224,7 @@ pub(crate) async fn begin(
     mut turn: Turn,
     lock_timeout: Duration,
 ) -> Result<Option<Fetched>> {
-    let now = services.container.now();
+    let now = services.store.now();
     turn.lock_time = lock_timeout;
     let fresh_until = Some(now + lock_timeout / 4 * 3);
     let is_fresh = |turn: &Turn| turn.instance.document.locked_until > fresh_until;
@@ -259,12 +259,12 @@ impl NextTurn {
         if ends || !turn.long_poll {
             return None;
         }
-        let timeout = services.instances.room_ahead()?;
-        let now = services.container.now();
+        let timeout = services.instances().room_ahead()?;
+        let now = services.store.now();
         let own = own.iter().filter(|item| item.due_at() <= now).count();
         let read_at = turn.history.as_ref().ok()?.read_at;
         let instance_id = &turn.instance.document.instance_id;
-        let mut known = services.instances.due_messages(instance_id, read_at);
+        let mut known = services.instances().due_messages(instance_id, read_at);
         known.retain(|known| {
             turn.messages
                 .iter()
@@ -318,7 +318,7 @@ impl NextTurn {
             rejected: None,
             ended: false,
         };
-        services.instances.finish_with_next(before, next);
+        services.instances().finish_with_next(before, next);
     }
 
     /// The commit took place, but nobody knows which versions it left: gives the lock back.

@@ -15,12 +15,12 @@ const LOST: &str = "another runtime took it, or it was deleted";
 
 /// Implements `Provider::renew_orchestration_item_lock`. A commit that is under way renews the lock itself.
 pub(crate) async fn renew(services: &Services, token: &str, extend_for: Duration) -> Result<()> {
-    let shared = services.instances.turn(token)?;
+    let shared = services.instances().turn(token)?;
     if shared.is_committing() {
         return Ok(());
     }
     let mut turn = shared.lock().await;
-    if !turn.holds(services.container.now()) {
+    if !turn.holds(services.store.now()) {
         return Err(Error::LockLost("it has expired"));
     }
     turn.lock_time = extend_for;
@@ -58,12 +58,12 @@ pub(crate) async fn extend_for_commit(services: &Services, turn: &mut Turn) -> R
 /// Gives the lock its full time again, unless it is lost. After a lost answer its end may stay where it was: the caller
 /// renews again well before.
 pub(crate) async fn extend(services: &Services, turn: &mut Turn) -> Result<bool> {
-    let until = services.container.now() + turn.lock_time;
+    let until = services.store.now() + turn.lock_time;
     let mut patch = Patch::<Instance>::new().set(Instance::LOCKED_UNTIL, Some(until));
     if let Some(attempts) = &turn.uncounted {
         patch = patch.set(Instance::ATTEMPTS, attempts.clone());
     }
-    match keep(&services.container, &turn.instance, &patch).await? {
+    match keep(services.container(), &turn.instance, &patch).await? {
         Kept::Written(etag) => {
             let mut instance = turn.instance.document.clone();
             instance.locked_until = Some(until);
@@ -79,6 +79,6 @@ pub(crate) async fn extend(services: &Services, turn: &mut Turn) -> Result<bool>
         Kept::Lost => return Ok(false),
     }
     let until = turn.instance.document.locked_until().unwrap_or_default();
-    services.instances.extend(&turn.token, until);
+    services.instances().extend(&turn.token, until);
     Ok(true)
 }

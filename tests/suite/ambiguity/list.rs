@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-/// How a write is sent, whoever holds the container.
-const WRITES: [&str; 10] = [
+/// How a write is sent, in code without white space or comments, with `container()` read as `container`.
+const WRITES: [&str; 11] = [
     ".execute(&",
     ".execute_bulk(&",
     "container.create(",
@@ -13,7 +13,8 @@ const WRITES: [&str; 10] = [
     "container.replace_if_match(",
     "container.delete_stored(",
     "cdb_coordination::lock(",
-    "keep(&inner.container",
+    "keep(services.container,",
+    "keep(&store.container,",
 ];
 
 fn root() -> &'static Path {
@@ -42,7 +43,13 @@ fn every_file_of_the_provider_that_writes_is_on_the_list() {
     let provider = root().join("provider/src");
     let mut files = Vec::new();
     sources(&provider, &mut files);
-    let writes = |text: &str| WRITES.iter().any(|write| text.contains(write));
+    let writes = |text: &str| {
+        let lines = text.lines().map(str::trim);
+        let code = lines.filter(|line| !line.starts_with("//"));
+        let text: String = code.flat_map(str::split_whitespace).collect();
+        let text = text.replace("container()", "container");
+        WRITES.iter().any(|write| text.contains(write))
+    };
     let missing: Vec<String> = files
         .iter()
         .filter(|path| writes(&read(path)))

@@ -14,23 +14,23 @@ pub(crate) async fn abandon(
     delay: Option<Duration>,
     ignore_attempt: bool,
 ) -> Result<()> {
-    let shared = services.activities.lock(token)?;
+    let shared = services.activities().lock(token)?;
     let mut lock = shared.lock().await;
     if lock.ended {
         return Err(Error::LockLost("the activity has ended"));
     }
     let delay = delay.unwrap_or_default();
-    let visible_at = services.container.now() + delay;
+    let visible_at = services.store.now() + delay;
     let item = unlocked(lock.item.document.clone(), visible_at, !ignore_attempt);
     let patch = lock_patch(&item);
-    let written = services.container.patch_stored(&lock.item, &patch).await;
-    services.activities.finish(&mut lock);
+    let written = services.container().patch_stored(&lock.item, &patch).await;
+    services.activities().finish(&mut lock);
     match written {
         Ok(written) => {
             let mut stored = lock.item.clone();
             stored.document = item;
             stored.etag = written.etag;
-            services.activities.free(stored, delay);
+            services.activities().free(stored, delay);
             Ok(())
         }
         Err(error) if error.is_not_found() || error.is_precondition_failed() => {

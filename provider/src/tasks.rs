@@ -11,16 +11,16 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 /// The tasks of one provider.
-#[derive(Debug, Default)]
-pub(crate) struct Background {
-    tasks: TaskTracker,
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Tasks {
+    tracker: TaskTracker,
     /// Nothing new is begun: no polls, no locks ahead. What was begun is finished.
     closing: CancellationToken,
     /// Nothing is finished either.
     stop: CancellationToken,
 }
 
-impl Background {
+impl Tasks {
     /// Runs something that nobody waits for, unless everything has ended.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         if self.stop.is_cancelled() {
@@ -32,7 +32,7 @@ impl Background {
             let _done = stop.run_until_cancelled(work).await;
         };
         // What follows from a turn belongs to its trace.
-        self.tasks.spawn(until_stopped.in_current_span());
+        self.tracker.spawn(until_stopped.in_current_span());
     }
 
     /// Begins nothing new from now on.
@@ -66,7 +66,7 @@ impl Background {
 
     /// Waits until nothing runs any more.
     pub(crate) async fn finished(&self) {
-        self.tasks.close();
-        self.tasks.wait().await;
+        self.tracker.close();
+        self.tracker.wait().await;
     }
 }

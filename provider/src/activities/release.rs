@@ -10,6 +10,7 @@ use super::ask::ActivityKey;
 use super::lock::{lock_patch, read, unlocked};
 use crate::documents::WorkerItem;
 use crate::services::Services;
+use crate::store::Store;
 
 /// How many locks are given back at the same time.
 const AT_ONCE: usize = 16;
@@ -25,10 +26,10 @@ pub(crate) async fn give_back_unwanted(services: &Services) {
 
 /// Gives back the activities that were locked at least `age` ago and that no worker has begun to run.
 pub(crate) async fn give_back_ahead(services: &Services, age: Duration) {
-    stream::iter(services.activities.take_unwanted(age))
+    stream::iter(services.activities().take_unwanted(age))
         .for_each_concurrent(AT_ONCE, |(claim, item)| async move {
-            let free = unlock(services, *item).await;
-            services.activities.released(&claim);
+            let free = unlock(&services.store, *item).await;
+            services.activities().released(&claim);
             note_free(services, free);
         })
         .await;
@@ -36,10 +37,10 @@ pub(crate) async fn give_back_ahead(services: &Services, age: Duration) {
 
 /// Gives back locks that dropped fetches may have taken.
 async fn give_back_dropped(services: &Services) {
-    stream::iter(services.activities.take_dropped())
+    stream::iter(services.activities().take_dropped())
         .for_each_concurrent(AT_ONCE, |(claim, token)| async move {
             let free = release_taken(services, &claim.key, Some(&token)).await;
-            services.activities.released(&claim);
+            services.activities().released(&claim);
             note_free(services, free);
         })
         .await;
@@ -49,14 +50,14 @@ async fn give_back_dropped(services: &Services) {
 /// dropped. One that is being ended at this moment is waited for.
 pub(crate) async fn give_back_all(services: &Services) {
     give_back_ahead(services, Duration::ZERO).await;
-    stream::iter(services.activities.locks())
+    stream::iter(services.activities().locks())
         .for_each_concurrent(AT_ONCE, |shared| async move {
             let mut lock = shared.lock().await;
-            if lock.holds(services.container.now()) {
+            if lock.holds(services.store.now()) {
                 let item = &lock.item.document;
                 let (key, token) = (ActivityKey::of(item), item.lock_token.clone());
                 let free = release_taken(services, &key, token.as_deref()).await;
-                services.activities.finish(&mut lock);
+                services.activities().finish(&mut lock);
                 note_free(services, free);
             }
         })
@@ -70,9 +71,9 @@ async fn release_taken(
     key: &ActivityKey,
     token: Option<&str>,
 ) -> Option<Stored<WorkerItem>> {
-    match read(services, key).await {
+    match read(&services.store, key).await {
         Ok(Some(stored)) if stored.document.lock_token.as_deref() == token => {
-            unlock(services, stored).await
+            unlock(&services.store, stored).await
         }
         Ok(_) => None,
         Err(error) => {
@@ -83,10 +84,10 @@ async fn release_taken(
 }
 
 /// Gives a lock back. No worker has run the activity, so the attempt does not count.
-async fn unlock(services: &Services, mut stored: Stored<WorkerItem>) -> Option<Stored<WorkerItem>> {
-    let free = unlocked(stored.document.clone(), services.container.now(), false);
+async fn unlock(store: &Store, mut stored: Stored<WorkerItem>) -> Option<Stored<WorkerItem>> {
+    let free = unlocked(stored.document.clone(), store.now(), false);
     let patch = lock_patch(&free);
-    match services.container.patch_stored(&stored, &patch).await {
+    match store.container.patch_stored(&stored, &patch).await {
         Ok(written) => {
             stored.etag = written.etag;
             stored.document = free;
@@ -102,6 +103,6 @@ async fn unlock(services: &Services, mut stored: Stored<WorkerItem>) -> Option<S
 /// An activity that was given back is for the next worker that asks.
 fn note_free(services: &Services, free: Option<Stored<WorkerItem>>) {
     if let Some(item) = free {
-        services.activities.free(item, Duration::ZERO);
+        services.activities().free(item, Duration::ZERO);
     }
 }

@@ -12,8 +12,8 @@ use super::ask::{ActivityKey, WorkerAsk};
 use super::known::{Activities, KnownActivity};
 use super::lock::{lock_patch, locked};
 use super::poison::set_aside;
+use super::running::WorkLock;
 use super::scope::Scope;
-use super::table::WorkLock;
 use crate::documents::{Durable, Partial, WorkerItem};
 use crate::error::{Error, Result};
 use crate::local_queue::{Ask, Guard, PollNumber, Taken};
@@ -21,6 +21,7 @@ use crate::poll::{PolledQueue, Seen, idle_probe};
 use crate::services::Services;
 use crate::session::Claim as SessionClaim;
 use crate::spill;
+use crate::store::Store;
 
 /// How long an activity is left alone that cannot be begun, and not for want of an answer.
 const UNFIT_PAUSE: Duration = Duration::from_secs(10);
@@ -46,16 +47,19 @@ pub(crate) async fn fetch(
         who: WorkerAsk {
             tags: tags.clone(),
             session: session.cloned(),
-            sessions: services.sessions.clone(),
-            container: services.container.clone(),
+            sessions: services.queues.sessions.clone(),
+            container: services.container().clone(),
         },
         lock_timeout,
         long_poll: !poll_timeout.is_zero(),
     };
     if session.is_some() {
-        services.activities.end_fetches_without_sessions();
+        services.activities().end_fetches_without_sessions();
     }
-    let mut waiter = services.activities.local().fetch(ask.clone(), poll_timeout);
+    let mut waiter = services
+        .activities()
+        .local()
+        .fetch(ask.clone(), poll_timeout);
     let scope = Scope::of(vec![ask.who.clone()]);
     let poll = |number| poll(services, number, &scope);
     let start_poll = |number| poll_in_background(services, number);
@@ -82,7 +86,7 @@ async fn begin_locked(
     mut item: Stored<WorkerItem>,
     ask: &Ask<WorkerAsk>,
 ) -> Result<Option<Fetched>> {
-    let now = services.container.now();
+    let now = services.store.now();
     if item.document.locked_until > Some(now + ask.lock_timeout / 4 * 3) {
         return begin(services, guard, item, ask).await;
     }
@@ -134,8 +138,8 @@ async fn begin(
     let text = item.document.work_item.clone();
     let id = item.id.clone();
     let lock = WorkLock::new(item, ask.long_poll.then(|| ask.clone()));
-    services.activities.hand_out(guard, lock);
-    let reason = match spill::read(&services.container, text).await {
+    services.activities().hand_out(guard, lock);
+    let reason = match spill::read(services.container(), text).await {
         Ok(text) => match serde_json::from_str(&text) {
             Ok(work_item @ WorkItem::ActivityExecute { .. }) => {
                 return Ok(Some((work_item, token, attempts)));
@@ -155,11 +159,11 @@ async fn begin(
 
 /// Starts a poll that serves all workers of this process.
 fn poll_in_background(services: &Services, number: PollNumber) {
-    if services.background.is_closing() {
+    if services.tasks.is_closing() {
         return;
     }
     services.spawn(move |services| async move {
-        let queue = services.activities.local();
+        let queue = services.activities().local();
         let polling = queue.polling();
         let interval = queue.with(|queue, _| queue.poll_interval());
         let scope = Scope::of(queue.with(|queue, _| queue.asks()));
@@ -178,19 +182,19 @@ fn poll_in_background(services: &Services, number: PollNumber) {
 
 /// Asks every physical partition for its first free activities of the scope. Returns what it found.
 async fn poll(services: &Services, number: PollNumber, scope: &Scope) -> Result<Vec<ActivityKey>> {
-    let slots = services.scope.of_poll(PolledQueue::Activities).await;
+    let slots = services.queues.scope.of_poll(PolledQueue::Activities).await;
     if slots.is_empty() || scope.is_empty() {
         return Ok(Vec::new());
     }
     let (visible_at, slot) = (WorkerItem::VISIBLE_AT, WorkerItem::DISPATCH_SLOT);
-    let window = &services.windows.activities;
-    let look = window.look(services.activity_prefetch);
-    let free = slots.due(visible_at, slot, (look.from, services.container.now()));
+    let window = &services.queues.activity_polls;
+    let look = window.look();
+    let free = slots.due(visible_at, slot, (look.from, services.store.now()));
     let query = Query::<WorkerItem>::across_partitions()
         .filter(scope.filter(free))
         .order_by(WorkerItem::BY_DUE.asc())
         .top(look.rows);
-    let rows = services.container.query(query).row_by_row().all().await?;
+    let rows = services.container().query(query).row_by_row().all().await?;
     let mut seen = Seen::of(&rows, WorkerItem::VISIBLE_AT, |item| item.visible_at);
     let mut found = Vec::with_capacity(rows.len());
     for row in rows {
@@ -203,7 +207,7 @@ async fn poll(services: &Services, number: PollNumber, scope: &Scope) -> Result<
     }
     window.note(look, seen);
     let covers = |known: &KnownActivity| known.item().is_none_or(|item| scope.covers(item));
-    let queue = services.activities.local();
+    let queue = services.activities().local();
     queue.with(|queue, now| queue.finish_poll(number, &found, covers, now));
     Ok(found)
 }
@@ -217,13 +221,13 @@ fn note(
     scope: &Scope,
 ) -> Option<(ActivityKey, bool)> {
     let readable = row.or_else(|found| {
-        services.corrupt_documents.report(&found);
+        services.store.corrupt_documents.report(&found);
         // Without an instance it stays where it is, and is looked past.
         WorkerItem::partial_stored(&found).ok_or(())
     });
     let item = readable.ok()?;
     let has_taker = scope.has_taker(&item.document);
-    let key = services.activities.found(number, item)?;
+    let key = services.activities().found(number, item)?;
     Some((key, has_taker))
 }
 
@@ -243,7 +247,7 @@ async fn attempt(
     seen: &Stored<WorkerItem>,
     ask: &Ask<WorkerAsk>,
 ) -> Result<Attempted> {
-    let (sessions, container) = (&services.sessions, &services.container);
+    let (sessions, container) = (&services.queues.sessions, services.container());
     let config = ask.who.session.as_ref();
     let config = config.filter(|_| seen.document.session_id.is_some());
     let claim = match config {
@@ -263,7 +267,7 @@ async fn attempt(
         item.lock_token.as_deref().unwrap_or_default(),
         ask.lock_timeout,
     );
-    let etag = match write(services, seen, &item, claim.as_ref()).await? {
+    let etag = match write(&services.store, seen, &item, claim.as_ref()).await? {
         Written::Locked(etag) => etag,
         Written::Lost => return Ok(Attempted::Lost),
         Written::SessionTaken => return Ok(Attempted::SessionHeld),
@@ -289,12 +293,12 @@ enum Written {
 
 /// One conditional write: of the item, or of the item together with its session.
 async fn write(
-    services: &Services,
+    store: &Store,
     seen: &Stored<WorkerItem>,
     locked: &WorkerItem,
     session: Option<&SessionClaim>,
 ) -> Result<Written> {
-    let (container, patch) = (&services.container, lock_patch(locked));
+    let (container, patch) = (&store.container, lock_patch(locked));
     let mark = locked.lock_mark().unwrap_or_default();
     let taken = match session {
         None => lock(container, seen, &patch, mark).await?,

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::ask::{ActivityKey, WorkerAsk};
 use super::known::{Activities, KnownActivity};
 use super::reads::WorkerReads;
-use super::table::{SharedLock, WorkLock};
+use super::running::{SharedLock, WorkLock};
 use crate::config::CosmosDBProviderConfig;
 use crate::documents::{Durable, WorkerItem};
 use crate::error::{Error, Result};

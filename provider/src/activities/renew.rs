@@ -6,10 +6,11 @@ use cdb_coordination::{Kept, keep};
 use cdb_model::Patch;
 
 use super::LOST;
-use super::table::WorkLock;
+use super::running::WorkLock;
 use crate::documents::WorkerItem;
 use crate::error::{Error, Result};
 use crate::services::Services;
+use crate::store::Store;
 
 /// How long to wait before the next try of a call for which the store was away.
 const AWAY: Duration = Duration::from_millis(200);
@@ -19,11 +20,11 @@ const AWAY: Duration = Duration::from_millis(200);
 /// The runtime takes every error for a cancellation and acknowledges the activity without a result. So the renewal is
 /// retried while the lock lasts, and a failure other than a lost lock is noted for that acknowledgement.
 pub(crate) async fn renew(services: &Services, token: &str, extend_for: Duration) -> Result<()> {
-    let shared = services.activities.lock(token)?;
+    let shared = services.activities().lock(token)?;
     let mut lock = shared.lock().await;
-    let now = services.container.now();
+    let now = services.store.now();
     if !lock.holds(now) {
-        services.activities.finish(&mut lock);
+        services.activities().finish(&mut lock);
         return Err(Error::LockLost("it has expired"));
     }
     let kept = extend(services, &mut lock, extend_for).await;
@@ -31,15 +32,16 @@ pub(crate) async fn renew(services: &Services, token: &str, extend_for: Duration
     match kept? {
         Kept::Written(_) => {
             services
+                .queues
                 .sessions
-                .touch(&services.container, &lock.item.document, now)
+                .touch(services.container(), &lock.item.document, now)
                 .await;
             Ok(())
         }
         // Renewed or not: the caller renews again well before the lock ends.
         Kept::Held(_) => Ok(()),
         Kept::Lost => {
-            services.activities.finish(&mut lock);
+            services.activities().finish(&mut lock);
             Err(Error::LockLost(LOST))
         }
     }
@@ -52,18 +54,18 @@ async fn extend(
     extend_for: Duration,
 ) -> Result<Kept<WorkerItem>, cdb_client::Error> {
     loop {
-        let until = services.container.now() + extend_for;
+        let until = services.store.now() + extend_for;
         let patch = Patch::<WorkerItem>::new()
             .set(WorkerItem::LOCKED_UNTIL, Some(until))
             .set(WorkerItem::VISIBLE_AT, until);
-        let kept = keep(&services.container, &lock.item, &patch).await;
+        let kept = keep(services.container(), &lock.item, &patch).await;
         match &kept {
-            Err(error) if may_wait(services, lock, error.is_transient()).await => continue,
+            Err(error) if may_wait(&services.store, lock, error.is_transient()).await => continue,
             Ok(Kept::Written(etag)) => {
                 let mut item = lock.item.document.clone();
                 item.locked_until = Some(until);
                 item.visible_at = until;
-                services.activities.extend(&lock.token, until);
+                services.activities().extend(&lock.token, until);
                 lock.advance(item, etag.clone());
             }
             Ok(Kept::Held(stored)) => lock.advance(stored.document.clone(), stored.etag.clone()),
@@ -75,8 +77,8 @@ async fn extend(
 
 /// Waits before another try, if the store is `away` and the lock lasts that long. The runtime calls once: after an error it
 /// runs the activity again, however long it took.
-pub(super) async fn may_wait(services: &Services, lock: &WorkLock, away: bool) -> bool {
-    let waits = away && lock.holds(services.container.now() + AWAY);
+pub(super) async fn may_wait(store: &Store, lock: &WorkLock, away: bool) -> bool {
+    let waits = away && lock.holds(store.now() + AWAY);
     if waits {
         tokio::time::sleep(AWAY).await;
     }

@@ -11,20 +11,20 @@ use cdb_model::{Batch, BatchError, OperationIndex, Stored, Timestamp};
 use super::ask::ActivityKey;
 use super::known::{Activities, KnownActivity};
 use super::lock::{lock_patch, locked, read};
-use super::table::WorkLock;
+use super::running::WorkLock;
 use crate::documents::{Durable, RESERVED, WorkerItem};
 use crate::local_queue::Guard;
 use crate::services::Services;
 
 /// Locks activities that are about to be created, as many as workers of this process have the time for.
 pub(crate) fn lock_ahead(services: &Services, items: &mut [WorkerItem], now: Timestamp) {
-    let Some(ask) = services.activities.last_ask() else {
+    let Some(ask) = services.activities().last_ask() else {
         return;
     };
     let free = items
         .iter_mut()
         .filter(|item| item.lock_token.is_none() && ask.who.takes_at_once(item));
-    for item in free.take(services.activities.room_ahead()) {
+    for item in free.take(services.activities().room_ahead()) {
         *item = locked(item.clone(), now, ask.lock_timeout);
     }
     // The others wait for a worker of this process too, before those of others take them.
@@ -48,11 +48,11 @@ pub(crate) fn prolong(items: &mut [WorkerItem], late: Duration) {
 /// An activity was created locked, but nobody knows with which version: finds out, and hands it on.
 pub(crate) fn outcome_unknown(services: &Services, item: WorkerItem) {
     services.spawn(|services| async move {
-        match read(&services, &ActivityKey::of(&item)).await {
+        match read(&services.store, &ActivityKey::of(&item)).await {
             Ok(Some(stored)) if stored.document.lock_token == item.lock_token => {
-                services.activities.hand_over(stored);
+                services.activities().hand_over(stored);
             }
-            Ok(_) => services.activities.poll_soon(),
+            Ok(_) => services.activities().poll_soon(),
             Err(error) => tracing::debug!(%error, "a lock is left to end by itself"),
         }
     });
@@ -70,12 +70,14 @@ impl<'a> Following<'a> {
     /// Another activity of the same partition that is ready here, if the worker of this lock may run it.
     pub(super) fn of(services: &'a Services, lock: &WorkLock, now: Timestamp) -> Option<Self> {
         let ask = lock.ask.as_ref()?;
-        services.activities.last_ask()?;
+        services.activities().last_ask()?;
         let instance_id = &lock.item.document.instance_id;
         let wanted = |item: &WorkerItem| {
             item.instance_id == *instance_id && item.is_lockable(now) && ask.who.takes_at_once(item)
         };
-        let (guard, seen) = services.activities.claim_ready(ask.lock_timeout, wanted)?;
+        let (guard, seen) = services
+            .activities()
+            .claim_ready(ask.lock_timeout, wanted)?;
         let after = locked(seen.document.clone(), now, ask.lock_timeout);
         guard.locking(
             after.lock_token.as_deref().unwrap_or_default(),
@@ -107,7 +109,7 @@ impl<'a> Following<'a> {
         let Some(etag) = etag else {
             return;
         };
-        let won = services.activities.won(Stored {
+        let won = services.activities().won(Stored {
             document: self.after,
             etag: etag.clone(),
             ..self.seen
@@ -118,7 +120,7 @@ impl<'a> Following<'a> {
     /// The batch did not take place, or without this lock: the activity is as free as before.
     pub(super) fn give_up(self, services: &Services) {
         self.guard.give_back(KnownActivity::forget);
-        services.activities.poll_soon();
+        services.activities().poll_soon();
     }
 
     /// The batch may have taken place, and its answer was lost.

@@ -12,8 +12,8 @@ mod queue;
 mod reads;
 mod release;
 mod renew;
+mod running;
 mod scope;
-mod table;
 
 pub(crate) use abandon::abandon;
 pub(crate) use ack::ack;

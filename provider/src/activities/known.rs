@@ -6,7 +6,7 @@ use cdb_model::Stored;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::ask::{ActivityKey, WorkerAsk};
-use super::table::WorkLock;
+use super::running::WorkLock;
 use crate::documents::WorkerItem;
 use crate::local_queue::{Memory, Offer, Work};
 

@@ -12,7 +12,7 @@ use super::ask::ActivityKey;
 use super::lock::read;
 use super::prelock::Following;
 use super::renew::may_wait;
-use super::table::{SharedLock, WorkLock};
+use super::running::{SharedLock, WorkLock};
 use crate::documents::{
     Chunked, Durable, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, Text, WorkerItem,
     target_instance,
@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::outbox;
 use crate::services::Services;
 use crate::spill::{ConsumedChunks, Spilling};
+use crate::store::Store;
 use crate::turn::{Prelock, enqueued};
 
 /// How often the batch is sent again while the lock is still ours.
@@ -41,8 +42,8 @@ pub(crate) async fn ack(
     token: &str,
     completion: Option<WorkItem>,
 ) -> Result<()> {
-    let completion = completion.map(|completion| within_limit(services, completion));
-    let shared = services.activities.lock(token)?;
+    let completion = completion.map(|completion| within_limit(&services.store, completion));
+    let shared = services.activities().lock(token)?;
     if completion.is_none() && shared.lock().await.unanswered {
         // Not cancelled: duroxide drops an activity after any failed renewal.
         return abandon(services, token, None, true).await;
@@ -56,22 +57,23 @@ pub(crate) async fn ack(
     }
     match &result {
         Err(error) if error.is_retryable() => return result.map(|_| ()),
-        _ => services.activities.finish(&mut lock),
+        _ => services.activities().finish(&mut lock),
     }
     let sent = result?;
     if let Some(consumed_chunks) = cargo.consumed_chunks {
         consumed_chunks.remove(services);
     }
     let touched = services
+        .queues
         .sessions
-        .touch(&services.container, &lock.item.document, now);
+        .touch(services.container(), &lock.item.document, now);
     match (cargo.completion, completion) {
         (Completion::Own(document), Some(item)) => sent.hand_on(services, Some((*document, item))),
         (Completion::Other(intent), _) => {
             sent.hand_on(services, None);
             if lock.ask.is_some() {
                 services.spawn(|services| async move {
-                    outbox::deliver_all(&services, vec![*intent]).await
+                    outbox::deliver_all(&services, vec![*intent]).await;
                 });
             } else {
                 outbox::deliver_all(services, vec![*intent]).await;
@@ -104,16 +106,17 @@ impl Cargo {
         let mut sorted = sort(&lock, completion, now)?;
         if let Completion::Own(message) = &mut sorted
             && lock.ask.is_some()
-            && services.instances.is_home_of(&message.instance_id)
+            && services.instances().is_home_of(&message.instance_id)
         {
             **message = OrchestratorItem::clone(message).reserved(now);
         }
         let item = &lock.item.document;
-        let consumed_chunks = ConsumedChunks::of(services, &item.instance_id, [&item.work_item]);
-        let mut spilling = Spilling::new(services, &item.instance_id);
+        let consumed_chunks =
+            ConsumedChunks::of(&services.store, &item.instance_id, [&item.work_item]);
+        let mut spilling = Spilling::new(&services.store, &item.instance_id);
         drop(lock);
         sorted.spill(&mut spilling)?;
-        spilling.write(services).await?;
+        spilling.write(&services.store).await?;
         Ok(Self {
             completion: sorted,
             spilling,
@@ -124,11 +127,11 @@ impl Cargo {
 
 /// The time, if the lock holds.
 fn held(services: &Services, lock: &mut WorkLock) -> Result<Timestamp> {
-    let now = services.container.now();
+    let now = services.store.now();
     if lock.holds(now) {
         return Ok(now);
     }
-    services.activities.finish(lock);
+    services.activities().finish(lock);
     Err(Error::LockLost("it has expired"))
 }
 
@@ -148,7 +151,7 @@ impl Completion {
 }
 
 /// The end of an activity, or that its result is too large. Refused, it would run again and again.
-fn within_limit(services: &Services, completion: WorkItem) -> WorkItem {
+fn within_limit(store: &Store, completion: WorkItem) -> WorkItem {
     let WorkItem::ActivityCompleted {
         instance,
         execution_id,
@@ -159,7 +162,7 @@ fn within_limit(services: &Services, completion: WorkItem) -> WorkItem {
         return completion;
     };
     let what = "the result of an activity";
-    match services.limits.check_value(what, result.len()) {
+    match store.limits.check_value(what, result.len()) {
         Ok(()) => WorkItem::ActivityCompleted {
             instance,
             execution_id,
@@ -205,7 +208,7 @@ async fn send<'a>(services: &'a Services, lock: &mut WorkLock, cargo: &Cargo) ->
     let mut sends = 0;
     while sends < MAX_SENDS {
         let batch = sent.batch(lock, cargo)?;
-        let error = match services.container.execute(&batch).await {
+        let error = match services.container().execute(&batch).await {
             Ok(outcome) => {
                 sent.outcome = Some(outcome);
                 return Ok(sent);
@@ -217,7 +220,7 @@ async fn send<'a>(services: &'a Services, lock: &mut WorkLock, cargo: &Cargo) ->
             continue;
         }
         if may_wait(
-            services,
+            &services.store,
             lock,
             error.is_transient() && !error.is_ambiguous(),
         )
@@ -253,8 +256,8 @@ async fn send<'a>(services: &'a Services, lock: &mut WorkLock, cargo: &Cargo) ->
 /// The item as it is now, whenever the store answers while the lock lasts.
 async fn what_is_left(services: &Services, lock: &WorkLock) -> Result<Option<Stored<WorkerItem>>> {
     loop {
-        match read(services, &ActivityKey::of(&lock.item.document)).await {
-            Err(error) if may_wait(services, lock, error.is_retryable()).await => {}
+        match read(&services.store, &ActivityKey::of(&lock.item.document)).await {
+            Err(error) if may_wait(&services.store, lock, error.is_retryable()).await => {}
             found => return found,
         }
     }
@@ -280,7 +283,7 @@ impl<'a> Sent<'a> {
         };
         Self {
             turn,
-            following: Following::of(services, lock, services.container.now()),
+            following: Following::of(services, lock, services.store.now()),
             completion: None,
             outcome: None,
         }
@@ -357,11 +360,11 @@ impl<'a> Sent<'a> {
         match (self.turn, message, etag) {
             (Some(turn), Some(message), Some(etag)) => turn.won(etag, message),
             (Some(turn), ..) => turn.outcome_unknown(),
-            (None, Some(message), _) => services.instances.expect(message),
+            (None, Some(message), _) => services.instances().expect(message),
             (None, None, _) => {
                 services
-                    .instances
-                    .suspect(&instance_id, execution_id, Duration::ZERO)
+                    .instances()
+                    .suspect(&instance_id, execution_id, Duration::ZERO);
             }
         }
     }

@@ -1,0 +1,111 @@
+//! The work that this process knows of, and the polls that find more.
+
+use std::hash::RandomState;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cdb_coordination::{LeaseProvider, Membership, MembershipView};
+use cdb_model::Timestamp;
+use duroxide::providers::WorkItem;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use crate::activities::ActivityQueue;
+use crate::config::CosmosDBProviderConfig;
+use crate::documents::OrchestratorItem;
+use crate::instances::InstanceQueue;
+use crate::poll::{PollWindow, SlotScope};
+use crate::session::Sessions;
+use crate::store::Store;
+
+/// How many candidates a poll fetches per dispatcher, so that one poll serves each of them several times.
+const PREFETCH_PER_DISPATCHER: u32 = 4;
+/// The fewest candidates that a poll fetches. Runtimes that find the same ones can then begin with different ones, and
+/// a poll sees past instances that other runtimes hold.
+const MIN_PREFETCH: u32 = 64;
+
+/// The local queues of a provider, and its polls.
+pub(crate) struct Queues {
+    pub(crate) instances: InstanceQueue,
+    pub(crate) activities: ActivityQueue,
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) instance_polls: PollWindow,
+    pub(crate) activity_polls: PollWindow,
+    pub(crate) scope: SlotScope,
+    /// The time of the last idle probe, and whether it found nothing due.
+    pub(crate) last_probe: Mutex<Option<(Instant, bool)>>,
+    /// Orders candidates differently in each process.
+    pub(crate) scatter: RandomState,
+    long_polling: bool,
+    membership: Option<Arc<Membership>>,
+}
+
+impl Queues {
+    pub(crate) fn new(
+        store: &Store,
+        config: &CosmosDBProviderConfig,
+        leases: Arc<dyn LeaseProvider>,
+        membership: Option<Arc<Membership>>,
+    ) -> Self {
+        let prefetch = |dispatchers: u32| {
+            dispatchers
+                .saturating_mul(PREFETCH_PER_DISPATCHER)
+                .max(MIN_PREFETCH)
+        };
+        Self {
+            instances: InstanceQueue::new(store.container.clone(), config),
+            activities: ActivityQueue::new(store.container.clone(), config),
+            sessions: Arc::new(Sessions::new(store.corrupt_documents.clone())),
+            instance_polls: PollWindow::new(prefetch(config.orch_concurrency)),
+            activity_polls: PollWindow::new(prefetch(config.worker_concurrency)),
+            scope: SlotScope::new(leases),
+            last_probe: Mutex::default(),
+            scatter: RandomState::new(),
+            long_polling: config.long_polling,
+            membership,
+        }
+    }
+
+    /// How long a fetch may wait: not at all unless long polling is on.
+    pub(crate) fn poll_timeout(&self, asked: Duration) -> Duration {
+        if self.long_polling {
+            asked
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// The message as it is to be written: reserved if a dispatcher of this process will work on it.
+    pub(crate) fn reserve_if_local(
+        &self,
+        message: OrchestratorItem,
+        item: &WorkItem,
+        now: Timestamp,
+    ) -> OrchestratorItem {
+        let starts = matches!(item, WorkItem::StartOrchestration { .. });
+        let is_local = starts || self.instances.is_home_of(&message.instance_id);
+        if is_local && self.instances.has_dispatchers() {
+            message.reserved(now)
+        } else {
+            message
+        }
+    }
+
+    /// This runtime's view of the members that share the container; `None` without membership.
+    pub(crate) fn members(&self) -> Option<MembershipView> {
+        self.membership.as_ref().map(|membership| membership.view())
+    }
+
+    /// Leaves the membership, if there is one.
+    pub(crate) async fn leave(&self) {
+        if let Some(membership) = &self.membership {
+            membership.leave().await;
+        }
+    }
+
+    /// Starts no polls and takes no prelocks from now on.
+    pub(crate) fn close(&self) {
+        self.instances.close();
+        self.activities.close();
+    }
+}

@@ -1,0 +1,64 @@
+//! The container with what every access to it shares: limits, times, and reports of corrupt documents.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use cdb_client::ContainerClient;
+use cdb_model::Timestamp;
+
+use crate::config::CosmosDBProviderConfig;
+use crate::corrupt_documents::CorruptDocuments;
+use crate::documents::Durable;
+use crate::spill::Limits;
+
+/// The container and the settings of its documents. Clones share their state.
+#[derive(Clone)]
+pub(crate) struct Store {
+    pub(crate) container: ContainerClient<Durable>,
+    pub(crate) limits: Limits,
+    pub(crate) corrupt_documents: Arc<CorruptDocuments>,
+    /// How long messages wait for an instance that does not exist.
+    pub(crate) unclaimed_age: Duration,
+    /// The age at which chunks without a commit are deleted.
+    pub(crate) orphan_age: Duration,
+    last_enqueued: Arc<AtomicU64>,
+}
+
+impl Store {
+    pub(crate) fn new(
+        container: ContainerClient<Durable>,
+        config: &CosmosDBProviderConfig,
+    ) -> Self {
+        Self {
+            container,
+            limits: Limits {
+                value: config.max_value_bytes,
+                turn: config.max_turn_bytes,
+                history: config.max_history_bytes,
+            },
+            corrupt_documents: Arc::default(),
+            unclaimed_age: config.unclaimed_age,
+            orphan_age: config.orphan_age,
+            last_enqueued: Arc::default(),
+        }
+    }
+
+    /// The time of the service, as far as this process knows it.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.container.now()
+    }
+
+    /// A time for a new queue item: the service's, and later than any returned before. Items that this process writes
+    /// within one millisecond keep their order.
+    pub(crate) fn enqueue_time(&self) -> Timestamp {
+        let now = self.now().as_millis();
+        let next = |last: u64| Some(now.max(last + 1));
+        // The closure always returns `Some`, so both variants hold the previous value.
+        let last = self
+            .last_enqueued
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
+            .unwrap_or_else(|last| last);
+        Timestamp::from_millis(now.max(last + 1))
+    }
+}
