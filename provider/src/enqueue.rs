@@ -83,7 +83,7 @@ async fn large_message(
     mut document: OrchestratorItem,
     after: Duration,
 ) -> Result<()> {
-    let mut spilling = Spilling::new(&services.store, &document.instance_id);
+    let mut spilling = Spilling::new(&document.instance_id, services.store.now());
     spilling.relieve_message(&mut document.work_item)?;
     let mut batch = Batch::<Durable>::new(&*document.instance_id);
     batch

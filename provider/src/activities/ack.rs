@@ -111,9 +111,8 @@ impl Cargo {
             **message = OrchestratorItem::clone(message).reserved(now);
         }
         let item = &lock.item.document;
-        let consumed_chunks =
-            ConsumedChunks::of(&services.store, &item.instance_id, [&item.work_item]);
-        let mut spilling = Spilling::new(&services.store, &item.instance_id);
+        let consumed_chunks = ConsumedChunks::of(&item.instance_id, now, [&item.work_item]);
+        let mut spilling = Spilling::new(&item.instance_id, now);
         drop(lock);
         sorted.spill(&mut spilling)?;
         spilling.write(&services.store).await?;

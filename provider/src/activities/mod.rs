@@ -18,7 +18,7 @@ mod scope;
 pub(crate) use abandon::abandon;
 pub(crate) use ack::ack;
 pub(crate) use fetch::fetch;
-pub(crate) use prelock::{lock_ahead, outcome_unknown, prolong};
+pub(crate) use prelock::{FreeWorkers, outcome_unknown, prolong};
 pub(crate) use queue::ActivityQueue;
 pub(crate) use release::{give_back_ahead, give_back_all, give_back_unwanted};
 pub(crate) use renew::renew;

@@ -8,30 +8,43 @@ use std::time::Duration;
 use cdb_coordination::Lockable;
 use cdb_model::{Batch, BatchError, OperationIndex, Stored, Timestamp};
 
-use super::ask::ActivityKey;
+use super::ask::{ActivityKey, WorkerAsk};
 use super::known::{Activities, KnownActivity};
 use super::lock::{lock_patch, locked, read};
 use super::running::WorkLock;
 use crate::documents::{Durable, RESERVED, WorkerItem};
-use crate::local_queue::Guard;
+use crate::local_queue::{Ask, Guard};
 use crate::services::Services;
 
-/// Locks activities that are about to be created, as many as workers of this process have the time for.
-pub(crate) fn lock_ahead(services: &Services, items: &mut [WorkerItem], now: Timestamp) {
-    let Some(ask) = services.activities().last_ask() else {
-        return;
-    };
-    let free = items
-        .iter_mut()
-        .filter(|item| item.lock_token.is_none() && ask.who.takes_at_once(item));
-    for item in free.take(services.activities().room_ahead()) {
-        *item = locked(item.clone(), now, ask.lock_timeout);
+/// The workers of this process that have time for new activities.
+#[derive(Debug)]
+pub(crate) struct FreeWorkers {
+    ask: Ask<WorkerAsk>,
+    /// How many activities they have the time for.
+    room: usize,
+}
+
+impl FreeWorkers {
+    pub(crate) fn of(services: &Services) -> Option<Self> {
+        Some(Self {
+            ask: services.activities().last_ask()?,
+            room: services.activities().room_ahead(),
+        })
     }
-    // The others wait for a worker of this process too, before those of others take them.
-    let rest = items.iter_mut();
-    for item in rest.filter(|item| item.lock_token.is_none() && ask.who.takes_at_once(item)) {
-        item.reserved = true;
-        item.visible_at = now + RESERVED;
+
+    /// Locks activities that are about to be created, and reserves the others for this process.
+    pub(crate) fn lock(&self, items: &mut [WorkerItem], now: Timestamp) {
+        let suitable = items
+            .iter_mut()
+            .filter(|item| self.ask.who.takes_at_once(item));
+        for (number, item) in suitable.enumerate() {
+            if number < self.room {
+                *item = locked(item.clone(), now, self.ask.lock_timeout);
+            } else {
+                item.reserved = true;
+                item.visible_at = now + RESERVED;
+            }
+        }
     }
 }
 

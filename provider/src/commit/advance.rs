@@ -8,7 +8,7 @@ use crate::instances::{Turn, TurnResult, pack_version};
 use crate::turn::lock::take_out;
 
 /// The instance after the turn.
-pub(crate) fn advance(
+pub(super) fn advance(
     turn: &Turn,
     result: &TurnResult,
     output: Option<&Text>,
@@ -74,7 +74,7 @@ pub(crate) fn advance(
 }
 
 /// What is kept of the execution that this turn replaces.
-pub(crate) fn ended_execution(before: &Instance, now: Timestamp) -> Execution {
+pub(super) fn ended_execution(before: &Instance, now: Timestamp) -> Execution {
     Execution {
         instance_id: before.instance_id.clone(),
         execution_id: before.current_execution_id,

@@ -20,7 +20,7 @@ const MOST: usize = 20_000;
 
 /// What is to be removed; nothing when nothing is. An activity that is cancelled in the turn that schedules it is never
 /// sent (`super::outgoing`).
-pub(crate) fn intents(turn: &Turn, origin: &Origin<'_>, result: &TurnResult) -> Vec<OutboxIntent> {
+pub(super) fn intents(turn: &Turn, origin: &Origin<'_>, result: &TurnResult) -> Vec<OutboxIntent> {
     if result.cancelled.is_empty() {
         return Vec::new();
     }

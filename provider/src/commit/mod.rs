@@ -3,9 +3,82 @@
 mod advance;
 mod apply;
 mod cancelled;
-mod content;
-mod end;
 mod outgoing;
+mod plan;
+mod segments;
 mod send;
 
-pub(crate) use end::commit;
+use cdb_client::machine_now;
+
+use crate::activities::FreeWorkers;
+use crate::documents::OutboxIntent;
+use crate::error::{Error, Result};
+use crate::instances::{RejectedCommit, Turn, TurnResult};
+use crate::outbox;
+use crate::services::Services;
+use crate::turn::prelock::NextTurn;
+use apply::apply_commit;
+use outgoing::Origin;
+use plan::{PlanContext, plan};
+
+/// Implements `Provider::ack_orchestration_item`.
+pub(crate) async fn commit(services: &Services, token: &str, mut result: TurnResult) -> Result<()> {
+    let shared = services.instances().turn(token)?;
+    let (mut turn, _committing) = shared.lock_for_commit().await;
+    if !turn.holds(services.store.now()) {
+        services.instances().finish(&mut turn);
+        return Err(Error::LockLost("it has expired"));
+    }
+    if let Some(rejected) = turn.rejected.take() {
+        rejected.complete(&mut result);
+    }
+    let intents = match plan_and_send(services, &mut turn, &result).await {
+        Ok(intents) => intents,
+        Err(error) => {
+            if !error.is_retryable() && !turn.ended {
+                // The runtime fails the orchestration with this error, in a second commit.
+                turn.rejected = Some(RejectedCommit::of(turn.history.as_ref().ok(), &result));
+            }
+            return Err(error);
+        }
+    };
+    let long_poll = turn.long_poll;
+    drop(turn);
+    if intents.is_empty() {
+        return Ok(());
+    }
+    if long_poll {
+        services.spawn(|services| async move { outbox::deliver_all(&services, intents).await });
+    } else {
+        // A caller that polls once sees at once what the turn has done to other instances.
+        outbox::deliver_all(services, intents).await;
+    }
+    Ok(())
+}
+
+/// Commits the turn. Returns the intents to deliver.
+async fn plan_and_send(
+    services: &Services,
+    turn: &mut Turn,
+    result: &TurnResult,
+) -> Result<Vec<OutboxIntent>> {
+    let context = PlanContext {
+        origin: Origin {
+            instance_id: &turn.instance.document.instance_id,
+            token: &turn.token,
+            now: services.store.now(),
+            machine_now: machine_now(),
+        },
+        limits: services.store.limits,
+        next: NextTurn::offer(services, turn),
+        workers: FreeWorkers::of(services),
+    };
+    let mut plan = plan(turn, result, &context)?;
+    match send::send(services, turn, &mut plan).await {
+        Ok(outcome) => Ok(apply_commit(services, turn, result, plan, outcome.as_ref())),
+        Err(error) => {
+            plan.spilling.give_up(services);
+            Err(error)
+        }
+    }
+}

@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, HashSet};
 
 use cdb_model::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
 use cdb_model::{Batch, BatchError, OperationIndex, Timestamp};
-use duroxide::providers::{ScheduledActivityIdentifier, WorkItem};
+use duroxide::providers::WorkItem;
 
 use crate::documents::{
     Durable, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, Text, WorkerItem,
     target_instance,
 };
+use crate::instances::TurnResult;
 use crate::spill::Spilling;
 
 /// Most bytes of messages in one intent, so that the document stays below the service's 2 MB with its escapes.
@@ -30,32 +31,31 @@ const SPILLED_INTENTS_BYTES: usize = 512 * 1024;
 
 /// What a turn sends, sorted by the way it goes.
 #[derive(Debug, Default)]
-pub(crate) struct Outgoing {
-    pub(crate) workers: Vec<WorkerItem>,
-    pub(crate) own: Vec<OrchestratorItem>,
-    pub(crate) intents: Vec<OutboxIntent>,
+pub(super) struct Outgoing {
+    pub(super) workers: Vec<WorkerItem>,
+    pub(super) own: Vec<OrchestratorItem>,
+    pub(super) intents: Vec<OutboxIntent>,
 }
 
 /// Where the items of a turn come from.
 #[derive(Debug)]
-pub(crate) struct Origin<'a> {
-    pub(crate) instance_id: &'a str,
+pub(super) struct Origin<'a> {
+    pub(super) instance_id: &'a str,
     /// The turn's token: unique, so that everything derived from it is.
-    pub(crate) token: &'a str,
-    pub(crate) now: Timestamp,
+    pub(super) token: &'a str,
+    pub(super) now: Timestamp,
     /// What this machine's clock shows at `now`: duroxide takes the times of timers from it.
-    pub(crate) machine_now: Timestamp,
+    pub(super) machine_now: Timestamp,
 }
 
 impl Outgoing {
     /// Sorts the items of a turn. An activity that is cancelled in the turn that schedules it is never sent.
-    pub(crate) fn sort(
+    pub(super) fn sort(
         origin: &Origin<'_>,
-        worker_items: &[WorkItem],
-        orchestrator_items: &[WorkItem],
-        cancelled: &[ScheduledActivityIdentifier],
+        result: &TurnResult,
     ) -> Result<Self, serde_json::Error> {
-        let cancelled: HashSet<_> = cancelled
+        let cancelled: HashSet<_> = result
+            .cancelled
             .iter()
             .map(|activity| {
                 (
@@ -67,7 +67,7 @@ impl Outgoing {
             .collect();
         let mut sorted = Self::default();
         let mut others: BTreeMap<&str, Vec<IntentItem>> = BTreeMap::new();
-        for item in worker_items {
+        for item in &result.worker_items {
             let Some(worker) = WorkerItem::new(item, origin.now)? else {
                 continue;
             };
@@ -91,7 +91,7 @@ impl Outgoing {
                     });
             }
         }
-        for (number, item) in orchestrator_items.iter().enumerate() {
+        for (number, item) in result.orchestrator_items.iter().enumerate() {
             let visible_at = due(item, origin);
             let target = target_instance(item);
             if target == origin.instance_id {
@@ -138,7 +138,7 @@ impl Outgoing {
     }
 
     /// Bytes of everything that is sent.
-    pub(crate) fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let workers = self.workers.iter().map(|item| &item.work_item);
         let own = self.own.iter().map(|item| &item.work_item);
         let intents = self.intents.iter().flat_map(|intent| &intent.items);
@@ -148,8 +148,9 @@ impl Outgoing {
         texts.map(Text::bytes).sum()
     }
 
-    /// Makes room: when the rest does not fit beside `taken` operations and bytes, the own items leave as intents too.
-    pub(crate) fn fit(mut self, origin: &Origin<'_>, taken: &Batch<Durable>) -> Self {
+    /// Makes room: when the rest does not fit beside `taken`, everything for the own partition leaves by intents too.
+    /// Returns whether it does.
+    pub(super) fn fit(&mut self, origin: &Origin<'_>, taken: &Batch<Durable>) -> bool {
         let workers = self.workers.iter().map(|item| item_bytes(&item.work_item));
         let own = self.own.iter().map(|item| item_bytes(&item.work_item));
         let intents = self.intents.iter().map(intent_bytes);
@@ -159,11 +160,11 @@ impl Outgoing {
             // Items are text inside JSON: quotation marks are escaped and take two bytes.
             && taken.size_bytes() + size + size / 4 <= MAX_REQUEST_BYTES;
         if fits {
-            return self;
+            return false;
         }
         let items = self.take_own();
         self.pack(origin, origin.instance_id, items);
-        self
+        true
     }
 
     /// The items of the own partition, as they travel by intents.
@@ -186,7 +187,7 @@ impl Outgoing {
     }
 
     /// Moves large texts out of the commit; and when what is left has no room in it, everything into one intent.
-    pub(crate) fn spill(
+    pub(super) fn spill(
         &mut self,
         origin: &Origin<'_>,
         spilling: &mut Spilling,
@@ -220,13 +221,13 @@ impl Outgoing {
     }
 
     /// Leaves the messages that are due to the runtime that commits them.
-    pub(crate) fn reserve(&mut self, now: Timestamp) {
+    pub(super) fn reserve(&mut self, now: Timestamp) {
         let own = std::mem::take(&mut self.own);
         self.own = own.into_iter().map(|item| item.reserved(now)).collect();
     }
 
     /// Adds everything to the commit.
-    pub(crate) fn add_to(&self, batch: &mut Batch<Durable>) -> Result<Placed, BatchError> {
+    pub(super) fn add_to(&self, batch: &mut Batch<Durable>) -> Result<Placed, BatchError> {
         let workers = self.workers.iter().map(|item| batch.create(item));
         let workers = workers.collect::<Result<_, _>>()?;
         let own = self.own.iter().map(|item| batch.create(item));
@@ -239,10 +240,10 @@ impl Outgoing {
 }
 
 /// Where in the commit the items of the own partition are, in their order.
-#[derive(Debug)]
-pub(crate) struct Placed {
-    pub(crate) workers: Vec<OperationIndex>,
-    pub(crate) own: Vec<OperationIndex>,
+#[derive(Debug, Default)]
+pub(super) struct Placed {
+    pub(super) workers: Vec<OperationIndex>,
+    pub(super) own: Vec<OperationIndex>,
 }
 
 /// What a message takes in a document of its own, about.
@@ -274,6 +275,8 @@ fn due(item: &WorkItem, origin: &Origin<'_>) -> Timestamp {
 
 #[cfg(test)]
 mod tests {
+    use duroxide::providers::{ExecutionMetadata, ScheduledActivityIdentifier};
+
     use super::*;
 
     const ORIGIN: Origin<'_> = Origin {
@@ -282,6 +285,17 @@ mod tests {
         now: Timestamp::from_millis(1_000),
         machine_now: Timestamp::from_millis(31_000),
     };
+
+    fn sent(worker_items: &[WorkItem], orchestrator_items: &[WorkItem]) -> TurnResult {
+        TurnResult {
+            execution_id: 1,
+            history_delta: Vec::new(),
+            worker_items: worker_items.to_vec(),
+            orchestrator_items: orchestrator_items.to_vec(),
+            metadata: ExecutionMetadata::default(),
+            cancelled: Vec::new(),
+        }
+    }
 
     fn activity(id: u64, input: &str) -> WorkItem {
         WorkItem::ActivityExecute {
@@ -311,7 +325,7 @@ mod tests {
             event("a", "3"),
             event("parent", "4"),
         ];
-        let sorted = Outgoing::sort(&ORIGIN, &[], &items, &[]).unwrap();
+        let sorted = Outgoing::sort(&ORIGIN, &sent(&[], &items)).unwrap();
         assert_eq!(sorted.own.len(), 1);
         let targets: Vec<_> = sorted
             .intents
@@ -330,7 +344,7 @@ mod tests {
             event("a", "s"),
             event("b", "s"),
         ];
-        let sorted = Outgoing::sort(&ORIGIN, &[], &items, &[]).unwrap();
+        let sorted = Outgoing::sort(&ORIGIN, &sent(&[], &items)).unwrap();
         let targets: Vec<_> = sorted
             .intents
             .iter()
@@ -351,20 +365,20 @@ mod tests {
         };
         // The machine is half a minute ahead of the service.
         let items = [timer(31_250), timer(1_250)];
-        let sorted = Outgoing::sort(&ORIGIN, &[], &items, &[]).unwrap();
+        let sorted = Outgoing::sort(&ORIGIN, &sent(&[], &items)).unwrap();
         let due: Vec<_> = sorted.own.iter().map(|item| item.visible_at).collect();
         assert_eq!(due, [1_250, 1_000].map(Timestamp::from_millis));
     }
 
     #[test]
     fn what_is_cancelled_in_its_own_turn_is_never_sent() {
-        let cancelled = [ScheduledActivityIdentifier {
+        let mut result = sent(&[activity(1, ""), activity(2, "")], &[]);
+        result.cancelled.push(ScheduledActivityIdentifier {
             instance: "parent".to_owned(),
             execution_id: 1,
             activity_id: 2,
-        }];
-        let items = [activity(1, ""), activity(2, "")];
-        let sorted = Outgoing::sort(&ORIGIN, &items, &[], &cancelled).unwrap();
+        });
+        let sorted = Outgoing::sort(&ORIGIN, &result).unwrap();
         assert_eq!(sorted.workers.len(), 1);
         assert_eq!(sorted.workers[0].activity_id, 1);
     }
@@ -372,13 +386,13 @@ mod tests {
     #[test]
     fn more_than_a_batch_holds_leaves_in_a_few_intents() {
         let items: Vec<_> = (0..5_000).map(|id| activity(id, "input")).collect();
-        let sorted = Outgoing::sort(&ORIGIN, &items, &[], &[]).unwrap();
+        let mut sorted = Outgoing::sort(&ORIGIN, &sent(&items, &[])).unwrap();
         let mut batch = Batch::new("parent");
-        let fitted = sorted.fit(&ORIGIN, &batch);
-        assert!(fitted.workers.is_empty());
-        let sent: usize = fitted.intents.iter().map(|intent| intent.items.len()).sum();
+        assert!(sorted.fit(&ORIGIN, &batch));
+        assert!(sorted.workers.is_empty());
+        let sent: usize = sorted.intents.iter().map(|intent| intent.items.len()).sum();
         assert_eq!(sent, 5_000);
-        fitted.add_to(&mut batch).unwrap();
+        sorted.add_to(&mut batch).unwrap();
         assert!(batch.len() < 5, "{} operations", batch.len());
     }
 }

@@ -8,7 +8,7 @@ use cdb_coordination::Lockable;
 use cdb_model::{ETag, Stored, Timestamp};
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
 
-use super::cache::History;
+use super::cache::{CachedInstance, History};
 use super::message::Message;
 use super::rejected_commit::RejectedCommit;
 use crate::documents::Instance;
@@ -37,6 +37,27 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
+    /// A turn that a batch of this process has locked for a dispatcher that polls.
+    pub(crate) fn prelocked(
+        token: String,
+        lock_time: Duration,
+        cached: CachedInstance,
+        messages: Vec<Message>,
+    ) -> Self {
+        Self {
+            token,
+            instance: cached.instance,
+            messages,
+            lock_time,
+            uncounted: None,
+            kv: cached.kv,
+            history: Ok(cached.history),
+            long_poll: true,
+            rejected: None,
+            ended: false,
+        }
+    }
+
     /// Whether the lock still holds at `now`.
     pub(crate) fn holds(&self, now: Timestamp) -> bool {
         !self.ended && !self.instance.document.is_lockable(now)

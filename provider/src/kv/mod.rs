@@ -11,4 +11,4 @@ mod write;
 pub(crate) use changes::KvChanges;
 pub(crate) use read::{read_all, read_value};
 pub(crate) use state::{KvRows, KvState};
-pub(crate) use write::KvWritten;
+pub(crate) use write::KvUpdate;

@@ -5,7 +5,7 @@ use cdb_model::{Batch, BatchError, Document, DocumentKey, ItemId, OperationIndex
 
 use super::state::put;
 use super::{KvChanges, KvState};
-use crate::documents::{Durable, KeyValue, KeyValueDelta, KeyValuePack, PackedKeyValues, Text};
+use crate::documents::{Durable, KeyValuePack, PackedKeyValues, Text};
 
 impl KvChanges {
     /// The whole store after the changes, as one document.
@@ -16,7 +16,7 @@ impl KvChanges {
         self,
         instance_id: &str,
         state: &KvState,
-    ) -> Result<(KeyValuePack, PackedKeyValues), serde_json::Error> {
+    ) -> Result<KvUpdate, serde_json::Error> {
         let mut contents = PackedKeyValues::default();
         let kept = state.store.iter().filter(|kept| {
             self.gone_values.iter().all(|gone| gone.id != kept.id)
@@ -38,60 +38,82 @@ impl KvChanges {
             instance_id: instance_id.to_owned(),
             value: Text::Inline(serde_json::to_string(&contents)?),
         };
-        Ok((pack, contents))
-    }
-
-    /// Adds them to the commit.
-    pub(crate) fn add_to(self, batch: &mut Batch<Durable>) -> Result<KvWritten, BatchError> {
-        let values = self.values.into_iter();
-        let values = values
-            .map(|value| batch.upsert(&value).map(|operation| (value, operation)))
-            .collect::<Result<_, _>>()?;
-        let deltas = self.deltas.into_iter();
-        let deltas = deltas
-            .map(|delta| batch.upsert(&delta).map(|operation| (delta, operation)))
-            .collect::<Result<_, _>>()?;
-        let mut gone = Vec::new();
-        for value in &self.gone_values {
-            batch.delete_stored(value)?;
-            gone.push(value.id.clone());
-        }
-        for delta in &self.gone_deltas {
-            batch.delete_stored(delta)?;
-            gone.push(delta.id.clone());
-        }
-        Ok(KvWritten {
-            values,
-            deltas,
-            gone,
-        })
+        Ok(KvUpdate::Pack(pack, contents))
     }
 }
 
-/// Changes as they are part of a batch.
+/// The key-value store as a commit changes it: one document per key, or all keys in one document.
 #[derive(Debug)]
-pub(crate) struct KvWritten {
-    values: Vec<(KeyValue, OperationIndex)>,
-    deltas: Vec<(KeyValueDelta, OperationIndex)>,
-    gone: Vec<ItemId>,
+pub(crate) enum KvUpdate {
+    Documents(KvChanges),
+    Pack(KeyValuePack, PackedKeyValues),
 }
 
-impl KvWritten {
-    /// The state after the batch. `None` when its answer does not say which versions it left.
+impl KvUpdate {
+    pub(crate) fn is_pack(&self) -> bool {
+        matches!(self, Self::Pack(..))
+    }
+
+    /// The text that may be too large for the commit.
+    pub(crate) fn text_mut(&mut self) -> Option<&mut Text> {
+        match self {
+            Self::Documents(_) => None,
+            Self::Pack(pack, _) => Some(&mut pack.value),
+        }
+    }
+
+    /// Adds the update to the commit. Returns the operations of new values, then those of new deltas.
+    pub(crate) fn add_to(
+        &self,
+        batch: &mut Batch<Durable>,
+    ) -> Result<Vec<OperationIndex>, BatchError> {
+        let changes = match self {
+            Self::Pack(pack, _) => {
+                batch.upsert(pack)?;
+                return Ok(Vec::new());
+            }
+            Self::Documents(changes) => changes,
+        };
+        let mut written = Vec::new();
+        for value in &changes.values {
+            written.push(batch.upsert(value)?);
+        }
+        for delta in &changes.deltas {
+            written.push(batch.upsert(delta)?);
+        }
+        for value in &changes.gone_values {
+            batch.delete_stored(value)?;
+        }
+        for delta in &changes.gone_deltas {
+            batch.delete_stored(delta)?;
+        }
+        Ok(written)
+    }
+
+    /// The state after the commit. `None` when its answer does not contain the ETags, or a key has no id.
     pub(crate) fn applied(
         self,
         mut state: KvState,
-        outcome: &BatchOutcome<Durable>,
+        operations: &[OperationIndex],
+        outcome: Option<&BatchOutcome<Durable>>,
     ) -> Option<KvState> {
-        state.store.retain(|stored| !self.gone.contains(&stored.id));
-        state.delta.retain(|stored| !self.gone.contains(&stored.id));
-        for (value, operation) in self.values {
-            let etag = outcome.etag(operation)?.clone();
-            put(&mut state.store, value.key().to_id().ok()?, value, etag);
+        let changes = match self {
+            Self::Pack(pack, contents) => return KvState::unpacked(pack, contents),
+            Self::Documents(changes) => changes,
+        };
+        let is_gone = |id: &ItemId| {
+            changes.gone_values.iter().any(|gone| gone.id == *id)
+                || changes.gone_deltas.iter().any(|gone| gone.id == *id)
+        };
+        state.store.retain(|stored| !is_gone(&stored.id));
+        state.delta.retain(|stored| !is_gone(&stored.id));
+        let mut operations = operations.iter();
+        let mut etag = || Some(outcome?.etag(*operations.next()?)?.clone());
+        for value in changes.values {
+            put(&mut state.store, value.key().to_id().ok()?, value, etag()?);
         }
-        for (delta, operation) in self.deltas {
-            let etag = outcome.etag(operation)?.clone();
-            put(&mut state.delta, delta.key().to_id().ok()?, delta, etag);
+        for delta in changes.deltas {
+            put(&mut state.delta, delta.key().to_id().ok()?, delta, etag()?);
         }
         Some(state)
     }

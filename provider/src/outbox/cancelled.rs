@@ -107,7 +107,8 @@ async fn remove_large(services: &Services, key: &WorkerItemKey) -> Result<bool> 
         return Ok(false);
     };
     let mut batch = Batch::<Durable>::new(&*item.instance_id);
-    let consumed_chunks = ConsumedChunks::of(&services.store, &item.instance_id, [&item.work_item]);
+    let consumed_chunks =
+        ConsumedChunks::of(&item.instance_id, services.store.now(), [&item.work_item]);
     // Whoever runs it may have renewed its lock meanwhile, which makes no difference.
     batch.delete(key).and_then(|_| match &consumed_chunks {
         Some(consumed_chunks) => consumed_chunks.add_to(&mut batch),

@@ -57,8 +57,11 @@ impl CosmosDBProvider {
     pub async fn discard(&self, given_up: &Stored<OutboxIntent>) -> Result<(), ProviderError> {
         let intent = &given_up.document;
         let mut batch = Batch::<Durable>::new(&*intent.instance_id);
-        let consumed_chunks =
-            ConsumedChunks::of_chunked(&self.services.store, &intent.instance_id, &intent.more);
+        let consumed_chunks = ConsumedChunks::of_chunked(
+            &intent.instance_id,
+            self.services.store.now(),
+            &intent.more,
+        );
         let built = batch
             .delete_stored(given_up)
             .and_then(|_| match &consumed_chunks {

@@ -27,7 +27,7 @@ async fn remove(
 ) {
     let mut batch = Batch::<Durable>::new(&*intent.instance_id);
     let consumed_chunks =
-        ConsumedChunks::of_chunked(&services.store, &intent.instance_id, &intent.more);
+        ConsumedChunks::of_chunked(&intent.instance_id, services.store.now(), &intent.more);
     let built = delete(&mut batch).and_then(|()| match &consumed_chunks {
         Some(consumed_chunks) => consumed_chunks.add_to(&mut batch),
         None => Ok(()),

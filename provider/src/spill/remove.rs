@@ -2,7 +2,7 @@
 
 use cdb_client::ContainerClient;
 use cdb_coordination::{Fenced, Proof, execute_proven};
-use cdb_model::{Batch, BatchError, BulkBatch, Document, Query};
+use cdb_model::{Batch, BatchError, BulkBatch, Document, Query, Timestamp};
 
 use crate::documents::{ChunkKey, Chunked, Durable, Spill, SpillKey, Text};
 use crate::error::{Result, committed};
@@ -25,17 +25,17 @@ pub(crate) struct ConsumedChunks(Spill);
 impl ConsumedChunks {
     /// What is left of texts that a commit of this instance consumes. `None` when none of them has chunks.
     pub(crate) fn of<'a>(
-        store: &Store,
         instance_id: &str,
+        now: Timestamp,
         texts: impl IntoIterator<Item = &'a Text>,
     ) -> Option<Self> {
         let texts = texts.into_iter().filter_map(Text::chunked);
-        Self::of_chunked(store, instance_id, texts)
+        Self::of_chunked(instance_id, now, texts)
     }
 
     pub(crate) fn of_chunked<'a>(
-        store: &Store,
         instance_id: &str,
+        now: Timestamp,
         texts: impl IntoIterator<Item = &'a Chunked>,
     ) -> Option<Self> {
         let texts: Vec<Chunked> = texts
@@ -50,7 +50,7 @@ impl ConsumedChunks {
                 instance_id: instance_id.to_owned(),
                 name: uuid::Uuid::new_v4().to_string(),
                 texts,
-                created_at: store.now(),
+                created_at: now,
             })
         })
     }

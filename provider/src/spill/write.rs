@@ -1,7 +1,7 @@
 //! Writing chunks for a commit.
 
 use cdb_coordination::Proof;
-use cdb_model::{Batch, BatchError};
+use cdb_model::{Batch, BatchError, Timestamp};
 use duroxide::providers::WorkItem;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
@@ -30,13 +30,13 @@ pub(crate) struct Spilling {
 
 impl Spilling {
     /// For a commit of this instance that has no chunks yet.
-    pub(crate) fn new(store: &Store, instance_id: &str) -> Self {
+    pub(crate) fn new(instance_id: &str, now: Timestamp) -> Self {
         Self {
             spill: Spill {
                 instance_id: instance_id.to_owned(),
                 name: uuid::Uuid::new_v4().to_string(),
                 texts: Vec::new(),
-                created_at: store.now(),
+                created_at: now,
             },
             chunks: Vec::new(),
             written: false,

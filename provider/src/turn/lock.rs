@@ -14,23 +14,39 @@ use crate::history;
 use crate::instances::{Message, Turn};
 use crate::store::Store;
 
-/// The instance as it is while somebody works on these messages.
-pub(crate) fn locked<'a>(
-    mut instance: Instance,
-    token: &str,
-    (now, until): (Timestamp, Timestamp),
-    messages: impl IntoIterator<Item = (&'a ItemId, &'a OrchestratorItem)>,
-) -> Instance {
-    instance.lock_token = Some(token.to_owned());
-    instance.locked_until = Some(until);
-    instance.updated_at = now;
-    for (id, message) in messages {
-        *instance
-            .attempts
-            .entry(id.as_str().to_owned())
-            .or_insert(message.attempt_count) += 1;
+/// A lock that is about to be taken.
+pub(crate) struct NewLock<'a> {
+    token: &'a str,
+    now: Timestamp,
+    until: Timestamp,
+}
+
+impl<'a> NewLock<'a> {
+    pub(crate) fn new(token: &'a str, now: Timestamp, timeout: Duration) -> Self {
+        Self {
+            token,
+            now,
+            until: now + timeout,
+        }
     }
-    instance
+
+    /// The instance under this lock, with an attempt counted for each message.
+    pub(crate) fn of<'m>(
+        &self,
+        mut instance: Instance,
+        messages: impl IntoIterator<Item = (&'m ItemId, &'m OrchestratorItem)>,
+    ) -> Instance {
+        instance.lock_token = Some(self.token.to_owned());
+        instance.locked_until = Some(self.until);
+        instance.updated_at = self.now;
+        for (id, message) in messages {
+            *instance
+                .attempts
+                .entry(id.as_str().to_owned())
+                .or_insert(message.attempt_count) += 1;
+        }
+        instance
+    }
 }
 
 /// The attempts of a turn's instance without the one that its lock has counted.
@@ -101,7 +117,7 @@ pub(crate) async fn lock(
     };
     let messages = loaded.messages.iter();
     let messages = messages.map(|message| (message.id(), &message.stored.document));
-    let instance = locked(instance, token, (now, now + timeout), messages);
+    let instance = NewLock::new(token, now, timeout).of(instance, messages);
     let key = InstanceKey::new(&*loaded.instance_id);
     let id = key.to_id()?;
     let container = &store.container;

@@ -85,7 +85,7 @@ pub(super) async fn drop_all(services: &Services, loaded: &Loaded) -> Result<()>
     }
     let texts = loaded.messages.iter();
     let texts = texts.map(|message| &message.stored.document.work_item);
-    let consumed_chunks = ConsumedChunks::of(&services.store, &loaded.instance_id, texts);
+    let consumed_chunks = ConsumedChunks::of(&loaded.instance_id, services.store.now(), texts);
     if let Some(consumed_chunks) = &consumed_chunks {
         consumed_chunks.add_to(&mut batch)?;
     }

@@ -14,14 +14,12 @@ use cdb_model::{
 use duroxide::providers::WorkItem;
 
 use super::hand_out::{self, Fetched};
-use super::lock::{lock_patch, locked, take_out};
+use super::lock::{NewLock, lock_patch, take_out};
 use super::release;
 use super::renew::extend;
-use crate::documents::{Durable, Instance, InstanceKey, OrchestratorItem, Status};
+use crate::documents::{Durable, Instance, InstanceKey, OrchestratorItem};
 use crate::error::Result;
-use crate::instances::{
-    Attempt, CachedInstance, History, Instances, MAX_MESSAGES, Message, Turn, TurnResult,
-};
+use crate::instances::{Attempt, CachedInstance, History, Instances, MAX_MESSAGES, Message, Turn};
 use crate::kv::KvState;
 use crate::local_queue::Guard;
 use crate::services::Services;
@@ -137,12 +135,11 @@ impl<'a> Prelock<'a> {
         let known = self.known.iter();
         let known = known.map(|message| (message.id(), &message.stored.document));
         let messages = known.chain([(&id, message)]);
-        let times = (now, now + self.timeout);
         let instance = self.before.as_ref().map_or_else(
             || Instance::pending(&self.guard.claim.key, now),
             |before| before.instance.document.clone(),
         );
-        Ok(locked(instance, &self.token, times, messages))
+        Ok(NewLock::new(&self.token, now, self.timeout).of(instance, messages))
     }
 
     /// Where in the batch the lock is.
@@ -169,6 +166,12 @@ impl<'a> Prelock<'a> {
         let Ok(id) = InstanceKey::new(&*instance.instance_id).to_id() else {
             return;
         };
+        let instance = Stored {
+            id,
+            timestamp: instance.updated_at,
+            document: instance,
+            etag: etag.clone(),
+        };
         let (history, kv) = match &self.before {
             Some(before) => (before.history.clone(), before.kv.clone()),
             None => (History::default(), KvState::default()),
@@ -177,23 +180,12 @@ impl<'a> Prelock<'a> {
         messages.push(message);
         let taken = messages.clone();
         let events = history.events.clone();
-        let turn = Turn {
-            token: self.token,
-            instance: Stored {
-                id,
-                timestamp: instance.updated_at,
-                document: instance,
-                etag: etag.clone(),
-            },
-            messages,
-            lock_time: self.timeout,
-            uncounted: None,
+        let cached = CachedInstance {
+            instance,
+            history,
             kv,
-            history: Ok(history),
-            long_poll: true,
-            rejected: None,
-            ended: false,
         };
+        let turn = Turn::prelocked(self.token, self.timeout, cached, messages);
         let won = self.services.instances().won(turn);
         self.guard.prelocked(won, |known| {
             known.set_cached(None);
@@ -238,30 +230,19 @@ pub(crate) async fn begin(
     hand_out::begin(services, guard, turn).await.map(Some)
 }
 
-/// The next turn of an instance, locked by the commit of the one before it.
+/// The lock of an instance's next turn, which the commit of the turn before takes.
+#[derive(Clone, Debug)]
 pub(crate) struct NextTurn {
     token: String,
     timeout: Duration,
-    /// Messages that were queued before.
+    /// Due messages that were queued before.
     known: Vec<Message>,
 }
 
 impl NextTurn {
-    /// `None` when nothing waits, or nobody here would take it soon. `own` are the messages of the commit itself.
-    pub(crate) fn plan(
-        services: &Services,
-        turn: &Turn,
-        result: &TurnResult,
-        own: &[OrchestratorItem],
-    ) -> Option<Self> {
-        let status = result.metadata.status.clone().map(Status::from);
-        let ends = matches!(status, Some(Status::Completed | Status::Failed));
-        if ends || !turn.long_poll {
-            return None;
-        }
+    /// The lock for the turn after this one; `None` when no dispatcher of this process would take it soon.
+    pub(crate) fn offer(services: &Services, turn: &Turn) -> Option<Self> {
         let timeout = services.instances().room_ahead()?;
-        let now = services.store.now();
-        let own = own.iter().filter(|item| item.due_at() <= now).count();
         let read_at = turn.history.as_ref().ok()?.read_at;
         let instance_id = &turn.instance.document.instance_id;
         let mut known = services.instances().due_messages(instance_id, read_at);
@@ -270,12 +251,18 @@ impl NextTurn {
                 .iter()
                 .all(|message| message.id() != known.id())
         });
-        known.truncate(MAX_MESSAGES.saturating_sub(own));
-        (own + known.len() > 0).then(|| Self {
+        Some(Self {
             token: uuid::Uuid::new_v4().to_string(),
             timeout,
             known,
         })
+    }
+
+    /// The lock together with the messages that the commit itself sends. `None` when no message is due.
+    pub(crate) fn after(mut self, own: &[OrchestratorItem], now: Timestamp) -> Option<Self> {
+        let own = own.iter().filter(|item| item.due_at() <= now).count();
+        self.known.truncate(MAX_MESSAGES.saturating_sub(own));
+        (own + self.known.len() > 0).then_some(self)
     }
 
     /// The instance as the commit leaves it: locked for the next turn.
@@ -292,36 +279,25 @@ impl NextTurn {
         let known = self.known.iter();
         let known = known.map(|message| (message.id(), &message.stored.document));
         let messages = known.chain(due.iter().map(|(id, item)| (id, *item)));
-        let times = (now, now + self.timeout);
-        Ok(locked(instance, &self.token, times, messages))
+        let lock = NewLock::new(&self.token, now, self.timeout);
+        Ok(lock.of(instance, messages))
     }
 
-    /// The commit took place.
+    /// The commit took place and left `cached`: ends the turn `before` and begins the next one.
     pub(crate) fn begin(
         self,
         services: &Services,
         before: &mut Turn,
-        left: CachedInstance,
+        cached: CachedInstance,
         own: Vec<Message>,
     ) {
         let mut messages = self.known;
         messages.extend(own);
-        let next = Turn {
-            token: self.token,
-            instance: left.instance,
-            messages,
-            lock_time: self.timeout,
-            uncounted: None,
-            kv: left.kv,
-            history: Ok(left.history),
-            long_poll: true,
-            rejected: None,
-            ended: false,
-        };
+        let next = Turn::prelocked(self.token, self.timeout, cached, messages);
         services.instances().finish_with_next(before, next);
     }
 
-    /// The commit took place, but nobody knows which versions it left: gives the lock back.
+    /// The commit took place, but the ETags that it left are unknown: releases the lock.
     pub(crate) fn outcome_unknown(self, services: &Services, before: &Turn) {
         let instance_id = before.instance.document.instance_id.clone();
         let mut attempts = before.instance.document.attempts.clone();

@@ -1,0 +1,318 @@
+//! What a turn leaves, as one value. Planning sends nothing; the same plan is sent until its outcome is known.
+//!
+//! Most turns fit into one batch as they are. When one does not, everything large moves into chunks, the history of
+//! the turn becomes one document, the key-value store another one, and all that it sends leaves in few intents. The
+//! rest fits into a batch whatever the size of the turn.
+
+use cdb_client::BatchOutcome;
+use cdb_model::{Batch, BatchError, ETag, EncodeError, ItemId, OperationIndex, Stored, Timestamp};
+
+use super::advance::{advance, ended_execution};
+use super::cancelled;
+use super::outgoing::{Origin, Outgoing, Placed};
+use super::segments::NewHistory;
+use crate::activities::{self, FreeWorkers};
+use crate::admission;
+use crate::custom_status;
+use crate::documents::{Durable, Execution, Instance, OrchestratorItem, Status, Text};
+use crate::error::{Error, Result};
+use crate::instances::{Turn, TurnResult};
+use crate::kv::KvUpdate;
+use crate::spill::{ConsumedChunks, Limits, Spilling};
+use crate::turn::prelock::NextTurn;
+
+/// What a plan depends on besides the turn and its result.
+#[derive(Debug)]
+pub(super) struct PlanContext<'a> {
+    pub(super) origin: Origin<'a>,
+    pub(super) limits: Limits,
+    /// The lock of the next turn, if a dispatcher of this process would take it soon.
+    pub(super) next: Option<NextTurn>,
+    /// The workers of this process that have time for new activities.
+    pub(super) workers: Option<FreeWorkers>,
+}
+
+/// A commit as it is sent.
+#[derive(Debug)]
+pub(super) struct CommitPlan {
+    /// The instance as the commit leaves it, locked for the next turn if there is a `next`.
+    pub(super) instance: Instance,
+    pub(super) history: NewHistory,
+    /// The execution that this turn replaces.
+    ended: Option<Execution>,
+    pub(super) kv: KvUpdate,
+    pub(super) outgoing: Outgoing,
+    pub(super) next: Option<NextTurn>,
+    /// Chunks that are written before the batch.
+    pub(super) spilling: Spilling,
+    /// Chunks of consumed messages.
+    pub(super) consumed_chunks: Option<ConsumedChunks>,
+    /// The start of the lock times in the batch.
+    locked_at: Timestamp,
+    pub(super) batch: Batch<Durable>,
+    /// The ETag that the batch is conditional on.
+    pub(super) etag: ETag,
+    pub(super) operations: Operations,
+}
+
+/// The operations of the batch whose ETags matter afterwards.
+#[derive(Debug, Default)]
+pub(super) struct Operations {
+    pub(super) instance: Option<OperationIndex>,
+    pub(super) kv: Vec<OperationIndex>,
+    pub(super) sent: Placed,
+}
+
+/// Plans the commit of a turn.
+///
+/// # Errors
+/// When the turn exceeds a limit of the provider, or cannot be written as JSON.
+pub(super) fn plan(
+    turn: &Turn,
+    result: &TurnResult,
+    context: &PlanContext<'_>,
+) -> Result<CommitPlan> {
+    check_sent(result)?;
+    match CommitPlan::new(turn, result, context, Form::Inline) {
+        Err(Error::Batch(error)) if has_no_room(&error) => {
+            CommitPlan::new(turn, result, context, Form::Spilled)
+        }
+        planned => planned,
+    }
+}
+
+/// Rejects what could be committed and then neither be delivered nor be stored.
+fn check_sent(result: &TurnResult) -> Result<()> {
+    let items = result.orchestrator_items.iter().chain(&result.worker_items);
+    for item in items {
+        admission::check_item(item)?;
+    }
+    match custom_status::change_in(&result.history_delta) {
+        Some(Some(status)) => admission::check_custom_status(&status),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a batch has no room for an operation.
+fn has_no_room(error: &BatchError) -> bool {
+    matches!(
+        error,
+        BatchError::Full
+            | BatchError::TooLarge { .. }
+            | BatchError::Encode(EncodeError::TooLarge { .. })
+    )
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Inline,
+    Spilled,
+}
+
+impl CommitPlan {
+    fn new(
+        turn: &Turn,
+        result: &TurnResult,
+        context: &PlanContext<'_>,
+        form: Form,
+    ) -> Result<Self> {
+        let origin = &context.origin;
+        let (id, now) = (origin.instance_id, origin.now);
+        let before = &turn.instance.document;
+        let events = &result.history_delta;
+        let mut history = NewHistory::pack(context.limits, id, result.execution_id, events)?;
+        let mut outgoing = Outgoing::sort(origin, result)?;
+        outgoing
+            .intents
+            .extend(cancelled::intents(turn, origin, result));
+        check_size(
+            turn,
+            result,
+            context.limits,
+            (history.bytes, outgoing.bytes()),
+        )?;
+        let starts_next = result.execution_id > before.current_execution_id;
+        let ended = starts_next && before.started_at.is_some();
+        let mut ended = ended.then(|| ended_execution(before, now));
+        let mut output = result.metadata.output.clone().map(Text::Inline);
+        let mut kv = kv_update(turn, result, origin, form)?;
+        let mut spilling = Spilling::new(id, now);
+        if form == Form::Spilled {
+            history.join();
+            let ended = ended.as_mut().and_then(|ended| ended.output.as_mut());
+            let segments = history.segments.iter_mut();
+            let texts = segments.map(|segment| &mut segment.event_data);
+            for text in texts.chain(&mut output).chain(ended).chain(kv.text_mut()) {
+                spilling.relieve(text);
+            }
+            outgoing.spill(origin, &mut spilling)?;
+        }
+        let documents = history.segments.len() as u64;
+        let mut plan = Self {
+            instance: advance(turn, result, output.as_ref(), documents, now),
+            consumed_chunks: consumed_chunks(turn, origin, &kv),
+            history,
+            ended,
+            kv,
+            outgoing,
+            next: None,
+            spilling,
+            locked_at: now,
+            batch: Batch::new(id),
+            etag: turn.instance.etag.clone(),
+            operations: Operations::default(),
+        };
+        plan.arrange(turn, context)?;
+        Ok(plan)
+    }
+
+    /// Builds the batch. What does not fit beside the turn itself leaves by intents; what this process can work on at
+    /// once is locked for it.
+    fn arrange(&mut self, turn: &Turn, context: &PlanContext<'_>) -> Result<(), BatchError> {
+        let origin = &context.origin;
+        let unlocked = self.instance.clone();
+        if turn.long_poll && self.goes_on() {
+            let next = context.next.clone();
+            self.next = next.and_then(|next| next.after(&self.outgoing.own, origin.now));
+        }
+        if let Some(next) = &self.next {
+            self.instance = next.lock(unlocked.clone(), &self.outgoing.own, origin.now)?;
+        }
+        self.begin_batch(turn)?;
+        if self.outgoing.fit(origin, &self.batch) && self.next.take().is_some() {
+            // The messages of the next turn leave by intents now.
+            self.instance = unlocked;
+            self.begin_batch(turn)?;
+        }
+        if let Some(workers) = &context.workers {
+            workers.lock(&mut self.outgoing.workers, origin.now);
+        }
+        if turn.long_poll {
+            self.outgoing.reserve(origin.now);
+        }
+        self.operations.sent = self.outgoing.add_to(&mut self.batch)?;
+        Ok(())
+    }
+
+    fn goes_on(&self) -> bool {
+        !matches!(self.instance.status, Status::Completed | Status::Failed)
+    }
+
+    /// The operations that make the turn: instance, history, consumed messages, key-value store.
+    fn begin_batch(&mut self, turn: &Turn) -> Result<(), BatchError> {
+        let mut batch = Batch::new(&*self.instance.instance_id);
+        self.etag.clone_from(&turn.instance.etag);
+        // First, so that a lost lock shows up as this operation's 412.
+        let instance = batch.replace_if_match(&self.instance, &self.etag)?;
+        self.operations.instance = Some(instance);
+        self.spilling.settle(&mut batch)?;
+        if let Some(chunks) = &self.consumed_chunks {
+            chunks.add_to(&mut batch)?;
+        }
+        if let Some(ended) = &self.ended {
+            batch.upsert(ended)?;
+        }
+        for segment in &self.history.segments {
+            batch.create(segment)?;
+        }
+        for message in &turn.messages {
+            consume(&mut batch, &message.stored)?;
+        }
+        self.operations.kv = self.kv.add_to(&mut batch)?;
+        self.batch = batch;
+        Ok(())
+    }
+
+    /// Rebuilds the batch for the newest version of the instance, with locks that last from `now` on.
+    pub(super) fn rebuild(&mut self, turn: &Turn, now: Timestamp) -> Result<(), BatchError> {
+        let late = now.since(self.locked_at);
+        self.locked_at = now;
+        if let Some(until) = &mut self.instance.locked_until {
+            *until = *until + late;
+        }
+        activities::prolong(&mut self.outgoing.workers, late);
+        self.begin_batch(turn)?;
+        self.operations.sent = self.outgoing.add_to(&mut self.batch)?;
+        Ok(())
+    }
+
+    /// The document that an operation left, if the answer of the commit arrived.
+    pub(super) fn stored<D>(
+        &self,
+        outcome: Option<&BatchOutcome<Durable>>,
+        id: ItemId,
+        document: D,
+        operation: OperationIndex,
+    ) -> Option<Stored<D>> {
+        Some(Stored {
+            id,
+            etag: outcome?.etag(operation)?.clone(),
+            document,
+            timestamp: self.instance.updated_at,
+        })
+    }
+}
+
+/// Checks the limits of a turn and of a history. A turn that fails its orchestration has no limit.
+fn check_size(
+    turn: &Turn,
+    result: &TurnResult,
+    limits: Limits,
+    (history, outgoing): (usize, usize),
+) -> Result<()> {
+    let status = result.metadata.status.clone().map(Status::from);
+    if status != Some(Status::Failed) {
+        let output = result.metadata.output.as_ref().map_or(0, String::len);
+        limits.check_turn(history + outgoing + output)?;
+    }
+    if status.is_none() {
+        let before = turn.history.as_ref().map_or(0, |history| history.bytes);
+        limits.check_history(before + history)?;
+    }
+    Ok(())
+}
+
+/// The change of the key-value store. It becomes one document when it is one already, or when the turn is too large.
+fn kv_update(
+    turn: &Turn,
+    result: &TurnResult,
+    origin: &Origin<'_>,
+    form: Form,
+) -> Result<KvUpdate, serde_json::Error> {
+    let status = result.metadata.status.clone().map(Status::from);
+    let changes = turn.kv.changes(
+        origin.instance_id,
+        result.execution_id,
+        &result.history_delta,
+        status.is_some_and(|status| status.is_terminal()),
+        origin.now,
+    );
+    let is_pack = turn.kv.pack.is_some() || form == Form::Spilled;
+    if is_pack && !changes.is_empty() {
+        return changes.pack(origin.instance_id, &turn.kv);
+    }
+    Ok(KvUpdate::Documents(changes))
+}
+
+/// The chunks of everything that the turn consumes or replaces.
+fn consumed_chunks(turn: &Turn, origin: &Origin<'_>, kv: &KvUpdate) -> Option<ConsumedChunks> {
+    let messages = turn.messages.iter();
+    let messages = messages.map(|message| &message.stored.document.work_item);
+    let old_pack = turn.kv.pack.as_ref().filter(|_| kv.is_pack());
+    let texts = messages.chain(old_pack.map(|pack| &pack.value));
+    ConsumedChunks::of(origin.instance_id, origin.now, texts)
+}
+
+/// Takes a message out of the queue. One that may be delivered again leaves a trace.
+fn consume(
+    batch: &mut Batch<Durable>,
+    message: &Stored<OrchestratorItem>,
+) -> Result<(), BatchError> {
+    if message.document.delivered {
+        let trace = message.clone().map(OrchestratorItem::into_trace);
+        batch.replace_stored(&trace)?;
+    } else {
+        batch.delete_stored(message)?;
+    }
+    Ok(())
+}
