@@ -8,13 +8,15 @@ use cdb_model::{Batch, Document, Timestamp};
 use duroxide::providers::WorkItem;
 
 use crate::admission;
-use crate::documents::{Chunked, Durable, OrchestratorItem, WorkerItem, target_instance};
+use crate::documents::{
+    Chunked, Durable, OrchestratorItem, OrchestratorItemKey, WorkerItem, target_instance,
+};
 use crate::error::{Error, Result, committed};
 use crate::instances::Message;
 use crate::services::Services;
 use crate::spill::Spilling;
 use crate::store::Store;
-use crate::turn::{Prelock, enqueued};
+use crate::turn::{NewMessage, Prelock};
 
 /// Implements `Provider::enqueue_for_orchestrator`.
 pub(crate) async fn message(
@@ -52,11 +54,10 @@ pub(crate) async fn message(
     if due <= now
         && let Some(turn) = Prelock::of_start(services, item)
     {
-        match start(&services.store, turn, &document, item).await {
-            Ok(true) => return Ok(()),
-            // The instance exists already, or the store is away: as if nothing had been tried.
-            Ok(false) => {}
-            Err(error) => return Err(error),
+        let message = NewMessage::new(services, document.clone(), item.clone(), Some(turn));
+        // If the instance exists, or the store is away, the message is enqueued as any other.
+        if start(&services.store, message, document.key()).await? {
+            return Ok(());
         }
     }
     let after = due.since(now);
@@ -101,40 +102,38 @@ async fn large_message(
     Ok(())
 }
 
-/// Creates the start message together with the locked instance. `false` when the instance exists already, or
-/// when nobody knows.
+/// Creates the start message together with the locked instance. Returns `false` when the instance exists already, or when
+/// the outcome is unknown.
 async fn start(
     store: &Store,
-    mut turn: Prelock<'_>,
-    document: &OrchestratorItem,
-    item: &WorkItem,
+    mut message: NewMessage<'_>,
+    key: OrchestratorItemKey,
 ) -> Result<bool> {
-    let mut batch = Batch::new(&*document.instance_id);
-    let added = batch
-        .create(document)
-        .and_then(|operation| turn.add_to(&mut batch, document).map(|()| operation));
-    let Ok(operation) = added else {
+    let mut batch = Batch::new(&*key.instance_id);
+    if message.add_to(&mut batch).is_err() {
+        message.give_up();
         return Ok(false);
-    };
-    let proof = Proof::Created(document.key());
-    let outcome = match execute_proven(&store.container, &batch, &proof).await {
-        Ok(Fenced::Refused(error)) if error.is_conflict() => return Ok(false),
-        Ok(Fenced::Unknown(_)) | Err(_) => {
-            turn.outcome_unknown();
-            return Ok(false);
-        }
-        Ok(fenced) => committed(fenced)?,
-    };
-    let message = outcome.as_ref().and_then(|outcome| {
-        let etag = turn.operation().and_then(|lock| outcome.etag(lock))?;
-        let message = enqueued(outcome, operation, document.clone(), item.clone())?;
-        Some((etag.clone(), message))
-    });
-    match message {
-        Some((etag, message)) => turn.won(&etag, message),
-        None => turn.outcome_unknown(),
     }
-    Ok(true)
+    match execute_proven(&store.container, &batch, &Proof::Created(key)).await {
+        Ok(Fenced::Refused(error)) if error.is_conflict() => {
+            message.give_up();
+            Ok(false)
+        }
+        Ok(Fenced::Unknown(_)) | Err(_) => {
+            message.outcome_unknown();
+            Ok(false)
+        }
+        Ok(fenced) => match committed(fenced) {
+            Ok(outcome) => {
+                message.committed(outcome.as_ref());
+                Ok(true)
+            }
+            Err(error) => {
+                message.give_up();
+                Err(error)
+            }
+        },
+    }
 }
 
 /// Implements `Provider::enqueue_for_worker`.

@@ -1,20 +1,21 @@
-//! The end of an activity: its item goes and its completion comes, in one batch.
+//! The end of an activity: one batch deletes its item and creates its completion.
 
 use std::time::Duration;
 
-use cdb_client::BatchOutcome;
-use cdb_model::{Batch, BatchError, OperationIndex, Stored, Timestamp};
+use cdb_client::{BatchOutcome, ContainerClient};
+use cdb_coordination::{Fenced, FencedWrite, Found, execute_fenced};
+use cdb_model::{Batch, BatchError, Timestamp};
 use duroxide::providers::WorkItem;
 
 use super::LOST;
 use super::abandon::abandon;
 use super::ask::ActivityKey;
 use super::lock::read;
-use super::prelock::Following;
+use super::prelock::NextActivity;
 use super::renew::may_wait;
 use super::running::{SharedLock, WorkLock};
 use crate::documents::{
-    Chunked, Durable, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, Text, WorkerItem,
+    Chunked, Durable, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, Text,
     target_instance,
 };
 use crate::error::{Error, Result};
@@ -22,19 +23,10 @@ use crate::outbox;
 use crate::services::Services;
 use crate::spill::{ConsumedChunks, Spilling};
 use crate::store::Store;
-use crate::turn::{Prelock, enqueued};
+use crate::turn::{NewMessage, Prelock};
 
-/// How often the batch is sent again while the lock is still ours.
+/// How often the batch is sent while its outcome is unknown.
 const MAX_SENDS: u32 = 4;
-
-/// What goes where with the end of an activity.
-enum Completion {
-    None,
-    /// To the instance that scheduled it: the same partition.
-    Own(Box<OrchestratorItem>),
-    /// To another instance, by the outbox.
-    Other(Box<OutboxIntent>),
-}
 
 /// Implements `Provider::ack_work_item`.
 pub(crate) async fn ack(
@@ -48,63 +40,66 @@ pub(crate) async fn ack(
         // Not cancelled: duroxide drops an activity after any failed renewal.
         return abandon(services, token, None, true).await;
     }
-    let cargo = Cargo::load(services, &shared, completion.as_ref()).await?;
+    let content = Content::write(services, &shared, completion.as_ref()).await?;
     let mut lock = shared.lock().await;
     let now = held(services, &mut lock)?;
-    let result = send(services, &mut lock, &cargo).await;
-    if result.is_err() {
-        cargo.spilling.give_up(services);
-    }
-    match &result {
-        Err(error) if error.is_retryable() => return result.map(|_| ()),
-        _ => services.activities().finish(&mut lock),
-    }
-    let sent = result?;
-    if let Some(consumed_chunks) = cargo.consumed_chunks {
-        consumed_chunks.remove(services);
-    }
+    let mut plan = AckPlan::new(services, &lock, content, completion);
+    let outcome = match send(services, &mut lock, &mut plan).await {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            plan.content.spilling.give_up(services);
+            plan.give_up();
+            if !error.is_retryable() {
+                services.activities().finish(&mut lock);
+            }
+            return Err(error);
+        }
+    };
+    services.activities().finish(&mut lock);
+    let item = &lock.item.document;
     let touched = services
         .queues
         .sessions
-        .touch(services.container(), &lock.item.document, now);
-    match (cargo.completion, completion) {
-        (Completion::Own(document), Some(item)) => sent.hand_on(services, Some((*document, item))),
-        (Completion::Other(intent), _) => {
-            sent.hand_on(services, None);
-            if lock.ask.is_some() {
-                services.spawn(|services| async move {
-                    outbox::deliver_all(&services, vec![*intent]).await;
-                });
-            } else {
-                outbox::deliver_all(services, vec![*intent]).await;
-            }
-        }
-        _ => sent.hand_on(services, None),
+        .touch(services.container(), item, now);
+    let intent = plan.finish(services, outcome.as_ref());
+    let intents = Vec::from_iter(intent);
+    if lock.ask.is_some() {
+        services.spawn(|services| async move { outbox::deliver_all(&services, intents).await });
+    } else {
+        outbox::deliver_all(services, intents).await;
     }
     touched.await;
     Ok(())
 }
 
-/// What the end of an activity leaves.
-struct Cargo {
+/// The documents that the end of an activity leaves.
+struct Content {
     completion: Completion,
-    /// The chunks of its result.
+    /// The chunks of the result.
     spilling: Spilling,
-    /// The chunks of its input.
+    /// The chunks of the input.
     consumed_chunks: Option<ConsumedChunks>,
 }
 
-impl Cargo {
-    /// Writes what does not fit into a document. The lock can be renewed meanwhile.
-    async fn load(
+enum Completion {
+    None,
+    /// For the instance that scheduled the activity, in the same partition.
+    Message(Box<OrchestratorItem>),
+    /// For another instance.
+    Intent(Box<OutboxIntent>),
+}
+
+impl Content {
+    /// Writes the chunks of a large result. The lock can be renewed meanwhile.
+    async fn write(
         services: &Services,
         shared: &SharedLock,
         completion: Option<&WorkItem>,
     ) -> Result<Self> {
         let mut lock = shared.lock().await;
         let now = held(services, &mut lock)?;
-        let mut sorted = sort(&lock, completion, now)?;
-        if let Completion::Own(message) = &mut sorted
+        let mut document = Completion::of(&lock, completion, now)?;
+        if let Completion::Message(message) = &mut document
             && lock.ask.is_some()
             && services.instances().is_home_of(&message.instance_id)
         {
@@ -114,17 +109,21 @@ impl Cargo {
         let consumed_chunks = ConsumedChunks::of(&item.instance_id, now, [&item.work_item]);
         let mut spilling = Spilling::new(&item.instance_id, now);
         drop(lock);
-        sorted.spill(&mut spilling)?;
+        if let Some(text) = document.text_mut()
+            && !Chunked::fits(text.header())
+        {
+            spilling.relieve_message(text)?;
+        }
         spilling.write(&services.store).await?;
         Ok(Self {
-            completion: sorted,
+            completion: document,
             spilling,
             consumed_chunks,
         })
     }
 }
 
-/// The time, if the lock holds.
+/// Returns the time if the lock holds. Otherwise ends it.
 fn held(services: &Services, lock: &mut WorkLock) -> Result<Timestamp> {
     let now = services.store.now();
     if lock.holds(now) {
@@ -134,22 +133,7 @@ fn held(services: &Services, lock: &mut WorkLock) -> Result<Timestamp> {
     Err(Error::LockLost("it has expired"))
 }
 
-impl Completion {
-    /// Moves a large result out of its document.
-    fn spill(&mut self, spilling: &mut Spilling) -> Result<(), serde_json::Error> {
-        let text = match self {
-            Self::None => return Ok(()),
-            Self::Own(message) => Some(&mut message.work_item),
-            Self::Other(intent) => intent.items.first_mut().map(|item| &mut item.work_item),
-        };
-        match text {
-            Some(text) if !Chunked::fits(text.header()) => spilling.relieve_message(text),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// The end of an activity, or that its result is too large. Refused, it would run again and again.
+/// The completion, or a failure if the result is too large. A rejected result would have the activity run again and again.
 fn within_limit(store: &Store, completion: WorkItem) -> WorkItem {
     let WorkItem::ActivityCompleted {
         instance,
@@ -179,192 +163,216 @@ fn within_limit(store: &Store, completion: WorkItem) -> WorkItem {
     }
 }
 
-fn sort(lock: &WorkLock, completion: Option<&WorkItem>, now: Timestamp) -> Result<Completion> {
-    let Some(completion) = completion else {
-        return Ok(Completion::None);
-    };
-    let item = &lock.item.document;
-    if target_instance(completion) == item.instance_id {
-        let cause = OrchestratorItem::completion_cause(item.execution_id, item.activity_id);
-        let message = OrchestratorItem::new(completion, cause, now, now)?;
-        return Ok(Completion::Own(Box::new(message)));
-    }
-    let target = target_instance(completion);
-    let intent = OutboxIntent::new(&item.instance_id, lock.token.clone(), target, now);
-    Ok(Completion::Other(Box::new(OutboxIntent {
-        items: vec![IntentItem {
+impl Completion {
+    fn of(
+        lock: &WorkLock,
+        completion: Option<&WorkItem>,
+        now: Timestamp,
+    ) -> Result<Self, serde_json::Error> {
+        let Some(completion) = completion else {
+            return Ok(Self::None);
+        };
+        let item = &lock.item.document;
+        let target = target_instance(completion);
+        if target == item.instance_id {
+            let cause = OrchestratorItem::completion_cause(item.execution_id, item.activity_id);
+            let message = OrchestratorItem::new(completion, cause, now, now)?;
+            return Ok(Self::Message(Box::new(message)));
+        }
+        let mut intent = OutboxIntent::new(&item.instance_id, lock.token.clone(), target, now);
+        intent.items.push(IntentItem {
             queue: IntentQueue::Orchestrator,
             work_item: Text::Inline(serde_json::to_string(completion)?),
             visible_at: now,
-        }],
-        ..intent
-    })))
-}
-
-/// Sends the batch until it is known to be committed or the lock is known to be lost.
-async fn send<'a>(services: &'a Services, lock: &mut WorkLock, cargo: &Cargo) -> Result<Sent<'a>> {
-    let mut sent = Sent::new(services, lock, &cargo.completion);
-    let mut sends = 0;
-    while sends < MAX_SENDS {
-        let batch = sent.batch(lock, cargo)?;
-        let error = match services.container().execute(&batch).await {
-            Ok(outcome) => {
-                sent.outcome = Some(outcome);
-                return Ok(sent);
-            }
-            Err(error) => error,
-        };
-        // What was to be locked on the way is not worth a failure.
-        if sent.drops_what_failed(services, &error) {
-            continue;
-        }
-        if may_wait(
-            &services.store,
-            lock,
-            error.is_transient() && !error.is_ambiguous(),
-        )
-        .await
-        {
-            continue;
-        }
-        sends += 1;
-        if !error.is_ambiguous() {
-            sent.give_up(services);
-            return Err(if error.is_not_found() || error.is_precondition_failed() {
-                Error::LockLost(LOST)
-            } else {
-                error.into()
-            });
-        }
-        match what_is_left(services, lock).await? {
-            Some(stored) if stored.document.lock_token.as_deref() == Some(&lock.token) => {
-                lock.item.etag = stored.etag;
-            }
-            Some(_) => {
-                sent.give_up(services);
-                return Err(Error::LockLost("another worker took the activity"));
-            }
-            // The item went with our batch. Had it been cancelled instead, its completion would be of no use to anyone.
-            None => return Ok(sent),
-        }
+        });
+        Ok(Self::Intent(Box::new(intent)))
     }
-    sent.give_up(services);
-    Err(Error::Retryable("the service did not answer".to_owned()))
-}
 
-/// The item as it is now, whenever the store answers while the lock lasts.
-async fn what_is_left(services: &Services, lock: &WorkLock) -> Result<Option<Stored<WorkerItem>>> {
-    loop {
-        match read(&services.store, &ActivityKey::of(&lock.item.document)).await {
-            Err(error) if may_wait(&services.store, lock, error.is_retryable()).await => {}
-            found => return found,
+    /// The text that may be too large for its document.
+    fn text_mut(&mut self) -> Option<&mut Text> {
+        match self {
+            Self::None => None,
+            Self::Message(message) => Some(&mut message.work_item),
+            Self::Intent(intent) => intent.items.first_mut().map(|item| &mut item.work_item),
         }
     }
 }
 
-/// The end of an activity as it is sent: with the locks of what comes next.
-struct Sent<'a> {
-    /// The turn of the instance that waits for the completion.
-    turn: Option<Prelock<'a>>,
+/// The end of an activity as it is sent, with the locks of the work that comes next.
+struct AckPlan<'a> {
+    content: Content,
+    /// The completion, with the lock of the turn that it starts.
+    message: Option<NewMessage<'a>>,
     /// The worker's next activity.
-    following: Option<Following<'a>>,
-    /// Where in the batch the completion is.
-    completion: Option<OperationIndex>,
-    /// Nothing when the answer was lost.
-    outcome: Option<BatchOutcome<Durable>>,
+    next: Option<NextActivity<'a>>,
 }
 
-impl<'a> Sent<'a> {
-    fn new(services: &'a Services, lock: &WorkLock, completion: &Completion) -> Self {
-        let turn = match completion {
-            Completion::Own(message) => Prelock::of_cached(services, &message.instance_id),
+impl<'a> AckPlan<'a> {
+    fn new(
+        services: &'a Services,
+        lock: &WorkLock,
+        content: Content,
+        completion: Option<WorkItem>,
+    ) -> Self {
+        let message = match (&content.completion, completion) {
+            (Completion::Message(document), Some(item)) => {
+                let turn = Prelock::of_cached(services, &document.instance_id);
+                let document = OrchestratorItem::clone(document);
+                Some(NewMessage::new(services, document, item, turn))
+            }
             _ => None,
         };
         Self {
-            turn,
-            following: Following::of(services, lock, services.store.now()),
-            completion: None,
-            outcome: None,
+            content,
+            message,
+            next: NextActivity::of(services, lock, services.store.now()),
         }
     }
 
-    fn batch(&mut self, lock: &WorkLock, cargo: &Cargo) -> Result<Batch<Durable>, BatchError> {
+    fn batch(&mut self, lock: &WorkLock) -> Result<Batch<Durable>, BatchError> {
         let mut batch = Batch::new(&*lock.item.document.instance_id);
         // First, so that a lost lock shows up as this operation's 404 or 412.
         batch.delete_stored(&lock.item)?;
-        cargo.spilling.settle(&mut batch)?;
-        if let Some(consumed_chunks) = &cargo.consumed_chunks {
-            consumed_chunks.add_to(&mut batch)?;
+        self.content.spilling.settle(&mut batch)?;
+        if let Some(chunks) = &self.content.consumed_chunks {
+            chunks.add_to(&mut batch)?;
         }
-        match &cargo.completion {
-            Completion::None => {}
-            Completion::Own(message) => {
-                self.completion = Some(batch.create(&**message)?);
-                if let Some(turn) = &mut self.turn {
-                    turn.add_to(&mut batch, message)?;
-                }
-            }
-            Completion::Other(intent) => {
-                batch.create(&**intent)?;
-            }
+        if let Some(message) = &mut self.message {
+            message.add_to(&mut batch)?;
         }
-        if let Some(following) = &mut self.following {
-            following.add_to(&mut batch)?;
+        if let Completion::Intent(intent) = &self.content.completion {
+            batch.create(&**intent)?;
+        }
+        if let Some(next) = &mut self.next {
+            next.add_to(&mut batch)?;
         }
         Ok(batch)
     }
 
-    fn drops_what_failed(&mut self, services: &Services, error: &cdb_client::Error) -> bool {
-        if error.is_ambiguous() {
-            return false;
-        }
-        if let Some(turn) = self.turn.take_if(|turn| turn.failed(error)) {
-            turn.give_up();
+    /// Drops the lock that made the batch fail, if it was one: it is not worth a failure.
+    fn drops_failed_lock(&mut self, error: &cdb_client::Error) -> bool {
+        if let Some(message) = &mut self.message
+            && message.drops_failed_lock(error)
+        {
             return true;
         }
-        if let Some(following) = self.following.take_if(|following| following.failed(error)) {
-            following.give_up(services);
-            return true;
-        }
-        false
+        let next = self.next.take_if(|next| next.failed(error));
+        next.map(NextActivity::give_up).is_some()
     }
 
-    fn give_up(self, services: &Services) {
-        if let Some(turn) = self.turn {
-            turn.give_up();
+    /// The batch did not take place.
+    fn give_up(self) {
+        if let Some(message) = self.message {
+            message.give_up();
         }
-        if let Some(following) = self.following {
-            following.give_up(services);
+        if let Some(next) = self.next {
+            next.give_up();
         }
     }
 
-    /// The batch took place: wakes who waits for what it left.
-    fn hand_on(self, services: &Services, completion: Option<(OrchestratorItem, WorkItem)>) {
-        let outcome = self.outcome.as_ref();
-        match (self.following, outcome) {
-            (Some(following), Some(outcome)) => following.won(services, outcome),
-            (Some(following), None) => following.outcome_unknown(services),
-            (None, _) => {}
+    /// The batch took place: hands on what it left. Returns the intent to deliver. `None` as `outcome`: the answer was lost.
+    fn finish(
+        self,
+        services: &Services,
+        outcome: Option<&BatchOutcome<Durable>>,
+    ) -> Option<OutboxIntent> {
+        if let Some(chunks) = self.content.consumed_chunks {
+            chunks.remove(services);
         }
-        let Some((document, item)) = completion else {
-            return;
-        };
-        let (instance_id, execution_id) = (document.instance_id.clone(), document.execution_id);
-        let message = outcome
-            .zip(self.completion)
-            .and_then(|(outcome, operation)| enqueued(outcome, operation, document, item));
-        let lock = self.turn.as_ref().and_then(Prelock::operation);
-        let lock = outcome.zip(lock);
-        let etag = lock.and_then(|(outcome, operation)| outcome.etag(operation));
-        match (self.turn, message, etag) {
-            (Some(turn), Some(message), Some(etag)) => turn.won(etag, message),
-            (Some(turn), ..) => turn.outcome_unknown(),
-            (None, Some(message), _) => services.instances().expect(message),
-            (None, None, _) => {
-                services
-                    .instances()
-                    .suspect(&instance_id, execution_id, Duration::ZERO);
+        if let Some(next) = self.next {
+            next.committed(outcome);
+        }
+        if let Some(message) = self.message {
+            message.committed(outcome);
+        }
+        match self.content.completion {
+            Completion::Intent(intent) => Some(*intent),
+            Completion::None | Completion::Message(_) => None,
+        }
+    }
+}
+
+/// Sends the batch until it is known to have taken place, or until the lock is lost.
+async fn send<'a>(
+    services: &'a Services,
+    lock: &mut WorkLock,
+    plan: &mut AckPlan<'a>,
+) -> Result<Option<BatchOutcome<Durable>>> {
+    let mut ack = Ack {
+        services,
+        lock,
+        plan,
+        batch: Batch::new(""),
+    };
+    loop {
+        match execute_fenced(&mut ack).await? {
+            Fenced::Committed(outcome) => return Ok(outcome),
+            Fenced::Earlier | Fenced::Lost => return Err(Error::LockLost(LOST)),
+            Fenced::Unknown(_) => {
+                return Err(Error::Retryable("the service did not answer".to_owned()));
             }
+            Fenced::Refused(error) if ack.plan.drops_failed_lock(&error) => {}
+            Fenced::Refused(error)
+                if may_wait(&services.store, ack.lock, error.is_transient()).await => {}
+            Fenced::Refused(error) if error.is_not_found() || error.is_precondition_failed() => {
+                return Err(Error::LockLost(LOST));
+            }
+            Fenced::Refused(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The end of an activity under its lock.
+struct Ack<'p, 'a> {
+    services: &'a Services,
+    lock: &'p mut WorkLock,
+    plan: &'p mut AckPlan<'a>,
+    batch: Batch<Durable>,
+}
+
+impl FencedWrite for Ack<'_, '_> {
+    type Container = Durable;
+    type Answer = BatchOutcome<Durable>;
+    type Error = Error;
+
+    fn container(&self) -> &ContainerClient<Durable> {
+        self.services.container()
+    }
+
+    async fn prepare(&mut self, sends: u32) -> Result<Option<Duration>> {
+        self.batch = self.plan.batch(self.lock)?;
+        // The client bounds the request. A send that arrives after the lock has ended is refused, which is an answer.
+        Ok((sends < MAX_SENDS).then_some(Duration::MAX))
+    }
+
+    async fn send(&self) -> Result<BatchOutcome<Durable>, cdb_client::Error> {
+        self.services.container().execute(&self.batch).await
+    }
+
+    /// Reads the item, also while the store is away, for as long as the lock lasts. An item that is gone went with this
+    /// batch: had the activity been cancelled instead, its completion would be of no use.
+    async fn find_out(&mut self, latest: &ContainerClient<Durable>) -> Result<Found> {
+        let key = ActivityKey::of(&self.lock.item.document);
+        loop {
+            let stored = match read(latest, &key).await {
+                Err(error)
+                    if may_wait(&self.services.store, self.lock, error.is_retryable()).await =>
+                {
+                    continue;
+                }
+                found => found?,
+            };
+            return Ok(match stored {
+                None => Found::Done,
+                Some(stored) if stored.document.lock_token.as_deref() != Some(&self.lock.token) => {
+                    Found::Lost
+                }
+                Some(stored) if stored.etag == self.lock.item.etag => Found::Unchanged,
+                Some(stored) => {
+                    self.lock.item.etag = stored.etag;
+                    Found::Moved
+                }
+            });
         }
     }
 }

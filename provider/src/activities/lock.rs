@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use cdb_client::ContainerClient;
 use cdb_model::{Patch, Stored, Timestamp};
 
 use super::ask::ActivityKey;
-use crate::documents::{WorkerItem, WorkerItemKey};
+use crate::documents::{Durable, WorkerItem, WorkerItemKey};
 use crate::error::{Error, Result};
-use crate::store::Store;
 
 /// The activity as it is while somebody runs it.
 pub(super) fn locked(mut item: WorkerItem, now: Timestamp, timeout: Duration) -> WorkerItem {
@@ -41,7 +41,10 @@ pub(super) fn lock_patch(locked: &WorkerItem) -> Patch<WorkerItem> {
 }
 
 /// The item as it is now.
-pub(super) async fn read(store: &Store, key: &ActivityKey) -> Result<Option<Stored<WorkerItem>>> {
+pub(super) async fn read(
+    container: &ContainerClient<Durable>,
+    key: &ActivityKey,
+) -> Result<Option<Stored<WorkerItem>>> {
     let key = WorkerItemKey::new(&*key.instance, key.execution, key.activity);
-    store.container.read(&key).await.map_err(Error::from)
+    container.read(&key).await.map_err(Error::from)
 }

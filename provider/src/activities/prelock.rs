@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use cdb_client::BatchOutcome;
 use cdb_coordination::Lockable;
 use cdb_model::{Batch, BatchError, OperationIndex, Stored, Timestamp};
 
@@ -61,7 +62,7 @@ pub(crate) fn prolong(items: &mut [WorkerItem], late: Duration) {
 /// An activity was created locked, but nobody knows with which version: finds out, and hands it on.
 pub(crate) fn outcome_unknown(services: &Services, item: WorkerItem) {
     services.spawn(|services| async move {
-        match read(&services.store, &ActivityKey::of(&item)).await {
+        match read(services.container(), &ActivityKey::of(&item)).await {
             Ok(Some(stored)) if stored.document.lock_token == item.lock_token => {
                 services.activities().hand_over(stored);
             }
@@ -72,14 +73,15 @@ pub(crate) fn outcome_unknown(services: &Services, item: WorkerItem) {
 }
 
 /// The next activity of a worker, locked by the batch that ends the one before.
-pub(super) struct Following<'a> {
+pub(super) struct NextActivity<'a> {
+    services: &'a Services,
     guard: Guard<'a, Activities>,
     seen: Stored<WorkerItem>,
     after: WorkerItem,
     operation: Option<OperationIndex>,
 }
 
-impl<'a> Following<'a> {
+impl<'a> NextActivity<'a> {
     /// Another activity of the same partition that is ready here, if the worker of this lock may run it.
     pub(super) fn of(services: &'a Services, lock: &WorkLock, now: Timestamp) -> Option<Self> {
         let ask = lock.ask.as_ref()?;
@@ -97,6 +99,7 @@ impl<'a> Following<'a> {
             ask.lock_timeout,
         );
         Some(Self {
+            services,
             guard,
             seen,
             after,
@@ -110,35 +113,31 @@ impl<'a> Following<'a> {
         Ok(())
     }
 
-    /// Whether it was this lock that made the batch fail: somebody was faster.
+    /// Whether this lock made the batch fail: another worker was faster.
     pub(super) fn failed(&self, error: &cdb_client::Error) -> bool {
         let operation = self.operation.map(OperationIndex::get);
         operation.is_some() && error.operation_index() == operation
     }
 
-    /// The batch took place.
-    pub(super) fn won(self, services: &Services, outcome: &cdb_client::BatchOutcome<Durable>) {
-        let etag = self.operation.and_then(|operation| outcome.etag(operation));
-        let Some(etag) = etag else {
-            return;
-        };
-        let won = services.activities().won(Stored {
-            document: self.after,
-            etag: etag.clone(),
-            ..self.seen
-        });
-        self.guard.prelocked(won, KnownActivity::forget);
+    /// The batch took place. Without its answer, the activity is read in the background.
+    pub(super) fn committed(self, outcome: Option<&BatchOutcome<Durable>>) {
+        let operation = self.operation.zip(outcome);
+        if let Some(etag) = operation.and_then(|(operation, outcome)| outcome.etag(operation)) {
+            let won = self.services.activities().won(Stored {
+                document: self.after,
+                etag: etag.clone(),
+                ..self.seen
+            });
+            self.guard.prelocked(won, KnownActivity::forget);
+        } else {
+            self.guard.give_back(KnownActivity::forget);
+            outcome_unknown(self.services, self.after);
+        }
     }
 
     /// The batch did not take place, or without this lock: the activity is as free as before.
-    pub(super) fn give_up(self, services: &Services) {
+    pub(super) fn give_up(self) {
         self.guard.give_back(KnownActivity::forget);
-        services.activities().poll_soon();
-    }
-
-    /// The batch may have taken place, and its answer was lost.
-    pub(super) fn outcome_unknown(self, services: &Services) {
-        self.guard.give_back(KnownActivity::forget);
-        outcome_unknown(services, self.after);
+        self.services.activities().poll_soon();
     }
 }

@@ -71,7 +71,7 @@ async fn release_taken(
     key: &ActivityKey,
     token: Option<&str>,
 ) -> Option<Stored<WorkerItem>> {
-    match read(&services.store, key).await {
+    match read(services.container(), key).await {
         Ok(Some(stored)) if stored.document.lock_token.as_deref() == token => {
             unlock(&services.store, stored).await
         }

@@ -4,23 +4,22 @@
 //! delivery conflicts and changes nothing, and messages need neither a batch nor a record of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use cdb_client::OperationResult;
-use cdb_model::{BulkBatch, ETag, OperationIndex};
+use cdb_model::{BulkBatch, OperationIndex};
 use duroxide::providers::WorkItem;
 
 use crate::documents::{Durable, OrchestratorItem, OutboxIntent, OutboxIntentKey, WorkerItemKey};
 use crate::error::{Error, Result};
-use crate::instances::Message;
 use crate::services::Services;
-use crate::turn::Prelock;
+use crate::turn::{NewMessage, Prelock, Written};
 
 /// Messages and removals on their way, and who they are from.
 #[derive(Default)]
 pub(super) struct Mailbag<'a> {
     bulk: BulkBatch<Durable>,
-    letters: Vec<Letter<'a>>,
+    /// Messages, and which of the intents each belongs to.
+    messages: Vec<(usize, NewMessage<'a>)>,
     /// Cancelled activities, and which of the intents says so.
     cancelled: Vec<(usize, Activity, OperationIndex)>,
     /// What has become of it so far.
@@ -45,17 +44,6 @@ impl Sent {
     }
 }
 
-/// A message in the bag.
-struct Letter<'a> {
-    /// Which of the intents it belongs to.
-    intent: usize,
-    document: OrchestratorItem,
-    item: WorkItem,
-    operation: OperationIndex,
-    /// The lock of its target, taken along with it.
-    turn: Option<Prelock<'a>>,
-}
-
 impl<'a> Mailbag<'a> {
     /// Puts a message of intent number `intent` into the bag.
     pub(super) fn put(
@@ -66,22 +54,12 @@ impl<'a> Mailbag<'a> {
     ) -> Result<()> {
         let now = services.store.now();
         let document = services.queues.reserve_if_local(document, &item, now);
-        let operation = self.bulk.create(&document)?;
-        let mut turn = (document.due_at() <= now)
+        let lock = (document.due_at() <= now)
             .then(|| Prelock::of_target(services, &document.instance_id, &item))
             .flatten();
-        if let Some(lock) = &mut turn
-            && lock.add_to_bulk(&mut self.bulk, &document).is_err()
-        {
-            turn = None;
-        }
-        self.letters.push(Letter {
-            intent,
-            document,
-            item,
-            operation,
-            turn,
-        });
+        let mut message = NewMessage::new(services, document, item, lock);
+        message.add_to_bulk(&mut self.bulk)?;
+        self.messages.push((intent, message));
         Ok(())
     }
 
@@ -133,14 +111,27 @@ impl<'a> Mailbag<'a> {
                 None => sent.failures.push((intent, unanswered())),
             }
         }
-        for letter in self.letters {
-            let message = result_of(letter.operation);
-            let lock = letter.turn.as_ref().and_then(Prelock::operation);
-            let lock = lock.and_then(&mut result_of);
-            let intent = letter.intent;
-            if let Some(failure) = letter.arrived(services, message, lock) {
-                sent.failures.push((intent, failure));
-            }
+        for (intent, message) in self.messages {
+            let (operation, lock) = message.operations();
+            let lock = match lock.and_then(&mut result_of) {
+                Some(Ok(etag)) => Written::Done(etag),
+                Some(Err(error)) if error.is_ambiguous() => Written::Unknown,
+                Some(Err(_)) | None => Written::NotDone,
+            };
+            let written = match operation.and_then(&mut result_of) {
+                Some(Ok(etag)) => Written::Done(etag),
+                // An earlier delivery has written it.
+                Some(Err(error)) if error.is_conflict() => Written::Done(None),
+                Some(Err(error)) => {
+                    sent.failures.push((intent, error.into()));
+                    Written::NotDone
+                }
+                None => {
+                    sent.failures.push((intent, unanswered()));
+                    Written::NotDone
+                }
+            };
+            message.finish(written, &lock);
         }
         // What was not removed is found by the reconciler, and its second delivery changes nothing.
         sent
@@ -149,59 +140,4 @@ impl<'a> Mailbag<'a> {
 
 fn unanswered() -> Error {
     Error::Retryable("the service did not answer".to_owned())
-}
-
-/// What became of an operation: the version it left.
-type Outcome = Option<Result<Option<ETag>, cdb_client::Error>>;
-
-impl Letter<'_> {
-    /// Wakes who waits for the message. Returns why it was not delivered, if it was not.
-    fn arrived(self, services: &Services, message: Outcome, lock: Outcome) -> Option<Error> {
-        let (instance_id, execution_id) = (
-            self.document.instance_id.clone(),
-            self.document.execution_id,
-        );
-        let after = self.document.due_at().since(services.store.now());
-        let (etag, failure) = match message {
-            Some(Ok(etag)) => (etag, None),
-            // Delivered before.
-            Some(Err(error)) if error.is_conflict() => (None, None),
-            Some(Err(error)) => (None, Some(error.into())),
-            None => (None, Some(unanswered())),
-        };
-        let message = etag.and_then(|etag| Message::written(self.document, self.item, etag));
-        match (self.turn, lock, message) {
-            (Some(turn), Some(Ok(Some(etag))), Some(message)) => turn.won(&etag, message),
-            // Locked for nothing, or perhaps.
-            (Some(turn), Some(Ok(_)), None) => turn.outcome_unknown(),
-            (Some(turn), Some(Err(error)), message) if error.is_ambiguous() => {
-                turn.outcome_unknown();
-                note(services, message, &instance_id, execution_id, after);
-            }
-            (turn, _, message) => {
-                if let Some(turn) = turn {
-                    turn.give_up();
-                }
-                if failure.is_none() {
-                    note(services, message, &instance_id, execution_id, after);
-                }
-            }
-        }
-        failure
-    }
-}
-
-fn note(
-    services: &Services,
-    message: Option<Message>,
-    instance_id: &str,
-    execution_id: Option<u64>,
-    after: Duration,
-) {
-    match message {
-        Some(message) => services.instances().expect(message),
-        None => services
-            .instances()
-            .suspect(instance_id, execution_id, after),
-    }
 }

@@ -16,5 +16,5 @@ pub(crate) mod renew;
 
 pub(crate) use abandon::abandon;
 pub(crate) use fetch::fetch;
-pub(crate) use prelock::{Prelock, enqueued};
+pub(crate) use prelock::{NewMessage, Prelock, Written};
 pub(crate) use release::{give_back_ahead, give_back_all, give_back_unwanted};

@@ -92,7 +92,7 @@ impl<'a> Prelock<'a> {
     }
 
     /// Adds the lock to the batch that enqueues `message`.
-    pub(crate) fn add_to(
+    fn add_to(
         &mut self,
         batch: &mut Batch<Durable>,
         message: &OrchestratorItem,
@@ -109,12 +109,12 @@ impl<'a> Prelock<'a> {
         Ok(())
     }
 
-    /// Adds the lock to a bulk that enqueues `message`. There, each of both succeeds or fails by itself.
-    pub(crate) fn add_to_bulk(
+    /// Adds the lock to a bulk that enqueues `message`. Each of both succeeds or fails by itself.
+    fn add_to_bulk(
         &mut self,
         bulk: &mut BulkBatch<Durable>,
         message: &OrchestratorItem,
-    ) -> Result<OperationIndex, BatchError> {
+    ) -> Result<(), BatchError> {
         let instance = self.locked(message)?;
         let operation = match &self.before {
             Some(before) => {
@@ -124,7 +124,7 @@ impl<'a> Prelock<'a> {
             None => bulk.create(&instance)?,
         };
         self.after = Some((instance, operation));
-        Ok(operation)
+        Ok(())
     }
 
     /// The instance as it will be.
@@ -143,23 +143,23 @@ impl<'a> Prelock<'a> {
     }
 
     /// Where in the batch the lock is.
-    pub(crate) fn operation(&self) -> Option<OperationIndex> {
+    fn operation(&self) -> Option<OperationIndex> {
         self.after.as_ref().map(|(_, operation)| *operation)
     }
 
     /// Whether it was the lock that made the batch fail: the instance is not as cached.
-    pub(crate) fn failed(&self, error: &cdb_client::Error) -> bool {
+    fn failed(&self, error: &cdb_client::Error) -> bool {
         let operation = self.operation().map(OperationIndex::get);
         operation.is_some() && error.operation_index() == operation
     }
 
     /// The batch did not take place, or without this lock.
-    pub(crate) fn give_up(self) {
+    fn give_up(self) {
         self.guard.give_back(|known| known.set_cached(None));
     }
 
     /// The lock was taken and gave the instance this version: the next dispatcher that asks gets the turn.
-    pub(crate) fn won(self, etag: &ETag, message: Message) {
+    fn won(self, etag: &ETag, message: Message) {
         let Some((instance, _)) = self.after else {
             return;
         };
@@ -195,7 +195,7 @@ impl<'a> Prelock<'a> {
     }
 
     /// The batch may have taken place, and its answer was lost: gives the lock back if it was taken.
-    pub(crate) fn outcome_unknown(self) {
+    fn outcome_unknown(self) {
         let token = self.token;
         let before = self.before.as_ref();
         let before = before.map(|before| before.instance.document.attempts.clone());
@@ -308,13 +308,120 @@ impl NextTurn {
     }
 }
 
-/// A message that a batch of this process has just enqueued.
-pub(crate) fn enqueued(
-    outcome: &BatchOutcome<Durable>,
-    operation: OperationIndex,
+/// A message that a batch enqueues, with the lock of the turn that it starts.
+pub(crate) struct NewMessage<'a> {
+    services: &'a Services,
     document: OrchestratorItem,
     item: WorkItem,
-) -> Option<Message> {
-    let etag = outcome.etag(operation)?.clone();
-    Message::written(document, item, etag)
+    operation: Option<OperationIndex>,
+    lock: Option<Prelock<'a>>,
+}
+
+/// What is known of a write after its batch.
+pub(crate) enum Written {
+    /// It took place, and left this ETag if the answer arrived.
+    Done(Option<ETag>),
+    NotDone,
+    Unknown,
+}
+
+impl<'a> NewMessage<'a> {
+    pub(crate) fn new(
+        services: &'a Services,
+        document: OrchestratorItem,
+        item: WorkItem,
+        lock: Option<Prelock<'a>>,
+    ) -> Self {
+        Self {
+            services,
+            document,
+            item,
+            operation: None,
+            lock,
+        }
+    }
+
+    pub(crate) fn add_to(&mut self, batch: &mut Batch<Durable>) -> Result<(), BatchError> {
+        self.operation = Some(batch.create(&self.document)?);
+        match &mut self.lock {
+            Some(lock) => lock.add_to(batch, &self.document),
+            None => Ok(()),
+        }
+    }
+
+    /// Without its lock, if only that does not fit.
+    pub(crate) fn add_to_bulk(&mut self, bulk: &mut BulkBatch<Durable>) -> Result<(), BatchError> {
+        self.operation = Some(bulk.create(&self.document)?);
+        let document = &self.document;
+        self.lock
+            .take_if(|lock| lock.add_to_bulk(bulk, document).is_err());
+        Ok(())
+    }
+
+    /// Drops the lock if it made the batch fail, because the instance is not as cached.
+    pub(crate) fn drops_failed_lock(&mut self, error: &cdb_client::Error) -> bool {
+        let lock = self.lock.take_if(|lock| lock.failed(error));
+        lock.map(Prelock::give_up).is_some()
+    }
+
+    /// The operations of the message and of its lock.
+    pub(crate) fn operations(&self) -> (Option<OperationIndex>, Option<OperationIndex>) {
+        let lock = self.lock.as_ref().and_then(Prelock::operation);
+        (self.operation, lock)
+    }
+
+    /// The batch did not take place.
+    pub(crate) fn give_up(self) {
+        self.finish(Written::NotDone, &Written::NotDone);
+    }
+
+    /// The outcome of the batch is unknown.
+    pub(crate) fn outcome_unknown(self) {
+        self.finish(Written::Unknown, &Written::Unknown);
+    }
+
+    /// The batch took place. Without an `outcome` its answer was lost.
+    pub(crate) fn committed(self, outcome: Option<&BatchOutcome<Durable>>) {
+        let (message, lock) = self.operations();
+        let etag =
+            |operation| Written::Done(outcome.and_then(|found| found.etag(operation?).cloned()));
+        self.finish(etag(message), &etag(lock));
+    }
+
+    /// Begins the turn if message and lock were written. Otherwise returns the lock, and queues the message if it was
+    /// written.
+    pub(crate) fn finish(self, message: Written, lock: &Written) {
+        let instances = self.services.instances();
+        let (instance_id, execution) = (
+            self.document.instance_id.clone(),
+            self.document.execution_id,
+        );
+        let after = self.document.due_at().since(self.services.store.now());
+        let is_written = matches!(message, Written::Done(_));
+        let message = match message {
+            Written::Done(Some(etag)) => Message::written(self.document, self.item, etag),
+            _ => None,
+        };
+        match (self.lock, lock, message) {
+            (Some(turn), Written::Done(Some(etag)), Some(message)) => turn.won(etag, message),
+            (None, _, Some(message)) => instances.expect(message),
+            (None, _, None) if is_written => instances.suspect(&instance_id, execution, after),
+            (None, _, None) => {}
+            (Some(turn), Written::NotDone, message) => {
+                turn.give_up();
+                match message {
+                    Some(message) => instances.expect(message),
+                    None if is_written => instances.suspect(&instance_id, execution, after),
+                    None => {}
+                }
+            }
+            (Some(turn), _, message) => {
+                // The release searches the partition afterwards.
+                turn.outcome_unknown();
+                if let Some(message) = message {
+                    instances.expect(message);
+                }
+            }
+        }
+    }
 }
