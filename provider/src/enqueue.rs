@@ -6,6 +6,7 @@ use cdb_client::machine_now;
 use cdb_coordination::{Fenced, Proof, execute_proven};
 use cdb_model::{Batch, Document, Timestamp};
 use duroxide::providers::WorkItem;
+use tokio::time::Instant;
 
 use crate::admission;
 use crate::documents::{
@@ -61,9 +62,10 @@ pub(crate) async fn message(
         }
     }
     let after = due.since(now);
+    let sent_at = Instant::now();
     match services.container().ensure(&document).await {
         Ok(Some(written)) => {
-            if let Some(message) = Message::written(document, item.clone(), written.etag) {
+            if let Some(message) = Message::written(document, item.clone(), written.etag, sent_at) {
                 services.instances().expect(message);
             }
         }
@@ -146,6 +148,6 @@ pub(crate) async fn activity(services: &Services, item: &WorkItem) -> Result<()>
         )
     })?;
     services.container().ensure(&document).await?;
-    services.activities().poll_soon();
+    services.activities().local().poll_soon();
     Ok(())
 }

@@ -53,8 +53,8 @@ impl Queues {
                 .max(MIN_PREFETCH)
         };
         Self {
-            instances: InstanceQueue::new(store.container.clone(), config),
-            activities: ActivityQueue::new(store.container.clone(), config),
+            instances: InstanceQueue::new(store.clone(), config),
+            activities: ActivityQueue::new(store.clone(), config),
             sessions: Arc::new(Sessions::new(store.corrupt_documents.clone())),
             instance_polls: PollWindow::new(prefetch(config.orch_concurrency)),
             activity_polls: PollWindow::new(prefetch(config.worker_concurrency)),
@@ -105,7 +105,7 @@ impl Queues {
 
     /// Starts no polls and takes no prelocks from now on.
     pub(crate) fn close(&self) {
-        self.instances.close();
-        self.activities.close();
+        self.instances.local().close();
+        self.activities.local().close();
     }
 }

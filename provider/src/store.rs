@@ -13,7 +13,7 @@ use crate::documents::Durable;
 use crate::spill::Limits;
 
 /// The container and the settings of its documents. Clones share their state.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Store {
     pub(crate) container: ContainerClient<Durable>,
     pub(crate) limits: Limits,
@@ -47,6 +47,11 @@ impl Store {
     /// The time of the service, as far as this process knows it.
     pub(crate) fn now(&self) -> Timestamp {
         self.container.now()
+    }
+
+    /// The time of this process at which the clock of the service shows `at`. Times in the past are now.
+    pub(crate) fn local_time(&self, at: Timestamp) -> std::time::Instant {
+        tokio::time::Instant::now().into_std() + at.since(self.now())
     }
 
     /// A time for a new queue item: the service's, and later than any returned before. Items that this process writes

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
 use cdb_provider::CosmosDBProvider;
-use cdb_provider::documents::InstanceKey;
+use cdb_provider::documents::{InstanceKey, OrchestratorItem};
+use cdb_provider::model::{Filter, Query};
 use cdb_tests::Backend;
 use duroxide::providers::{OrchestrationItem, Provider, TagFilter};
 use duroxide::runtime::RuntimeOptions;
@@ -16,7 +17,7 @@ use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 use crate::ambiguity::each_write::hasty;
 use crate::harness::{World, eventually, next_turn};
 use crate::locks::{activity, completed};
-use crate::network::{BATCH, Network};
+use crate::network::{BATCH, CREATE, Network};
 use crate::several::{ack, ack_and_send, enqueue, event, start};
 
 const LOCK: Duration = Duration::from_secs(60);
@@ -271,5 +272,45 @@ async fn a_commit_that_is_sent_again_knows_the_lock_of_the_next_turn() {
         .expect("fetch")
         .expect("the next turn is free");
     assert_eq!(item.messages, [event("i")]);
+    backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_was_consumed_before_its_enqueue_was_answered_is_not_delivered_again() {
+    let Some((backend, provider, network)) = on_faulty_network().await else {
+        return;
+    };
+    let (item, token) = first_turn(&provider, LOCK).await;
+    ack(&provider, &item, &token).await;
+    network.answer_late(CREATE, Duration::from_secs(5));
+    tokio::join!(enqueue(&provider, event("i")), async {
+        let (item, token, _) = next_turn(&provider, LOCK).await;
+        assert_eq!(item.messages, [event("i")]);
+        ack(&provider, &item, &token).await;
+    });
+    let again = provider.fetch_orchestration_item(LOCK, Duration::from_secs(5), None);
+    let again = again.await.expect("fetch");
+    assert!(again.is_none(), "{again:?}");
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn an_abandoned_turn_releases_its_lock_although_its_message_is_gone() {
+    let backend = Backend::start().await;
+    let provider = backend.provider().await;
+    let (_, token) = first_turn(&provider, LOCK).await;
+    let messages = Query::<OrchestratorItem>::in_partition("i");
+    let messages = provider.container().query(messages.filter(Filter::all()));
+    for message in messages.all().await.expect("the messages") {
+        let deleted = provider.container().delete_stored(&message).await;
+        deleted.expect("the message is deleted");
+    }
+    let delay = Some(Duration::from_millis(1));
+    let abandoned = provider.abandon_orchestration_item(&token, delay, false);
+    assert!(abandoned.await.is_err(), "its message is gone");
+    let other = backend.provider().await;
+    enqueue(&other, start("i")).await;
+    let next = other.fetch_orchestration_item(LOCK, Duration::ZERO, None);
+    assert!(next.await.expect("fetch").is_some(), "the lock is released");
     backend.stop().await;
 }

@@ -16,6 +16,13 @@ pub(crate) type Kind = fn(&HttpRequest) -> bool;
 
 pub(crate) const BATCH: Kind =
     |request| request.headers.contains_key("x-ms-cosmos-is-batch-request");
+/// A document is created, outside of a batch.
+pub(crate) const CREATE: Kind = |request| {
+    let headers = &request.headers;
+    request.method == Method::POST
+        && !headers.contains_key("x-ms-cosmos-is-batch-request")
+        && !headers.contains_key("x-ms-documentdb-isquery")
+};
 pub(crate) const PATCH: Kind = |request| request.method == Method::PATCH;
 
 #[derive(Debug, Default)]
@@ -28,6 +35,8 @@ enum State {
     StalledUntil(Instant),
     /// Requests of this kind are not sent, and never answered.
     Swallows(Kind),
+    /// The answer to the next request of this kind arrives only after this time.
+    AnswersLate(Kind, Duration),
 }
 
 /// What a test does to the network of a process.
@@ -62,6 +71,23 @@ impl Network {
     /// Leaves requests of this kind without an answer.
     pub(crate) fn swallow(&self, kind: Kind) {
         *self.state() = State::Swallows(kind);
+    }
+
+    /// Delays the answer to the next request of this kind. The request itself arrives at once.
+    pub(crate) fn answer_late(&self, kind: Kind, time: Duration) {
+        *self.state() = State::AnswersLate(kind, time);
+    }
+
+    /// The delay of the answer to this request.
+    fn answer_delay(&self, request: &HttpRequest) -> Duration {
+        let mut state = self.state();
+        match *state {
+            State::AnswersLate(kind, time) if kind(request) => {
+                *state = State::Sound;
+                time
+            }
+            _ => Duration::ZERO,
+        }
     }
 
     /// Lets everything through again. What was swallowed stays without an answer.
@@ -101,6 +127,9 @@ struct Faulty {
 impl Transport for Faulty {
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
         self.network.let_through(&request).await;
-        self.time.send(request).await
+        let delay = self.network.answer_delay(&request);
+        let answer = self.time.send(request).await;
+        tokio::time::sleep(delay).await;
+        answer
     }
 }

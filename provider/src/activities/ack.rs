@@ -35,7 +35,7 @@ pub(crate) async fn ack(
     completion: Option<WorkItem>,
 ) -> Result<()> {
     let completion = completion.map(|completion| within_limit(&services.store, completion));
-    let shared = services.activities().lock(token)?;
+    let shared = services.activities().local().running(token)?;
     if completion.is_none() && shared.lock().await.unanswered {
         // Not cancelled: duroxide drops an activity after any failed renewal.
         return abandon(services, token, None, true).await;

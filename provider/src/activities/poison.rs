@@ -28,7 +28,7 @@ pub(super) async fn set_aside(
     if attempts < MAX_ATTEMPTS {
         return abandon(services, token, Some(DELAY), false).await;
     }
-    let shared = services.activities().lock(token)?;
+    let shared = services.activities().local().running(token)?;
     let item = shared.lock().await.item.document.clone();
     // The document says which activity it is, even when its text does not.
     let failed = WorkItem::ActivityFailed {

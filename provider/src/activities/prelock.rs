@@ -66,7 +66,7 @@ pub(crate) fn outcome_unknown(services: &Services, item: WorkerItem) {
             Ok(Some(stored)) if stored.document.lock_token == item.lock_token => {
                 services.activities().hand_over(stored);
             }
-            Ok(_) => services.activities().poll_soon(),
+            Ok(_) => services.activities().local().poll_soon(),
             Err(error) => tracing::debug!(%error, "a lock is left to end by itself"),
         }
     });
@@ -138,6 +138,6 @@ impl<'a> NextActivity<'a> {
     /// The batch did not take place, or without this lock: the activity is as free as before.
     pub(super) fn give_up(self) {
         self.guard.give_back(KnownActivity::forget);
-        self.services.activities().poll_soon();
+        self.services.activities().local().poll_soon();
     }
 }

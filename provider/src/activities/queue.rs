@@ -3,20 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::ContainerClient;
-use cdb_model::{Stored, Timestamp};
+use cdb_model::Stored;
 use tokio::time::Instant;
 
 use super::ask::{ActivityKey, WorkerAsk};
 use super::known::{Activities, KnownActivity};
 use super::reads::WorkerReads;
-use super::running::{SharedLock, WorkLock};
+use super::running::WorkLock;
 use crate::config::CosmosDBProviderConfig;
-use crate::documents::{Durable, WorkerItem};
-use crate::error::{Error, Result};
-use crate::local_queue::{
-    Ask, Claim, Guard, Limits, LocalQueue, Memory, Pace, PollNumber, Queue, Unwanted, Won,
-};
+use crate::documents::WorkerItem;
+use crate::local_queue::{Ask, Guard, Limits, LocalQueue, Memory, Pace, PollNumber, Queue, Won};
+use crate::store::Store;
 
 /// Most bytes of activities that are held, and most activities. Polls find the others.
 const PENDING_BYTES: usize = 32 * 1024 * 1024;
@@ -36,14 +33,11 @@ const FARTHEST: Duration = Duration::from_secs(300);
 pub(crate) struct ActivityQueue {
     queue: LocalQueue<Activities>,
     reads: WorkerReads,
-    container: ContainerClient<Durable>,
+    store: Store,
 }
 
 impl ActivityQueue {
-    pub(crate) fn new(
-        container: ContainerClient<Durable>,
-        config: &CosmosDBProviderConfig,
-    ) -> Self {
+    pub(crate) fn new(store: Store, config: &CosmosDBProviderConfig) -> Self {
         let now = Instant::now().into_std();
         let pace = Pace::new(config.min_poll_interval, config.max_poll_interval, now);
         let limits = Limits {
@@ -56,12 +50,12 @@ impl ActivityQueue {
         Self {
             queue: LocalQueue::new(Queue::new(pace, limits)),
             reads: WorkerReads::default(),
-            container,
+            store,
         }
     }
 
     /// The state machine, for fetches and polls.
-    pub(super) fn local(&self) -> &LocalQueue<Activities> {
+    pub(crate) fn local(&self) -> &LocalQueue<Activities> {
         &self.queue
     }
 
@@ -84,11 +78,6 @@ impl ActivityQueue {
                 queue.prelocked(&claim, won, now, KnownActivity::forget);
             }
         });
-    }
-
-    /// Something may have come that only a poll can find.
-    pub(crate) fn poll_soon(&self) {
-        self.queue.with(Queue::poll_soon);
     }
 
     /// Ends the fetches of workers that do not take sessions, if an activity of a session is ready for them. duroxide has a
@@ -155,7 +144,9 @@ impl ActivityQueue {
         }
         let won = Won {
             token: lock.token.clone(),
-            until: self.local_time(lock.item.document.locked_until),
+            until: self
+                .store
+                .local_time(lock.item.document.locked_until.unwrap_or_default()),
             lock: Arc::new(tokio::sync::Mutex::new(lock)),
         };
         guard.hand_out(won, long_poll, KnownActivity::forget);
@@ -165,35 +156,11 @@ impl ActivityQueue {
     pub(super) fn won(&self, item: Stored<WorkerItem>) -> Won<Stored<WorkerItem>> {
         Won {
             token: item.document.lock_token.clone().unwrap_or_default(),
-            until: self.local_time(item.document.locked_until),
+            until: self
+                .store
+                .local_time(item.document.locked_until.unwrap_or_default()),
             lock: item,
         }
-    }
-
-    fn local_time(&self, at: Option<Timestamp>) -> std::time::Instant {
-        let left = at.unwrap_or_default().since(self.container.now());
-        Instant::now().into_std() + left
-    }
-
-    /// The lock of a token.
-    ///
-    /// # Errors
-    /// When this process holds no such lock.
-    pub(super) fn lock(&self, token: &str) -> Result<SharedLock> {
-        let running = self.queue.with(|queue, _| queue.running(token));
-        running.ok_or(Error::LockLost("this process holds no such lock"))
-    }
-
-    /// The activities that workers have got.
-    pub(super) fn locks(&self) -> Vec<SharedLock> {
-        self.queue.with(|queue, _| queue.all_running())
-    }
-
-    /// A lock lasts until another time now.
-    pub(super) fn extend(&self, token: &str, until: Timestamp) {
-        let until = self.local_time(Some(until));
-        self.queue
-            .with(|queue, now| queue.extend(token, until, now));
     }
 
     /// The lock is over, whatever its end.
@@ -203,38 +170,14 @@ impl ActivityQueue {
             .with(|queue, now| queue.finish(&lock.token, now, KnownActivity::forget));
     }
 
-    /// Takes out the activities that were locked at least `age` ago and that no worker has asked for. Each ends with
-    /// [`released`](Self::released).
-    pub(super) fn take_unwanted(&self, age: Duration) -> Vec<Unwanted<Activities>> {
-        self.queue.with(|queue, now| {
-            let before = now.checked_sub(age);
-            before.map_or_else(Vec::new, |before| queue.take_unwanted(before, now))
-        })
-    }
-
-    /// Takes out the locks that dropped fetches may have taken. Each ends with [`released`](Self::released).
-    pub(super) fn take_dropped(&self) -> Vec<(Claim<ActivityKey>, String)> {
-        self.queue.with(|queue, _| queue.take_releasing())
-    }
-
-    /// A lock was given back, or is left to end by itself.
-    pub(super) fn released(&self, claim: &Claim<ActivityKey>) {
-        self.queue.with(|queue, now| queue.released(claim, now));
-    }
-
     /// Whether a read of this history is a worker's before it runs an activity. True once per fetched activity.
     pub(crate) fn take_unread(&self, instance_id: &str) -> bool {
         self.reads.take(instance_id)
     }
 
-    /// Ends locks that have run out.
+    /// Ends locks that have expired, and forgets reads that did not come.
     pub(crate) fn sweep(&self) {
-        self.queue.with(Queue::tick);
+        self.queue.tick();
         self.reads.sweep();
-    }
-
-    /// Begins no polls and takes no locks ahead any more.
-    pub(crate) fn close(&self) {
-        self.queue.with(|queue, _| queue.close());
     }
 }

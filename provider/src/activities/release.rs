@@ -26,10 +26,10 @@ pub(crate) async fn give_back_unwanted(services: &Services) {
 
 /// Gives back the activities that were locked at least `age` ago and that no worker has begun to run.
 pub(crate) async fn give_back_ahead(services: &Services, age: Duration) {
-    stream::iter(services.activities().take_unwanted(age))
+    stream::iter(services.activities().local().take_unwanted(age))
         .for_each_concurrent(AT_ONCE, |(claim, item)| async move {
             let free = unlock(&services.store, *item).await;
-            services.activities().released(&claim);
+            services.activities().local().released(&claim);
             note_free(services, free);
         })
         .await;
@@ -37,10 +37,10 @@ pub(crate) async fn give_back_ahead(services: &Services, age: Duration) {
 
 /// Gives back locks that dropped fetches may have taken.
 async fn give_back_dropped(services: &Services) {
-    stream::iter(services.activities().take_dropped())
+    stream::iter(services.activities().local().take_dropped())
         .for_each_concurrent(AT_ONCE, |(claim, token)| async move {
             let free = release_taken(services, &claim.key, Some(&token)).await;
-            services.activities().released(&claim);
+            services.activities().local().released(&claim);
             note_free(services, free);
         })
         .await;
@@ -50,7 +50,7 @@ async fn give_back_dropped(services: &Services) {
 /// dropped. One that is being ended at this moment is waited for.
 pub(crate) async fn give_back_all(services: &Services) {
     give_back_ahead(services, Duration::ZERO).await;
-    stream::iter(services.activities().locks())
+    stream::iter(services.activities().local().all_running())
         .for_each_concurrent(AT_ONCE, |shared| async move {
             let mut lock = shared.lock().await;
             if lock.holds(services.store.now()) {

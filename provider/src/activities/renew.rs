@@ -20,7 +20,7 @@ const AWAY: Duration = Duration::from_millis(200);
 /// The runtime takes every error for a cancellation and acknowledges the activity without a result. So the renewal is
 /// retried while the lock lasts, and a failure other than a lost lock is noted for that acknowledgement.
 pub(crate) async fn renew(services: &Services, token: &str, extend_for: Duration) -> Result<()> {
-    let shared = services.activities().lock(token)?;
+    let shared = services.activities().local().running(token)?;
     let mut lock = shared.lock().await;
     let now = services.store.now();
     if !lock.holds(now) {
@@ -65,7 +65,11 @@ async fn extend(
                 let mut item = lock.item.document.clone();
                 item.locked_until = Some(until);
                 item.visible_at = until;
-                services.activities().extend(&lock.token, until);
+                let local_until = services.store.local_time(until);
+                services
+                    .activities()
+                    .local()
+                    .extend(&lock.token, local_until);
                 lock.advance(item, etag.clone());
             }
             Ok(Kept::Held(stored)) => lock.advance(stored.document.clone(), stored.etag.clone()),

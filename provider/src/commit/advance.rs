@@ -1,13 +1,14 @@
 //! What a turn makes of its instance.
 
 use cdb_model::Timestamp;
+use duroxide::providers::ExecutionMetadata;
 
 use crate::custom_status;
 use crate::documents::{Execution, Instance, Status, Text};
 use crate::instances::{Turn, TurnResult, pack_version};
 use crate::turn::lock::take_out;
 
-/// The instance after the turn.
+/// The instance after the turn, unlocked.
 pub(super) fn advance(
     turn: &Turn,
     result: &TurnResult,
@@ -16,53 +17,30 @@ pub(super) fn advance(
     now: Timestamp,
 ) -> Instance {
     let mut instance = turn.instance.document.clone();
-    let metadata = &result.metadata;
     instance.lock_token = None;
     instance.locked_until = None;
     instance.commit_token = Some(turn.token.clone());
     instance.updated_at = now;
     take_out(&mut instance.attempts, &turn.messages);
     if result.execution_id > instance.current_execution_id {
-        instance.current_execution_id = result.execution_id;
-        instance.status = Status::Running;
-        instance.output = None;
-        instance.pinned_duroxide_version_packed = None;
-        instance.history_documents = Some(0);
-        instance.started_at = Some(now);
-        instance.completed_at = None;
+        start_execution(&mut instance, result.execution_id, now);
     }
     if result.execution_id == instance.current_execution_id
         && let Some(count) = instance.history_documents.as_mut()
     {
         *count += new_documents;
     }
-    if let Some(name) = &metadata.orchestration_name {
-        instance.orchestration_name.clone_from(name);
-    }
-    if metadata.orchestration_version.is_some() {
-        instance
-            .orchestration_version
-            .clone_from(&metadata.orchestration_version);
-    }
-    // A parent is for life: the first one stays.
-    if instance.parent_instance_id.is_none() {
-        instance
-            .parent_instance_id
-            .clone_from(&metadata.parent_instance_id);
-    }
-    if let Some(version) = &metadata.pinned_duroxide_version {
-        instance.pinned_duroxide_version_packed = Some(pack_version(version));
-    }
+    apply_identity(&mut instance, &result.metadata);
     instance.started_at.get_or_insert(now);
     if instance.status == Status::Pending && instance.is_created() {
         instance.status = Status::Running;
     }
-    if let Some(status) = &metadata.status {
+    if let Some(status) = &result.metadata.status {
         instance.status = Status::from(status.clone());
         instance.output = output.cloned();
         instance.completed_at = Some(now);
         if !instance.has_more() {
-            // Those of a lock that nobody gave back, of messages that are not there any more.
+            // Clears counts that an expired lock left on deleted messages.
             instance.attempts.clear();
         }
     }
@@ -71,6 +49,34 @@ pub(super) fn advance(
         instance.custom_status_version += 1;
     }
     instance
+}
+
+fn start_execution(instance: &mut Instance, execution_id: u64, now: Timestamp) {
+    instance.current_execution_id = execution_id;
+    instance.status = Status::Running;
+    instance.output = None;
+    instance.pinned_duroxide_version_packed = None;
+    instance.history_documents = Some(0);
+    instance.started_at = Some(now);
+    instance.completed_at = None;
+}
+
+/// Sets name, versions and parent where the turn says them. The first parent stays for the life of the instance.
+fn apply_identity(instance: &mut Instance, metadata: &ExecutionMetadata) {
+    if let Some(name) = &metadata.orchestration_name {
+        instance.orchestration_name.clone_from(name);
+    }
+    if let Some(version) = &metadata.orchestration_version {
+        instance.orchestration_version = Some(version.clone());
+    }
+    if instance.parent_instance_id.is_none() {
+        instance
+            .parent_instance_id
+            .clone_from(&metadata.parent_instance_id);
+    }
+    if let Some(version) = &metadata.pinned_duroxide_version {
+        instance.pinned_duroxide_version_packed = Some(pack_version(version));
+    }
 }
 
 /// What is kept of the execution that this turn replaces.

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use cdb_client::BatchOutcome;
 use cdb_model::{Document, DocumentKey};
-use tokio::time::Instant;
 
 use super::plan::CommitPlan;
 use crate::activities;
@@ -98,7 +97,7 @@ fn queue_activities(
             (Some(item), Some(_)) => services.activities().hand_over(item),
             (Some(item), None) => services.activities().free(item, Duration::ZERO),
             (None, Some(item)) => activities::outcome_unknown(services, item),
-            (None, None) => services.activities().poll_soon(),
+            (None, None) => services.activities().local().poll_soon(),
         }
     }
 }
@@ -116,7 +115,7 @@ fn own_messages(
         let (instance_id, execution_id) = (document.instance_id.clone(), document.execution_id);
         let id = document.key().to_id().ok();
         let stored = id.and_then(|id| plan.stored(outcome, id, document, operation));
-        match stored.map(|stored| Message::read(stored, Instant::now())) {
+        match stored.map(|stored| Message::read(stored, plan.planned_at)) {
             Some(message) if after.is_zero() && plan.next.is_some() => for_next.push(message),
             Some(message) => services.instances().expect(message),
             None => services

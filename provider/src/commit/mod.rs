@@ -23,7 +23,7 @@ use plan::{PlanContext, plan};
 
 /// Implements `Provider::ack_orchestration_item`.
 pub(crate) async fn commit(services: &Services, token: &str, mut result: TurnResult) -> Result<()> {
-    let shared = services.instances().turn(token)?;
+    let shared = services.instances().local().running(token)?;
     let (mut turn, _committing) = shared.lock_for_commit().await;
     if !turn.holds(services.store.now()) {
         services.instances().finish(&mut turn);

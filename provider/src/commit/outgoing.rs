@@ -50,20 +50,16 @@ pub(super) struct Origin<'a> {
 
 impl Outgoing {
     /// Sorts the items of a turn. An activity that is cancelled in the turn that schedules it is never sent.
+    ///
+    /// # Errors
+    /// When an item cannot be written as JSON.
     pub(super) fn sort(
         origin: &Origin<'_>,
         result: &TurnResult,
     ) -> Result<Self, serde_json::Error> {
-        let cancelled: HashSet<_> = result
-            .cancelled
-            .iter()
-            .map(|activity| {
-                (
-                    &*activity.instance,
-                    activity.execution_id,
-                    activity.activity_id,
-                )
-            })
+        let cancelled = result.cancelled.iter();
+        let cancelled: HashSet<_> = cancelled
+            .map(|of| (&*of.instance, of.execution_id, of.activity_id))
             .collect();
         let mut sorted = Self::default();
         let mut others: BTreeMap<&str, Vec<IntentItem>> = BTreeMap::new();
@@ -71,24 +67,19 @@ impl Outgoing {
             let Some(worker) = WorkerItem::new(item, origin.now)? else {
                 continue;
             };
-            if cancelled.contains(&(
+            let activity = (
                 &*worker.instance_id,
                 worker.execution_id,
                 worker.activity_id,
-            )) {
+            );
+            if cancelled.contains(&activity) {
                 continue;
             }
             if worker.instance_id == origin.instance_id {
                 sorted.workers.push(worker);
             } else {
-                others
-                    .entry(target_instance(item))
-                    .or_default()
-                    .push(IntentItem {
-                        queue: IntentQueue::Worker,
-                        work_item: worker.work_item,
-                        visible_at: worker.visible_at,
-                    });
+                let items = others.entry(target_instance(item)).or_default();
+                items.push(intent_activity(worker));
             }
         }
         for (number, item) in result.orchestrator_items.iter().enumerate() {
@@ -96,9 +87,8 @@ impl Outgoing {
             let target = target_instance(item);
             if target == origin.instance_id {
                 let cause = format!("{}-{number}", origin.token);
-                sorted
-                    .own
-                    .push(OrchestratorItem::new(item, cause, visible_at, origin.now)?);
+                let message = OrchestratorItem::new(item, cause, visible_at, origin.now)?;
+                sorted.own.push(message);
             } else {
                 others.entry(target).or_default().push(IntentItem {
                     queue: IntentQueue::Orchestrator,
@@ -169,13 +159,8 @@ impl Outgoing {
 
     /// The items of the own partition, as they travel by intents.
     fn take_own(&mut self) -> Vec<IntentItem> {
-        let workers = std::mem::take(&mut self.workers)
-            .into_iter()
-            .map(|item| IntentItem {
-                queue: IntentQueue::Worker,
-                work_item: item.work_item,
-                visible_at: item.visible_at,
-            });
+        let workers = std::mem::take(&mut self.workers).into_iter();
+        let workers = workers.map(intent_activity);
         let own = std::mem::take(&mut self.own)
             .into_iter()
             .map(|item| IntentItem {
@@ -236,6 +221,15 @@ impl Outgoing {
             batch.create(intent)?;
         }
         Ok(Placed { workers, own })
+    }
+}
+
+/// An activity as an intent carries it.
+fn intent_activity(item: WorkerItem) -> IntentItem {
+    IntentItem {
+        queue: IntentQueue::Worker,
+        work_item: item.work_item,
+        visible_at: item.visible_at,
     }
 }
 

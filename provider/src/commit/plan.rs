@@ -6,6 +6,7 @@
 
 use cdb_client::BatchOutcome;
 use cdb_model::{Batch, BatchError, ETag, EncodeError, ItemId, OperationIndex, Stored, Timestamp};
+use tokio::time::Instant;
 
 use super::advance::{advance, ended_execution};
 use super::cancelled;
@@ -49,6 +50,8 @@ pub(super) struct CommitPlan {
     pub(super) consumed_chunks: Option<ConsumedChunks>,
     /// The start of the lock times in the batch.
     locked_at: Timestamp,
+    /// Before the first send.
+    pub(super) planned_at: Instant,
     pub(super) batch: Batch<Durable>,
     /// The ETag that the batch is conditional on.
     pub(super) etag: ETag,
@@ -158,6 +161,7 @@ impl CommitPlan {
             next: None,
             spilling,
             locked_at: now,
+            planned_at: Instant::now(),
             batch: Batch::new(id),
             etag: turn.instance.etag.clone(),
             operations: Operations::default(),

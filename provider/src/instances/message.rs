@@ -67,8 +67,16 @@ impl Message {
         }
     }
 
-    /// A message that this process has just written, and the version that it has. `None` when it has no id.
-    pub(crate) fn written(document: OrchestratorItem, item: WorkItem, etag: ETag) -> Option<Self> {
+    /// A message that this process has written by a request sent at `sent_at`. `None` when it has no id.
+    ///
+    /// A fetch may find and consume the message before the answer to that request arrives, so the time of the answer
+    /// does not prove that the message is still queued.
+    pub(crate) fn written(
+        document: OrchestratorItem,
+        item: WorkItem,
+        etag: ETag,
+        sent_at: Instant,
+    ) -> Option<Self> {
         let stored = Stored {
             id: document.key().to_id().ok()?,
             etag,
@@ -76,12 +84,12 @@ impl Message {
             document,
         };
         if stored.document.work_item.chunked().is_some() {
-            return Some(Self::read(stored, Instant::now()));
+            return Some(Self::read(stored, sent_at));
         }
         Some(Self {
             stored,
             content: Content::Whole(item),
-            seen_at: Instant::now(),
+            seen_at: sent_at,
         })
     }
 

@@ -4,8 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use cdb_client::ContainerClient;
-use cdb_model::{ItemId, Timestamp};
+use cdb_model::ItemId;
 use duroxide::Event;
 use duroxide::providers::DispatcherCapabilityFilter;
 use tokio::time::Instant;
@@ -15,11 +14,8 @@ use super::known::{FIRST_PAUSE, Instances, KnownInstance, Outlook};
 use super::message::{MAX_MESSAGES, Message};
 use super::turn::{SharedTurn, Turn};
 use crate::config::CosmosDBProviderConfig;
-use crate::documents::Durable;
-use crate::error::{Error, Result};
-use crate::local_queue::{
-    Ask, Claim, Guard, Limits, LocalQueue, Memory, Pace, PollNumber, Queue, Unwanted, Won,
-};
+use crate::local_queue::{Ask, Guard, Limits, LocalQueue, Memory, Pace, PollNumber, Queue, Won};
+use crate::store::Store;
 
 /// Most bytes of messages that are held between two turns. What has no room is read from the store when it is due.
 const PENDING_BYTES: usize = 32 * 1024 * 1024;
@@ -45,7 +41,7 @@ const MOST_AHEAD: usize = 64;
 pub(crate) struct InstanceQueue {
     queue: LocalQueue<Instances>,
     consumed: Mutex<Consumed>,
-    container: ContainerClient<Durable>,
+    store: Store,
 }
 
 /// Messages that turns of this process have consumed, and when that was known.
@@ -56,10 +52,7 @@ struct Consumed {
 }
 
 impl InstanceQueue {
-    pub(crate) fn new(
-        container: ContainerClient<Durable>,
-        config: &CosmosDBProviderConfig,
-    ) -> Self {
+    pub(crate) fn new(store: Store, config: &CosmosDBProviderConfig) -> Self {
         let now = Instant::now().into_std();
         let pace = Pace::new(config.min_poll_interval, config.max_poll_interval, now);
         let limits = Limits {
@@ -72,7 +65,7 @@ impl InstanceQueue {
         Self {
             queue: LocalQueue::new(Queue::new(pace, limits)),
             consumed: Mutex::default(),
-            container,
+            store,
         }
     }
 
@@ -91,7 +84,7 @@ impl InstanceQueue {
     /// This process has queued a message, or knows one that waits.
     pub(crate) fn expect(&self, message: Message) {
         let document = &message.stored.document;
-        let after = document.due_at().since(self.container.now());
+        let after = document.due_at().since(self.store.now());
         if after > FARTHEST || self.is_consumed(&message) {
             return;
         }
@@ -124,11 +117,6 @@ impl InstanceQueue {
         });
     }
 
-    /// Something may have come that only a poll can find.
-    pub(crate) fn poll_soon(&self) {
-        self.queue.with(Queue::poll_soon);
-    }
-
     /// Notes a message that a poll has found, and says what it means here.
     pub(crate) fn found(&self, poll: PollNumber, message: Message) -> Outlook {
         if self.is_consumed(&message) {
@@ -136,7 +124,7 @@ impl InstanceQueue {
         }
         let document = &message.stored.document;
         let (visible_at, execution) = (document.visible_at, document.execution_id);
-        let after = document.due_at().since(self.container.now());
+        let after = document.due_at().since(self.store.now());
         let instance_id = document.instance_id.clone();
         self.queue.with(|queue, now| {
             let is_backed_off = queue.is_backed_off(&instance_id, now);
@@ -208,20 +196,6 @@ impl InstanceQueue {
         })
     }
 
-    /// The turn of a lock token.
-    ///
-    /// # Errors
-    /// When this process holds no such lock.
-    pub(crate) fn turn(&self, token: &str) -> Result<Arc<SharedTurn>> {
-        let running = self.queue.with(|queue, _| queue.running(token));
-        running.ok_or(Error::LockLost("this process holds no such lock"))
-    }
-
-    /// All turns that the runtime works on.
-    pub(crate) fn turns(&self) -> Vec<Arc<SharedTurn>> {
-        self.queue.with(|queue, _| queue.all_running())
-    }
-
     /// Adds messages to a turn that have become known since its lock was taken.
     pub(crate) fn merge_late(&self, turn: &mut Turn) {
         let Ok(history) = &turn.history else { return };
@@ -256,7 +230,9 @@ impl InstanceQueue {
     fn won_running(&self, turn: Turn) -> Won<Arc<SharedTurn>> {
         Won {
             token: turn.token.clone(),
-            until: self.local_time(turn.instance.document.locked_until),
+            until: self
+                .store
+                .local_time(turn.instance.document.locked_until.unwrap_or_default()),
             lock: Arc::new(SharedTurn::new(turn)),
         }
     }
@@ -265,21 +241,11 @@ impl InstanceQueue {
     pub(crate) fn won(&self, turn: Turn) -> Won<Turn> {
         Won {
             token: turn.token.clone(),
-            until: self.local_time(turn.instance.document.locked_until),
+            until: self
+                .store
+                .local_time(turn.instance.document.locked_until.unwrap_or_default()),
             lock: turn,
         }
-    }
-
-    fn local_time(&self, at: Option<Timestamp>) -> std::time::Instant {
-        let left = at.unwrap_or_default().since(self.container.now());
-        Instant::now().into_std() + left
-    }
-
-    /// A turn's lock lasts until another time now.
-    pub(crate) fn extend(&self, token: &str, until: Timestamp) {
-        let until = self.local_time(Some(until));
-        self.queue
-            .with(|queue, now| queue.extend(token, until, now));
     }
 
     /// The turn is over, and what it left is not known.
@@ -374,35 +340,6 @@ impl InstanceQueue {
         let key = instance_id.to_owned();
         self.queue
             .with(|queue, now| queue.correct(&key, now, KnownInstance::forget_messages));
-    }
-
-    /// Ends locks that have run out.
-    pub(crate) fn sweep(&self) {
-        self.queue.with(Queue::tick);
-    }
-
-    /// Begins no polls and takes no locks ahead any more.
-    pub(crate) fn close(&self) {
-        self.queue.with(|queue, _| queue.close());
-    }
-
-    /// Takes out the turns that were locked at least `age` ago and that no dispatcher has asked for. Each ends with
-    /// [`released`](Self::released).
-    pub(crate) fn take_unwanted(&self, age: Duration) -> Vec<Unwanted<Instances>> {
-        self.queue.with(|queue, now| {
-            let before = now.checked_sub(age);
-            before.map_or_else(Vec::new, |before| queue.take_unwanted(before, now))
-        })
-    }
-
-    /// Takes out the locks that dropped fetches may have taken. Each ends with [`released`](Self::released).
-    pub(crate) fn take_dropped(&self) -> Vec<(Claim<String>, String)> {
-        self.queue.with(|queue, _| queue.take_releasing())
-    }
-
-    /// A lock was given back, or is left to end by itself.
-    pub(crate) fn released(&self, claim: &Claim<String>) {
-        self.queue.with(|queue, now| queue.released(claim, now));
     }
 
     /// How long an instance is left alone if it cannot be worked on now.

@@ -35,7 +35,7 @@ mod waiter;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use claim::{Claim, Unwanted, Won};
+pub(crate) use claim::Won;
 pub(crate) use dispatcher::Ask;
 pub(crate) use pace::Pace;
 pub(crate) use queue::{Limits, Queue};

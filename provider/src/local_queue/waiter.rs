@@ -8,10 +8,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::claim::{Claim, Won};
+use super::claim::{Claim, Unwanted, Won};
 use super::dispatcher::{Ask, Next, WaiterId};
 use super::queue::Queue;
 use super::slot::{PollNumber, Work};
+use crate::error::{Error, Result};
 
 /// How long a fetch that does not wait sleeps before it looks again at an attempt of another dispatcher.
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(5);
@@ -74,6 +75,59 @@ impl<W: Work> LocalQueue<W> {
             deadline,
             long_poll,
         }
+    }
+
+    /// The item that the runtime works on under this lock token.
+    ///
+    /// # Errors
+    /// When this process holds no such lock.
+    pub(crate) fn running(&self, token: &str) -> Result<Arc<W::Running>> {
+        let running = self.with(|queue, _| queue.running(token));
+        running.ok_or(Error::LockLost("this process holds no such lock"))
+    }
+
+    /// All items that the runtime works on.
+    pub(crate) fn all_running(&self) -> Vec<Arc<W::Running>> {
+        self.with(|queue, _| queue.all_running())
+    }
+
+    /// Moves the end of a lock.
+    pub(crate) fn extend(&self, token: &str, until: std::time::Instant) {
+        self.with(|queue, now| queue.extend(token, until, now));
+    }
+
+    /// Requests a poll soon: work may have come that only a poll can find.
+    pub(crate) fn poll_soon(&self) {
+        self.with(Queue::poll_soon);
+    }
+
+    /// Ends locks that have expired.
+    pub(crate) fn tick(&self) {
+        self.with(Queue::tick);
+    }
+
+    /// Starts no polls and takes no prelocks from now on.
+    pub(crate) fn close(&self) {
+        self.with(|queue, _| queue.close());
+    }
+
+    /// Takes out the items that were prelocked at least `age` ago and that no dispatcher has asked for. Each ends with
+    /// [`released`](Self::released).
+    pub(crate) fn take_unwanted(&self, age: Duration) -> Vec<Unwanted<W>> {
+        self.with(|queue, now| {
+            let before = now.checked_sub(age);
+            before.map_or_else(Vec::new, |before| queue.take_unwanted(before, now))
+        })
+    }
+
+    /// Takes out the locks that dropped fetches may have taken. Each ends with [`released`](Self::released).
+    pub(crate) fn take_dropped(&self) -> Vec<(Claim<W::Key>, String)> {
+        self.with(|queue, _| queue.take_releasing())
+    }
+
+    /// The lock was released, or expires by itself.
+    pub(crate) fn released(&self, claim: &Claim<W::Key>) {
+        self.with(|queue, now| queue.released(claim, now));
     }
 
     /// Claims an idle item for a lock that a batch is about to take; `None` while it is not idle.

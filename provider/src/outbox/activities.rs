@@ -39,6 +39,6 @@ pub(super) async fn deliver(
         }
         rest = &rest[count..];
     }
-    services.activities().poll_soon();
+    services.activities().local().poll_soon();
     Ok(())
 }

@@ -30,7 +30,7 @@ pub(crate) async fn run(
             () = stop.cancelled() => return,
             () = tokio::time::sleep_until(tick) => {}
         }
-        services.instances().sweep();
+        services.instances().local().tick();
         services.activities().sweep();
         turn::give_back_unwanted(&services).await;
         activities::give_back_unwanted(&services).await;

@@ -46,8 +46,8 @@ pub(crate) async fn is_idle(services: &Services, interval: Duration) -> Result<b
     let was_idle = last.replace((asked_at, idle)).is_none_or(|(_, idle)| idle);
     // Items that stay due cannot be worked on here, and are no reason to hurry.
     if was_idle && !idle {
-        services.instances().poll_soon();
-        services.activities().poll_soon();
+        services.instances().local().poll_soon();
+        services.activities().local().poll_soon();
     }
     Ok(idle)
 }

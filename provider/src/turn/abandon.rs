@@ -8,6 +8,7 @@ use cdb_coordination::{Fenced, FencedWrite, Found, execute_fenced};
 use cdb_model::{Batch, BatchError, Patch};
 
 use super::lock::{self, attempts_before, unlock_patch};
+use super::release;
 use crate::documents::{Durable, InstanceKey, OrchestratorItem};
 use crate::error::{Error, Result, committed};
 use crate::instances::Turn;
@@ -26,7 +27,7 @@ pub(crate) async fn abandon(
     delay: Option<Duration>,
     ignore_attempt: bool,
 ) -> Result<()> {
-    let shared = services.instances().turn(token)?;
+    let shared = services.instances().local().running(token)?;
     let mut turn = shared.lock().await;
     if turn.ended {
         return Err(Error::LockLost("the turn has ended"));
@@ -57,6 +58,7 @@ pub(crate) async fn abandon(
     match fenced? {
         Fenced::Earlier | Fenced::Lost => Err(Error::LockLost("another runtime took it")),
         Fenced::Refused(error) if error.is_precondition_failed() || error.is_not_found() => {
+            release::unlock(&services.store, &turn).await;
             Err(Error::LockLost("another runtime took its messages"))
         }
         fenced => committed(fenced).map(drop),

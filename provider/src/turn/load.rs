@@ -235,10 +235,10 @@ fn starts(messages: &[Message]) -> bool {
 /// `execution_id` is a guess: one that is wrong costs a query more.
 pub(super) async fn load(store: &Store, instance_id: &str, execution_id: u64) -> Result<Loaded> {
     loop {
-        let asked = (store.now(), Instant::now());
-        let (rows, at_once) = read(store, instance_id, execution_id).await?;
-        let loaded = sort_out(store, instance_id, execution_id, rows, asked);
-        if at_once || is_unchanged(store, &loaded).await? {
+        let read = read(store, instance_id, execution_id).await?;
+        let in_one_page = read.in_one_page;
+        let loaded = sort(store, instance_id, execution_id, read);
+        if in_one_page || is_unchanged(store, &loaded).await? {
             return Ok(loaded);
         }
     }
@@ -254,24 +254,39 @@ async fn is_unchanged(store: &Store, loaded: &Loaded) -> Result<bool> {
     Ok(now.as_ref() == loaded.instance.as_ref().map(|stored| &stored.etag))
 }
 
-/// What the partition holds, and whether it was read in one page.
-///
-/// When a page does not hold it, the messages are left for a query of their own, which brings no more than a turn takes:
-/// thousands may wait, and every turn would read all of them.
-async fn read(store: &Store, instance_id: &str, execution_id: u64) -> Result<(Vec<Row>, bool)> {
+/// The documents of a partition, as far as they concern the next turn.
+struct Read {
+    rows: Vec<Row>,
+    in_one_page: bool,
+    /// When the query was sent.
+    asked_at: Instant,
+    /// Messages up to this time are due.
+    due_at: Timestamp,
+}
+
+/// Reads the documents of a partition. When one page does not hold them, a query of their own reads the messages, and no
+/// more than a turn takes: thousands may wait, and every turn would read all of them.
+async fn read(store: &Store, instance_id: &str, execution_id: u64) -> Result<Read> {
     let container = &store.container;
+    let (due_at, asked_at) = (container.now(), Instant::now());
+    let read = |rows, in_one_page| Read {
+        rows,
+        in_one_page,
+        asked_at,
+        due_at,
+    };
     let state = Filter::<Durable>::of_type::<Instance>()
         | Filter::of_type::<KeyValue>()
         | Filter::of_type::<KeyValueDelta>()
         | Filter::of_type::<KeyValuePack>()
         | HistorySegment::EXECUTION_ID.eq(execution_id).within();
-    let due = || OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, container.now() + RESERVED);
+    let due = || OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, due_at + RESERVED);
     let in_partition = || Query::<Durable>::in_partition(instance_id);
     let everything = in_partition().filter(state.clone() | due().within());
     let mut pages = container.query(everything).row_by_row().pages();
     let first = pages.next_page().await?;
     if !pages.has_more() {
-        return Ok((first.unwrap_or_default(), true));
+        return Ok(read(first.unwrap_or_default(), true));
     }
     let messages = Query::<OrchestratorItem>::in_partition(instance_id)
         .filter(due())
@@ -287,19 +302,14 @@ async fn read(store: &Store, instance_id: &str, execution_id: u64) -> Result<(Ve
             Err(found) => Err(found),
         });
     }
-    Ok((rows, false))
+    Ok(read(rows, false))
 }
 
 /// A document of the partition, or what is there in its place.
 type Row = Result<Stored<Durable>, Unreadable>;
 
-fn sort_out(
-    store: &Store,
-    instance_id: &str,
-    execution_id: u64,
-    rows: Vec<Row>,
-    (now, asked_at): (Timestamp, Instant),
-) -> Loaded {
+/// Sorts the documents of the partition. Reserved messages are due too: the runtime that reserved them is slower.
+fn sort(store: &Store, instance_id: &str, execution_id: u64, read: Read) -> Loaded {
     let mut loaded = Loaded {
         instance_id: instance_id.to_owned(),
         instance: None,
@@ -310,52 +320,22 @@ fn sort_out(
         damage: None,
     };
     let mut segments = Segments::default();
-    for row in loaded.set_apart(store, rows, &mut segments, asked_at) {
-        let Stored {
-            id,
-            document,
-            etag,
-            timestamp,
-        } = row;
-        macro_rules! stored {
-            ($document:expr) => {
-                Stored {
-                    id,
-                    document: $document,
-                    etag,
-                    timestamp,
-                }
-            };
-        }
-        match document {
-            Durable::Instance(instance) => loaded.instance = Some(stored!(instance)),
-            Durable::OrchestratorItem(item) => {
-                loaded.messages.push(Message::read(stored!(item), asked_at));
+    for row in read.rows {
+        match row {
+            Ok(stored) => loaded.add(stored, &mut segments, read.asked_at),
+            Err(found) => {
+                store.corrupt_documents.report(&found);
+                loaded.add_corrupt(&found, &mut segments, read.asked_at);
             }
-            Durable::KeyValue(value) => loaded.kv_rows.singles.store.push(stored!(value)),
-            Durable::KeyValueDelta(delta) => loaded.kv_rows.singles.delta.push(stored!(delta)),
-            Durable::KeyValuePack(pack) => loaded.kv_rows.pack = Some(pack),
-            Durable::History(segment) => segments.documents.push(segment),
-            Durable::Execution(_)
-            | Durable::WorkerItem(_)
-            | Durable::OutboxIntent(_)
-            | Durable::Inbox(_)
-            | Durable::Session(_)
-            | Durable::Member(_)
-            | Durable::Schema(_)
-            | Durable::Chunk(_)
-            | Durable::Spill(_) => {}
         }
     }
-    // Reserved ones are due too: whoever reserved them is not as fast as this runtime.
-    loaded
-        .messages
-        .retain(|message| message.stored.document.due_at() <= now);
+    let is_due = |message: &Message| message.stored.document.due_at() <= read.due_at;
+    loaded.messages.retain(is_due);
     in_order(&mut loaded.messages);
     loaded.history = LoadedHistory::Read {
         execution_id,
         segments: Segments::new(segments.documents, segments.damage),
-        at: asked_at,
+        at: read.asked_at,
     };
     loaded
 }
@@ -404,30 +384,42 @@ async fn read_texts(store: &Store, loaded: &mut Loaded) -> Result<()> {
 }
 
 impl Loaded {
-    /// The rows that can be read. What is known of the others is noted.
-    fn set_apart(
-        &mut self,
-        store: &Store,
-        rows: Vec<Row>,
-        segments: &mut Segments,
-        asked_at: Instant,
-    ) -> Vec<Stored<Durable>> {
-        let mut readable = Vec::with_capacity(rows.len());
-        for row in rows {
-            match row {
-                Ok(stored) => readable.push(stored),
-                Err(found) => {
-                    store.corrupt_documents.report(&found);
-                    self.partial(segments, &found, asked_at);
+    fn add(&mut self, row: Stored<Durable>, segments: &mut Segments, asked_at: Instant) {
+        // A stored document of another type has the same id, ETag and time.
+        macro_rules! stored {
+            ($document:expr) => {
+                Stored {
+                    id: row.id,
+                    document: $document,
+                    etag: row.etag,
+                    timestamp: row.timestamp,
                 }
-            }
+            };
         }
-        readable
+        match row.document {
+            Durable::Instance(instance) => self.instance = Some(stored!(instance)),
+            Durable::OrchestratorItem(item) => {
+                self.messages.push(Message::read(stored!(item), asked_at));
+            }
+            Durable::KeyValue(value) => self.kv_rows.singles.store.push(stored!(value)),
+            Durable::KeyValueDelta(delta) => self.kv_rows.singles.delta.push(stored!(delta)),
+            Durable::KeyValuePack(pack) => self.kv_rows.pack = Some(pack),
+            Durable::History(segment) => segments.documents.push(segment),
+            Durable::Execution(_)
+            | Durable::WorkerItem(_)
+            | Durable::OutboxIntent(_)
+            | Durable::Inbox(_)
+            | Durable::Session(_)
+            | Durable::Member(_)
+            | Durable::Schema(_)
+            | Durable::Chunk(_)
+            | Durable::Spill(_) => {}
+        }
     }
 
-    /// What becomes of the instance when one of its documents cannot be read. It is worked on all the same: the runtime
-    /// is told, tries again for a while, and fails the instance with the reason.
-    fn partial(&mut self, segments: &mut Segments, found: &Unreadable, asked_at: Instant) {
+    /// Adds what a corrupt document still says. The instance is worked on nevertheless: the runtime is told, retries, and
+    /// fails the instance with the reason.
+    fn add_corrupt(&mut self, found: &Unreadable, segments: &mut Segments, asked_at: Instant) {
         if let Some(message) = OrchestratorItem::partial_stored(found) {
             self.messages.push(Message::read(message, asked_at));
         } else if found.is_a::<HistorySegment>() {

@@ -12,6 +12,7 @@ use cdb_model::{
     Batch, BatchError, BulkBatch, Document, DocumentKey, ETag, OperationIndex, Stored, Timestamp,
 };
 use duroxide::providers::WorkItem;
+use tokio::time::Instant;
 
 use super::hand_out::{self, Fetched};
 use super::lock::{NewLock, lock_patch, take_out};
@@ -204,7 +205,7 @@ impl<'a> Prelock<'a> {
             // The lock may have counted a message that was consumed long ago, which nobody would ever take out again.
             let attempts = |_: &Instance| before.unwrap_or_default();
             release::release_taken(&services, &claim.key, &token, attempts).await;
-            services.instances().released(&claim);
+            services.instances().local().released(&claim);
         });
     }
 }
@@ -313,6 +314,8 @@ pub(crate) struct NewMessage<'a> {
     services: &'a Services,
     document: OrchestratorItem,
     item: WorkItem,
+    /// Before the batch is sent.
+    planned_at: Instant,
     operation: Option<OperationIndex>,
     lock: Option<Prelock<'a>>,
 }
@@ -336,6 +339,7 @@ impl<'a> NewMessage<'a> {
             services,
             document,
             item,
+            planned_at: Instant::now(),
             operation: None,
             lock,
         }
@@ -399,7 +403,9 @@ impl<'a> NewMessage<'a> {
         let after = self.document.due_at().since(self.services.store.now());
         let is_written = matches!(message, Written::Done(_));
         let message = match message {
-            Written::Done(Some(etag)) => Message::written(self.document, self.item, etag),
+            Written::Done(Some(etag)) => {
+                Message::written(self.document, self.item, etag, self.planned_at)
+            }
             _ => None,
         };
         match (self.lock, lock, message) {

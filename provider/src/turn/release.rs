@@ -28,23 +28,23 @@ pub(crate) async fn give_back_unwanted(services: &Services) {
 
 /// Gives back the locks that were taken at least `age` ago and that no dispatcher has begun to use.
 pub(crate) async fn give_back_ahead(services: &Services, age: Duration) {
-    let unwanted = services.instances().take_unwanted(age);
+    let unwanted = services.instances().local().take_unwanted(age);
     stream::iter(unwanted)
         .for_each_concurrent(AT_ONCE, |(claim, turn)| async move {
             unlock(&services.store, &turn).await;
-            services.instances().released(&claim);
+            services.instances().local().released(&claim);
         })
         .await;
 }
 
 /// Gives back locks that dropped fetches may have taken.
 async fn give_back_dropped(services: &Services) {
-    let dropped = services.instances().take_dropped();
+    let dropped = services.instances().local().take_dropped();
     stream::iter(dropped)
         .for_each_concurrent(AT_ONCE, |(claim, token)| async move {
             let attempts = |instance: &Instance| instance.attempts.clone();
             release_taken(services, &claim.key, &token, attempts).await;
-            services.instances().released(&claim);
+            services.instances().local().released(&claim);
         })
         .await;
 }
@@ -53,7 +53,7 @@ async fn give_back_dropped(services: &Services) {
 /// has dropped. A turn that is being committed at this moment is waited for.
 pub(crate) async fn give_back_all(services: &Services) {
     give_back_ahead(services, Duration::ZERO).await;
-    stream::iter(services.instances().turns())
+    stream::iter(services.instances().local().all_running())
         .for_each_concurrent(AT_ONCE, |shared| async move {
             let mut turn = shared.lock().await;
             if turn.holds(services.store.now()) {

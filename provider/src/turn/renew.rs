@@ -15,7 +15,7 @@ const LOST: &str = "another runtime took it, or it was deleted";
 
 /// Implements `Provider::renew_orchestration_item_lock`. A commit that is under way renews the lock itself.
 pub(crate) async fn renew(services: &Services, token: &str, extend_for: Duration) -> Result<()> {
-    let shared = services.instances().turn(token)?;
+    let shared = services.instances().local().running(token)?;
     if shared.is_committing() {
         return Ok(());
     }
@@ -79,6 +79,7 @@ pub(crate) async fn extend(services: &Services, turn: &mut Turn) -> Result<bool>
         Kept::Lost => return Ok(false),
     }
     let until = turn.instance.document.locked_until().unwrap_or_default();
-    services.instances().extend(&turn.token, until);
+    let until = services.store.local_time(until);
+    services.instances().local().extend(&turn.token, until);
     Ok(true)
 }
