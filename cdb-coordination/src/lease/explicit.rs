@@ -11,12 +11,12 @@ use cdb_model::{
 };
 use tokio::time::Instant;
 
+use super::contention::Contention;
 use super::error::LeaseError;
 use super::fenced::Held;
 use super::guard::LeaseGuard;
 use super::health::Event;
 use super::lock::{fresh_mark, lock};
-use super::take_next::Contention;
 
 /// How long a lease lasts unless its holder says otherwise or writes.
 const DURATION: Duration = Duration::from_secs(60);

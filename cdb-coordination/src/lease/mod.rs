@@ -5,6 +5,7 @@
 //! undoing those of the next. Clocks only decide how soon a lease changes hands (the service's time, as the client knows
 //! it), never whether two hold it. A lease keeps away others who lease; who writes without one is seen by his ETag.
 
+mod contention;
 mod error;
 mod explicit;
 mod fenced;

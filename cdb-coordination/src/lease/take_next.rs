@@ -5,8 +5,6 @@
 //! asks one physical partition at a time, for more candidates than it needs, and picks among them, all at random; and comes
 //! back to the oldest ones of all when it is alone again.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use cdb_client::{Error, OperationResult, RangeId};
 use cdb_model::{
     BulkBatch, Container, Fetch, Leasable, MemberOf, QueriedIn, Query, Queryable, Scope, Stored,
@@ -24,47 +22,8 @@ use crate::search::Found;
 /// How often the candidates are asked for anew because others took them all.
 const ASKS: u32 = 4;
 
-/// How many times more candidates than needed are asked for at most.
-const WIDEST: usize = 32;
-
 /// Most candidates of one query, unless more leases are wanted.
 const WINDOW: usize = 256;
-
-/// What earlier queries have taught about the next one.
-#[derive(Debug)]
-pub(super) struct Contention {
-    /// How many times more candidates than needed it asks for.
-    width: AtomicUsize,
-    /// How many of the first documents cannot be read, so that it looks behind them at once.
-    unreadable: AtomicUsize,
-}
-
-impl Default for Contention {
-    fn default() -> Self {
-        Self {
-            width: AtomicUsize::new(1),
-            unreadable: AtomicUsize::new(0),
-        }
-    }
-}
-
-impl Contention {
-    fn width(&self) -> usize {
-        self.width.load(Ordering::Relaxed)
-    }
-
-    /// Takes note of how many of the wanted documents somebody else was faster with.
-    fn met(&self, collided: usize, wanted: usize) {
-        let width = self.width();
-        let width = match collided {
-            0 => (width - 1).max(1),
-            few if few * 4 < wanted => width,
-            _ => (width * 2).min(WIDEST),
-        };
-        // A value lost between two takes of one process makes the next one a little worse.
-        self.width.store(width, Ordering::Relaxed);
-    }
-}
 
 /// What a query found.
 struct Candidates<D> {
@@ -118,7 +77,7 @@ where
             let collided = self
                 .take(picked(candidates, count), count, &mut taken)
                 .await?;
-            self.contention.met(collided, count);
+            self.contention.adapt(collided, count);
             if found.are_all || (collided == 0 && !found.are_of_one_range) {
                 break;
             }
@@ -171,7 +130,7 @@ where
         range: Option<&RangeId>,
     ) -> Result<(Vec<Stored<D>>, bool), Error> {
         loop {
-            let expected = self.contention.unreadable.load(Ordering::Relaxed);
+            let expected = self.contention.unreadable();
             let asked = window.saturating_add(expected);
             let run = self.container.query(top(query.clone(), asked)).row_by_row();
             let found = match range {
@@ -185,7 +144,7 @@ where
                 Event::Unreadable.count::<D>();
             }
             let count = unreadable.len();
-            self.contention.unreadable.store(count, Ordering::Relaxed);
+            self.contention.set_unreadable(count);
             if are_all || count <= expected {
                 return Ok((rows, are_all));
             }
@@ -286,20 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crowd_widens_the_search_and_solitude_narrows_it() {
-        let contention = Contention::default();
-        let width = |collided| {
-            contention.met(collided, 20);
-            contention.width()
-        };
-        assert_eq!(
-            [width(0), width(4), width(5), width(20), width(2)],
-            [1, 1, 2, 4, 4]
-        );
-        (0..20).for_each(|_| contention.met(20, 20));
-        assert_eq!(contention.width(), WIDEST);
-        (0..40).for_each(|_| contention.met(0, 20));
-        assert_eq!(contention.width(), 1);
+    fn a_window_grows_with_the_width_and_holds_at_least_the_wanted_documents() {
         assert_eq!([window(10, 8), window(1000, 8)], [80, 1000]);
     }
 }
