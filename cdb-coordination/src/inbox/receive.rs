@@ -6,6 +6,7 @@ use cdb_model::{Batch, BatchError, Container, MemberOf, OperationIndex, Stored};
 use super::handler::{Failed, Handled};
 use super::outcome::{Attempted, Refusal, Step};
 use super::partition::incoming;
+use crate::lease::is_lost_race;
 use crate::message::{Dead, Incoming, MessageDocument, Seen, Side};
 use crate::messaging::Inner;
 use crate::outbox::{OutboxBatch, Streams, Terms, shortened};
@@ -317,14 +318,7 @@ where
                 });
                 Ok(Step::Received(seen))
             }
-            Err(error)
-                if error.is_ambiguous()
-                    || error.is_conflict()
-                    || error.is_precondition_failed()
-                    || error.is_not_found() =>
-            {
-                Ok(Step::Lost)
-            }
+            Err(error) if error.is_ambiguous() || is_lost_race(&error) => Ok(Step::Lost),
             Err(error) => Err(error),
         }
     }

@@ -244,7 +244,7 @@ where
             token,
             duration: self.duration,
             valid_until: attempt.sent + self.duration,
-            over: None,
+            ended: None,
             is_unread: false,
         })
     }

@@ -1,7 +1,7 @@
-//! A write that takes place once or not at all: sent, and after a lost answer looked for, until its outcome is known.
+//! A write that takes place once or not at all: sent until its outcome is known.
 //!
-//! Its first operation carries the fence: the version or condition that the write must find. The same write is sent again, so
-//! that a send that lands late leaves what any other one would have left.
+//! Its first operation carries the fence: the version or condition that the write must find. Every send
+//! is the same write, so a send that the service carries out late leaves what another send would leave.
 
 use std::time::Duration;
 
@@ -10,6 +10,9 @@ use cdb_model::Container;
 use tokio::time::{sleep, timeout};
 
 use super::lock::is_lost_race;
+
+/// How often a write is sent while its outcome is unknown, unless it says otherwise.
+const MAX_SENDS: u32 = 4;
 
 /// How long to wait between two sends.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -35,14 +38,24 @@ pub trait FencedWrite: Send {
     /// The container that is written to.
     fn container(&self) -> &ContainerClient<Self::Container>;
 
-    /// Prepares the send after `sends` others. Returns how long it may take, or `None` when the write is not sent any more.
+    /// Whether an earlier call may have sent the same write. If not, a refusal of the first send is final,
+    /// and [`execute_fenced`] does not read what became of the write.
+    fn may_be_repeated(&self) -> bool {
+        true
+    }
+
+    /// Prepares the send after `sends` others. Returns the timeout of the send, or `None` to stop sending.
+    /// By default a write is sent four times, without a timeout of its own.
     ///
-    /// A holder of a lock renews it here, returns a third of the lock time, and `None` after the lock has ended. The
-    /// renewal moves the version, so it prepares the same write under the new one.
+    /// A holder of a lock renews it here, returns a third of the lock time, and `None` after the lock has
+    /// ended. The renewal moves the version, so it prepares the same write under the new one.
     fn prepare(
         &mut self,
         sends: u32,
-    ) -> impl Future<Output = Result<Option<Duration>, Self::Error>> + Send;
+    ) -> impl Future<Output = Result<Option<Duration>, Self::Error>> + Send {
+        let timeout = (sends < MAX_SENDS).then_some(Duration::MAX);
+        std::future::ready(Ok(timeout))
+    }
 
     /// Sends the write.
     fn send(&self) -> impl Future<Output = Result<Self::Answer, Error>> + Send;
@@ -103,7 +116,6 @@ pub enum Fenced<A> {
 /// When the write cannot be prepared, or its outcome cannot be read.
 ///
 /// ```
-/// use std::time::Duration;
 /// use cdb_client::{ContainerClient, Error};
 /// use cdb_coordination::{Fenced, FencedWrite, Found, execute_fenced};
 /// use cdb_model::{ETag, Stored};
@@ -123,10 +135,6 @@ pub enum Fenced<A> {
 ///
 ///     fn container(&self) -> &ContainerClient<Shop> {
 ///         &self.shop
-///     }
-///
-///     async fn prepare(&mut self, sends: u32) -> Result<Option<Duration>, Error> {
-///         Ok((sends < 4).then_some(Duration::from_secs(10)))
 ///     }
 ///
 ///     async fn send(&self) -> Result<ETag, Error> {
@@ -166,7 +174,9 @@ pub async fn execute_fenced<W: FencedWrite>(write: &mut W) -> Result<Fenced<W::A
             Err(_elapsed) => None,
         };
         is_open |= refusal.is_none();
-        if let Some(error) = refusal.take_if(|error| !is_open && !is_at_fence(error)) {
+        let is_final =
+            |error: &mut Error| !is_open && !(write.may_be_repeated() && is_at_fence(error));
+        if let Some(error) = refusal.take_if(is_final) {
             return Ok(Fenced::Refused(error));
         }
         match (write.find_out(&latest).await?, refusal) {
@@ -180,8 +190,8 @@ pub async fn execute_fenced<W: FencedWrite>(write: &mut W) -> Result<Fenced<W::A
     Ok(Fenced::Unknown(last))
 }
 
-/// Whether a write was refused by its first operation, because that found something else.
-fn is_at_fence(error: &Error) -> bool {
+/// Whether the first operation of a write was refused, because its condition does not hold.
+pub(super) fn is_at_fence(error: &Error) -> bool {
     error.operation_index().unwrap_or(0) == 0 && is_lost_race(error)
 }
 

@@ -145,7 +145,7 @@ where
     /// # Errors
     /// As [`patch`](Self::patch); the guard gives the lease back in the background then, without the change.
     pub async fn release_with(mut self, patch: Patch<D>) -> Result<(), LeaseError> {
-        self.write_patch(patch, Then::GiveBack).await
+        self.write_patch(patch, Then::Release).await
     }
 
     /// Replaces the document and gives the lease back in the same write.
@@ -153,7 +153,7 @@ where
     /// # Errors
     /// As [`replace`](Self::replace); the guard gives the lease back in the background then, without the replacement.
     pub async fn replace_and_release(mut self, document: D) -> Result<(), LeaseError> {
-        self.write_document(document, Then::GiveBack).await
+        self.write_document(document, Then::Release).await
     }
 
     /// Begins a batch that takes place under the lease or not at all: `patch` changes the document, what else belongs to its
@@ -170,7 +170,7 @@ where
     /// # Errors
     /// The same.
     pub fn begin_release(&self, patch: Patch<D>) -> Result<LeasedBatch<C>, LeaseError> {
-        self.batch(patch, Then::GiveBack)
+        self.batch(patch, Then::Release)
     }
 
     /// Carries out a batch that this guard has begun after its last write.
@@ -220,11 +220,11 @@ where
     D: MemberOf<C> + Leasable,
 {
     fn drop(&mut self) {
-        if self.held.over.is_some() {
+        if self.held.ended.is_some() {
             return;
         }
         if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(self.held.farewell());
+            runtime.spawn(self.held.release_unconfirmed());
         }
     }
 }

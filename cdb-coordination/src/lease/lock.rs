@@ -241,7 +241,7 @@ where
 }
 
 /// Whether a conditional write came too late.
-pub(super) fn is_lost_race(error: &Error) -> bool {
+pub(crate) fn is_lost_race(error: &Error) -> bool {
     error.is_conflict() || error.is_precondition_failed() || error.is_not_found()
 }
 

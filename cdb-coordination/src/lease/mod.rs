@@ -21,5 +21,7 @@ pub use explicit::Leases;
 pub use fenced::LeasedBatch;
 pub use fenced_write::{Fenced, FencedWrite, Found, execute_fenced};
 pub use guard::LeaseGuard;
+pub(crate) use lock::is_lost_race;
 pub use lock::{Kept, Lockable, keep, lock, settle};
+pub(crate) use proven_batch::execute_once;
 pub use proven_batch::{Proof, execute_proven};

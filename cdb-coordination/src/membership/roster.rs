@@ -5,7 +5,7 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, Error, ErrorKind};
+use cdb_client::{ContainerClient, Error};
 use cdb_model::{
     Batch, BatchError, Container, Document, ETag, MemberOf, OperationIndex, PartitionKey, Stored,
 };
@@ -13,6 +13,7 @@ use cdb_model::{
 use super::config::MembershipConfig;
 use super::document::{MemberDocument, MemberRecord};
 use super::failure_detector::Sighting;
+use crate::lease::is_lost_race;
 
 /// The roster's name. A member's document is `member.` and its name, so no member can take it.
 const ROSTER: &str = "roster";
@@ -137,7 +138,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
             match self.container.execute(&batch).await {
                 // The next round reads what is there now, which all that follows rests on.
                 Ok(_) => {}
-                Err(error) if tries < TRIES && (was_too_late(&error) || error.is_ambiguous()) => {}
+                Err(error) if tries < TRIES && (is_lost_race(&error) || error.is_ambiguous()) => {}
                 Err(error) => return Err(error.into()),
             }
             self.pause(tries).await;
@@ -241,7 +242,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
                 listed.etag = outcome.etag(roster).cloned();
                 Ok(Some(listed))
             }
-            Err(error) if was_too_late(&error) => Ok(None),
+            Err(error) if is_lost_race(&error) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
@@ -261,7 +262,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
             self.write_roster(&mut batch, &listed)?;
             match self.container.execute(&batch).await {
                 Ok(_) => return Ok(()),
-                Err(error) if tries < TRIES && (was_too_late(&error) || error.is_ambiguous()) => {}
+                Err(error) if tries < TRIES && (is_lost_race(&error) || error.is_ambiguous()) => {}
                 Err(error) => return Err(error.into()),
             }
             self.pause(tries).await;
@@ -353,14 +354,6 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
 
 fn document_name(member: &str) -> String {
     format!("member.{member}")
-}
-
-/// Whether somebody else has changed what a batch rests on.
-fn was_too_late(error: &Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::Conflict | ErrorKind::PreconditionFailed | ErrorKind::NotFound
-    )
 }
 
 fn as_listed<D: MemberDocument>(stored: Option<Stored<D>>) -> Listed {

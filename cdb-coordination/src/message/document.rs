@@ -171,16 +171,11 @@ pub(crate) fn fingerprint(texts: &[&str]) -> String {
         }
         hash.update(text.as_bytes());
     }
-    let digits = hash.finalize();
-    digits.iter().fold(String::new(), |mut text, byte| {
-        text.push(hex(byte >> 4));
-        text.push(hex(byte & 15));
-        text
-    })
-}
-
-fn hex(digit: u8) -> char {
-    char::from(if digit < 10 { b'0' } else { b'a' - 10 } + digit)
+    let bytes = hash.finalize();
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits
+        .filter_map(|digit| char::from_digit(digit.into(), 16))
+        .collect()
 }
 
 impl<C> Clone for MessageDocument<C> {

@@ -11,6 +11,7 @@ use super::error::OutboxError;
 use super::retry::Attempt;
 use super::route::arriving;
 use super::unreadable::read_again;
+use crate::lease::execute_once;
 use crate::message::{
     Address, Content, Dead, Envelope, MessageDocument, MessageDocumentKey, MessageId, Side,
 };
@@ -249,15 +250,13 @@ where
         let mut batch = Batch::<C>::new(stored.document.partition());
         batch.delete_stored(stored)?;
         batch.create(&MessageDocument::<C>::incoming(arriving(again), now))?;
-        match self.container.execute(&batch).await {
-            Ok(_) => Ok(()),
-            Err(error) if error.is_ambiguous() => {
-                // Only this batch or another redrive takes it away and leaves a message.
-                let gone = self.read_latest(stored).await?.is_none();
-                if gone { Ok(()) } else { Err(error.into()) }
-            }
+        // Only this batch or another redrive removes the dead letter and leaves a message.
+        let took_place = |latest: ContainerClient<C>| async move {
+            Ok(latest.read_stored(stored).await?.is_none())
+        };
+        match execute_once(&self.container, &batch, took_place).await {
             Err(error) if error.is_not_found() || error.is_conflict() => Err(OutboxError::Gone),
-            Err(error) => Err(error.into()),
+            executed => Ok(executed?),
         }
     }
 
@@ -280,14 +279,5 @@ where
     ) -> Result<Option<Stored<MessageDocument<C>>>, Error> {
         let key = MessageDocumentKey::dead(name);
         self.container.read_in(partition, &key).await
-    }
-
-    async fn read_latest(
-        &self,
-        stored: &Stored<MessageDocument<C>>,
-    ) -> Result<Option<Stored<MessageDocument<C>>>, Error> {
-        let key = MessageDocumentKey::dead(&stored.document.slot);
-        let container = self.container.latest_committed();
-        container.read_in(stored.document.partition(), &key).await
     }
 }

@@ -12,6 +12,7 @@ use futures::future::try_join_all;
 
 use super::batch::OutboxBatch;
 use super::retry::Tries;
+use crate::lease::is_lost_race;
 use crate::message::{
     Address, Content, Envelope, Lifetimes, MessageDocument, MessageDocumentKey, Outgoing, Stream,
 };
@@ -151,8 +152,7 @@ impl<C: Container> Sealed<C> {
 
     /// Whether an operation of ours failed because somebody else was there before.
     pub(crate) fn lost_race(&self, error: &Error) -> bool {
-        let raced = error.is_conflict() || error.is_precondition_failed() || error.is_not_found();
-        raced && error.operation_index().is_some() && !self.is_users(error)
+        is_lost_race(error) && error.operation_index().is_some() && !self.is_users(error)
     }
 
     /// The messages as the batch has stored them.

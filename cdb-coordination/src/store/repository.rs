@@ -13,7 +13,7 @@ use futures::future::try_join_all;
 
 use super::criteria::Criteria;
 use super::error::StoreError;
-use super::written::{Change, Writer};
+use super::written::{Change, write};
 use crate::lease::Leases;
 
 /// The documents of type `D` in a container.
@@ -85,8 +85,7 @@ where
     /// # Errors
     /// [`Exists`](StoreError::Exists) when another one has its key.
     pub async fn create(&self, document: D) -> Result<Stored<D>, StoreError> {
-        let change = Change::Create(&document);
-        let etag = Writer::new(&self.container).write(&change).await?;
+        let etag = write(&self.container, &Change::Create(&document)).await?;
         self.stored(document, etag)
     }
 
@@ -95,9 +94,7 @@ where
     /// # Errors
     /// [`Changed`](StoreError::Changed) and [`Gone`](StoreError::Gone) when that version is no longer there.
     pub async fn update(&self, stored: Stored<D>) -> Result<Stored<D>, StoreError> {
-        let etag = Writer::new(&self.container)
-            .write(&Change::Update(&stored))
-            .await?;
+        let etag = write(&self.container, &Change::Update(&stored)).await?;
         self.stored(stored.document, etag)
     }
 
@@ -106,8 +103,9 @@ where
     /// # Errors
     /// [`Changed`](StoreError::Changed) and [`Gone`](StoreError::Gone) when that version is no longer there.
     pub async fn delete(&self, stored: &Stored<D>) -> Result<(), StoreError> {
-        let writer = Writer::new(&self.container);
-        writer.write(&Change::Delete(stored)).await.map(drop)
+        write(&self.container, &Change::Delete(stored))
+            .await
+            .map(drop)
     }
 
     fn stored(&self, document: D, etag: Option<cdb_model::ETag>) -> Result<Stored<D>, StoreError> {

@@ -5,17 +5,15 @@
 
 use std::collections::BTreeMap;
 
-use cdb_client::{ChangeFeed, ContainerClient, Error, FeedCursor, FeedStart};
+use cdb_client::{ChangeFeed, ContainerClient, FeedCursor, FeedStart};
 use cdb_model::{Batch, BatchError, Patch, Query, Stored};
 
 use super::documents::{EventHead, EventHeadKey, StreamEvent, StreamEventKey, Work};
 use super::error::WorkError;
 use super::partitions::Partitions;
 use super::unreadable::report;
+use crate::lease::{execute_once, is_lost_race};
 use crate::search::Found;
-
-/// How often an append whose outcome is open is sent.
-const OPEN_ATTEMPTS: u32 = 6;
 
 /// Appends and reads events. Cheap to clone.
 ///
@@ -87,29 +85,21 @@ impl EventStore {
         if append.batch.is_empty() {
             return Ok(append.version);
         }
-        let mut open = false;
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            let Err(error) = self.container.execute(&append.batch).await else {
-                return Ok(append.version);
-            };
-            let ambiguous = error.is_ambiguous();
-            if (ambiguous || open) && self.took_place(stream, &append).await? {
-                return Ok(append.version);
-            }
-            let conflict =
-                error.is_conflict() || error.is_precondition_failed() || error.is_not_found();
-            if conflict && error.operation_index().is_some() {
-                return Err(WorkError::VersionConflict {
+        let last = StreamEventKey::new(self.partition_of(stream), stream, append.version);
+        let (last, token) = (&last, &append.token);
+        let took_place = |latest: ContainerClient<Work>| async move {
+            let last = latest.read(last).await?;
+            Ok(last.is_some_and(|stored| stored.document.token == *token))
+        };
+        match execute_once(&self.container, &append.batch, took_place).await {
+            Ok(()) => Ok(append.version),
+            Err(error) if is_lost_race(&error) && error.operation_index().is_some() => {
+                Err(WorkError::VersionConflict {
                     stream: stream.to_owned(),
                     expected,
-                });
+                })
             }
-            if !ambiguous || attempts == OPEN_ATTEMPTS {
-                return Err(error.into());
-            }
-            open = true;
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -218,13 +208,6 @@ impl EventStore {
 
     fn partition_of(&self, stream: &str) -> String {
         self.partitions.name(self.partitions.of_stream(stream))
-    }
-
-    /// Whether the last event in the store is this append's.
-    async fn took_place(&self, stream: &str, append: &Append) -> Result<bool, Error> {
-        let key = StreamEventKey::new(self.partition_of(stream), stream, append.version);
-        let read = self.container.latest_committed().read(&key).await?;
-        Ok(read.is_some_and(|stored| stored.document.token == append.token))
     }
 }
 

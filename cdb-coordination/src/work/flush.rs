@@ -8,11 +8,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::{Error, ErrorKind};
+use cdb_client::{ContainerClient, Error, ErrorKind};
 use cdb_model::{BatchError, Query, Stored, Unreadable};
 use tokio::time::Instant;
 
-use super::documents::{WorkMessage, WorkPartitionKey, WorkStreamKey};
+use super::documents::{Work, WorkMessage, WorkPartitionKey, WorkStreamKey};
 use super::error::WorkError;
 use super::inner::Inner;
 use super::plan::{Heads, Misfit, Origin, Plan, PlanContext, message_key, stream_key};
@@ -21,9 +21,7 @@ use super::settlement::Settlement;
 use super::stream_order::{Change, StreamKey};
 use super::telemetry;
 use super::unreadable::{message_of, stream_of};
-
-/// How often a batch whose outcome is open is sent.
-const OPEN_ATTEMPTS: u32 = 6;
+use crate::lease::{execute_once, is_lost_race};
 
 /// How often a batch is planned anew in a flush. Each time something was learned about a stream or an entry was settled,
 /// so this only ends a race that others always win.
@@ -154,27 +152,12 @@ impl Inner {
 
     /// Sends a batch until it is known what became of it.
     async fn send(&self, plan: &Plan) -> Result<(), Error> {
-        let mut open = false;
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            let Err(error) = self.container.execute(&plan.batch).await else {
-                return Ok(());
-            };
-            let ambiguous = error.is_ambiguous();
-            if (ambiguous || open) && self.took_place(plan).await? {
-                return Ok(());
-            }
-            if !ambiguous || attempts == OPEN_ATTEMPTS {
-                return Err(error);
-            }
-            open = true;
-        }
+        let took_place = |latest| Self::took_place(latest, plan);
+        execute_once(&self.container, &plan.batch, took_place).await
     }
 
     /// Whether the token of a batch is in the store.
-    async fn took_place(&self, plan: &Plan) -> Result<bool, Error> {
-        let latest = self.container.latest_committed();
+    async fn took_place(latest: ContainerClient<Work>, plan: &Plan) -> Result<bool, Error> {
         if plan.lease.is_some()
             && let Some(partition) = partition_of(plan)
         {
@@ -234,18 +217,18 @@ impl Inner {
     ) -> Result<Option<usize>, WorkError> {
         let culprit = error.operation_index().and_then(|index| plan.origin(index));
         match culprit {
-            Some(Origin::Fence) if is_news(&error) => {
+            Some(Origin::Fence) if is_lost_race(&error) => {
                 self.lose(flight.partition);
                 Self::disown(flight, None);
             }
-            Some(Origin::Next(_)) if is_news(&error) => {
+            Some(Origin::Next(_)) if is_lost_race(&error) => {
                 self.learn_heads(flight, plan, heads).await?;
             }
-            Some(Origin::Done(key)) if is_news(&error) => {
+            Some(Origin::Done(key)) if is_lost_race(&error) => {
                 let key = key.clone();
                 self.check_done(flight, &key).await?;
             }
-            Some(&Origin::Message(number)) if is_news(&error) => {
+            Some(&Origin::Message(number)) if is_lost_race(&error) => {
                 self.refused_message(flight, number).await?;
             }
             Some(&Origin::Effect(number)) if is_final(&error) => {
@@ -408,15 +391,10 @@ impl Inner {
     }
 }
 
-/// Whether a refusal of one operation says that its document is in another state than was believed.
-fn is_news(error: &Error) -> bool {
-    error.is_conflict() || error.is_precondition_failed() || error.is_not_found()
-}
-
 /// Whether the same operation will be refused again. Everything else passes: the service, its container, or the right to
 /// use it is not there at the moment.
 fn is_final(error: &Error) -> bool {
-    let of_one = error.operation_index().is_some() && is_news(error);
+    let of_one = error.operation_index().is_some() && is_lost_race(error);
     of_one || matches!(error.kind(), ErrorKind::BadRequest | ErrorKind::TooLarge)
 }
 
@@ -429,11 +407,7 @@ fn partition_of(plan: &Plan) -> Option<WorkPartitionKey> {
 }
 
 fn take_if(entries: &mut Vec<Pending>, wanted: impl Fn(&Pending) -> bool) -> Vec<Pending> {
-    let (taken, kept) = std::mem::take(entries)
-        .into_iter()
-        .partition::<Vec<_>, _>(|pending| wanted(pending));
-    *entries = kept;
-    taken
+    entries.extract_if(.., |pending| wanted(pending)).collect()
 }
 
 fn outcome(pending: &Pending, sequence: u64) -> Settlement {

@@ -161,9 +161,9 @@ impl Inner {
                 .report()
                 .is_some_and(|report| report.claim.key == *key)
         };
-        let mut in_flight = std::mem::take(flight).into();
-        let mut void = extract(&mut in_flight, of_stream);
-        *flight = in_flight.into();
+        let mut void: Vec<Pending> = flight
+            .extract_if(.., |pending| of_stream(pending))
+            .collect();
         let mut state = self.state();
         let held = state.partition(partition);
         void.extend(extract(&mut held.queue, of_stream));
