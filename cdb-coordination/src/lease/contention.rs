@@ -1,12 +1,13 @@
-//! What earlier queries for free documents have taught: how wide to search, and how much is unreadable.
+//! What earlier queries for free documents have taught: how wide to search, and how much is
+//! unreadable.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The largest factor by which a query asks for more candidates than are wanted.
 const WIDEST: usize = 32;
 
-/// The estimate that the clones of a [`Leases`](super::Leases) share. A lost update makes the next query
-/// a little worse, so the two values are independent and relaxed.
+/// The estimate that the clones of a [`Leases`](super::Leases) share. A lost update makes the next
+/// query a little worse, so the two values are independent and relaxed.
 #[derive(Debug)]
 pub(super) struct Contention {
     width: AtomicUsize,

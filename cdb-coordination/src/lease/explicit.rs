@@ -1,4 +1,4 @@
-//! Leasing a document that one knows, and breaking a lease that somebody else holds.
+//! Leases one document by its key, and breaks leases of other holders.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -18,16 +18,17 @@ use super::guard::LeaseGuard;
 use super::health::Event;
 use super::lock::{fresh_mark, lock};
 
-/// How long a lease lasts unless its holder says otherwise or writes.
+/// The duration of a lease, unless [`Leases::with_duration`] sets another.
 const DURATION: Duration = Duration::from_secs(60);
 
-/// How often a document is read anew because somebody changed it between reading and leasing.
+/// How often a document is read again after another writer changed it between the read and the
+/// lock.
 const ATTEMPTS: u32 = 8;
 
 /// The leases of the documents of type `D` in a container, in the name of one holder.
 ///
-/// The name is for people: two processes of one name do not share a lease, and a process that comes back waits for the
-/// leases of its former life to expire like anybody else.
+/// The holder's name is for people. Two processes with the same name do not share a lease, and a
+/// restarted process waits until the leases of its former run expire.
 ///
 /// ```no_run
 /// # use cdb_coordination::{LeaseError, Leases};
@@ -83,7 +84,7 @@ where
     C: Container,
     D: MemberOf<C> + Leasable,
 {
-    /// Leases of 60 seconds in the name of `holder`.
+    /// Creates leases of 60 seconds in the name of `holder`.
     pub fn new(container: &ContainerClient<C>, holder: impl Into<Arc<str>>) -> Self {
         Self {
             container: container.clone(),
@@ -94,8 +95,8 @@ where
         }
     }
 
-    /// The same with leases of another duration. Choose it well above the time between two writes of the holder, and above
-    /// the seconds that clocks may be apart where the service's time is not known yet.
+    /// Sets the duration of a lease. Choose it well above the time between two writes of the
+    /// holder, and above the clock difference between the processes.
     #[must_use]
     pub fn with_duration(mut self, duration: Duration) -> Self {
         self.duration = duration;
@@ -105,7 +106,8 @@ where
     /// Leases the document with this key, if it is free or its lease has expired.
     ///
     /// # Errors
-    /// [`Held`](LeaseError::Held) when somebody else has it, [`Gone`](LeaseError::Gone) when there is none.
+    /// [`Held`](LeaseError::Held) when another holder has the lease, [`Gone`](LeaseError::Gone)
+    /// when the document does not exist.
     pub async fn acquire(&self, key: &D::Key) -> Result<LeaseGuard<C, D>, LeaseError>
     where
         D::Key: LocatedKey,
@@ -113,10 +115,11 @@ where
         self.acquire_in(&key.partition_key(), key).await
     }
 
-    /// [`acquire`](Self::acquire) for keys that do not hold their partition.
+    /// Leases a document as [`acquire`](Self::acquire) does, for keys that do not contain the
+    /// partition.
     ///
     /// # Errors
-    /// The same.
+    /// As [`acquire`](Self::acquire).
     pub async fn acquire_in(
         &self,
         partition: &PartitionKey,
@@ -130,17 +133,19 @@ where
             if let Some(guard) = self.acquire_seen(seen).await? {
                 return Ok(guard);
             }
-            // Somebody was faster, whose write a read of this session need not see.
+            // Another writer was faster. A read with this session's consistency may not show that
+            // write.
             container = self.container.latest_committed();
         }
         let id = key.to_id()?.to_string();
         Err(LeaseError::Contended { id })
     }
 
-    /// Leases exactly this version of a document that was read or queried. `None` when it has changed since.
+    /// Leases exactly this version of a document. Returns `None` when the document has changed
+    /// since.
     ///
     /// # Errors
-    /// [`Held`](LeaseError::Held) when somebody else has it.
+    /// [`Held`](LeaseError::Held) when another holder has the lease.
     pub async fn acquire_seen(
         &self,
         seen: Stored<D>,
@@ -169,18 +174,19 @@ where
             return Ok(None);
         };
         let mut guard = self.won(attempt, etag);
-        // The answer was so long in coming that somebody else may have the document already.
+        // The answer took so long that another holder may already have the document.
         if guard.remaining().is_zero() {
             guard.renew().await?;
         }
         Ok(Some(guard))
     }
 
-    /// Takes a lease from its holder, whoever that is: his next write is refused, and anybody may lease the document. For
-    /// operators who know that the holder hangs. Returns the lease that was broken, `None` when nobody held it.
+    /// Ends the lease of any holder. The holder's next write is refused, and every process may
+    /// lease the document. For operators who know that the holder hangs. Returns the lease that was
+    /// broken, or `None` when the document was free.
     ///
     /// # Errors
-    /// [`Gone`](LeaseError::Gone) when there is no such document.
+    /// [`Gone`](LeaseError::Gone) when the document does not exist.
     pub async fn break_lease(&self, key: &D::Key) -> Result<Option<Lease>, LeaseError>
     where
         D::Key: LocatedKey,
@@ -188,10 +194,11 @@ where
         self.break_lease_in(&key.partition_key(), key).await
     }
 
-    /// [`break_lease`](Self::break_lease) for keys that do not hold their partition.
+    /// Breaks a lease as [`break_lease`](Self::break_lease) does, for keys that do not contain the
+    /// partition.
     ///
     /// # Errors
-    /// The same.
+    /// As [`break_lease`](Self::break_lease).
     pub async fn break_lease_in(
         &self,
         partition: &PartitionKey,
@@ -228,7 +235,7 @@ where
         }
     }
 
-    /// The guard of a attempt that took place.
+    /// The guard of an attempt that took place.
     pub(super) fn won(&self, attempt: LockAttempt<D>, etag: cdb_model::ETag) -> LeaseGuard<C, D> {
         Event::Acquired.count::<D>();
         if attempt.seen.document.lease().holder().is_some() {

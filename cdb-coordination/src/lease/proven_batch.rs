@@ -1,12 +1,12 @@
-//! A batch whose outcome is known from the store: from a document that only it creates or deletes, or
-//! from a token that it writes.
+//! A batch whose outcome is known from the store: from a document that only it creates or deletes,
+//! or from a token that it writes.
 
 use cdb_client::{BatchOutcome, ContainerClient, Error};
 use cdb_model::{Batch, Container, LocatedKey, MemberOf};
 
 use super::fenced_write::{Fenced, FencedWrite, Found, execute_fenced};
 
-/// What proves that a batch took place; [`execute_proven`] shows it in use.
+/// The proof that a batch took place; see [`execute_proven`].
 ///
 /// ```
 /// use cdb_coordination::Proof;
@@ -22,8 +22,8 @@ pub enum Proof<K> {
     Deleted(K),
 }
 
-/// Sends a batch until it is known whether it took place. [`execute_fenced`] does the same for a batch
-/// whose versions change between sends.
+/// Sends a batch until it is known whether it took place. [`execute_fenced`] does the same for a
+/// batch whose versions change between sends.
 ///
 /// # Errors
 /// When the outcome cannot be read.
@@ -67,8 +67,8 @@ where
     execute_fenced(&mut write).await
 }
 
-/// Sends a new batch until it is known whether it took place. `took_place` looks for the proof in the
-/// latest committed state.
+/// Sends a new batch until it is known whether it took place. `took_place` looks for the proof in
+/// the latest committed state.
 ///
 /// # Errors
 /// The error of the last send, when the batch did not take place or its outcome is unknown.
@@ -90,7 +90,8 @@ where
     };
     match execute_fenced(&mut write).await? {
         Fenced::Refused(error) | Fenced::Unknown(Some(error)) => Err(error),
-        // A missing proof is `Found::Unchanged`, and a send without a timeout has an answer or an error.
+        // A missing proof is `Found::Unchanged`, and a send without a timeout has an answer or an
+        // error.
         Fenced::Committed(_) | Fenced::Earlier | Fenced::Lost | Fenced::Unknown(None) => Ok(()),
     }
 }

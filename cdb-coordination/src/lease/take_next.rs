@@ -1,9 +1,10 @@
-//! Lease and return: the next free documents that match a query, each taken by one conditional write.
+//! Leases the next free documents that match a query, each by one conditional write.
 //!
-//! The query is a hint; each write is conditional on the version that the query saw, so a document that is returned still
-//! matches, and no two competitors get the same. What competitors cost each other is refused writes: whoever meets them
-//! asks one physical partition at a time, for more candidates than it needs, and picks among them, all at random; and comes
-//! back to the oldest ones of all when it is alone again.
+//! The query is a hint. Each write is conditional on the version that the query returned, so a
+//! leased document still matches, and no two competitors lease the same one. Competitors cost each
+//! other refused writes. After a collision a process queries one random physical partition, asks
+//! for more candidates than it needs, and picks among them at random. Without collisions it returns
+//! to the oldest documents step by step.
 
 use cdb_client::{Error, OperationResult, RangeId};
 use cdb_model::{
@@ -16,21 +17,21 @@ use super::error::LeaseError;
 use super::explicit::{Leases, LockAttempt};
 use super::guard::LeaseGuard;
 use super::health::Event;
-use super::lock::settle;
+use super::lock::confirm_lock;
 use crate::search::Found;
 
-/// How often the candidates are asked for anew because others took them all.
+/// How often candidates are queried again after competitors leased all of them.
 const ASKS: u32 = 4;
 
-/// Most candidates of one query, unless more leases are wanted.
+/// The most candidates of one query, unless more leases are wanted.
 const WINDOW: usize = 256;
 
-/// What a query found.
+/// The result of a query.
 struct Candidates<D> {
     rows: Vec<Stored<D>>,
-    /// Whether there are no more.
+    /// Whether the query returned all matching documents.
     are_all: bool,
-    /// Whether there may be others elsewhere.
+    /// Whether other physical partitions may have more.
     are_of_one_range: bool,
 }
 
@@ -44,7 +45,7 @@ impl<D> Candidates<D> {
     }
 }
 
-/// A candidate and its place in the order of the query.
+/// A candidate with its position in the query's order.
 type Candidate<D> = (usize, Stored<D>);
 
 impl<C, D> Leases<C, D>
@@ -52,15 +53,16 @@ where
     C: Container,
     D: MemberOf<C> + QueriedIn<C> + Leasable,
 {
-    /// Leases up to `count` free documents that match `query` and returns them in its order; those that have been free for
-    /// longest come first where it names none. The query may ask one partition or all of them; its own `top` is of no
-    /// matter. Several competitors share the oldest documents between them, in no order among each other.
+    /// Leases up to `count` free documents that match `query` and returns them in the order of the
+    /// query. Without an order, documents that have been free for longest come first. The query may
+    /// cover one partition or all; its `top` is ignored. Competitors share the oldest documents in
+    /// no particular order.
     ///
-    /// Returns fewer, or none, when there are no more free ones at the moment or others were faster: ask again after a
-    /// while.
+    /// Returns fewer documents, or none, when no more are free or competitors were faster. Call
+    /// again later.
     ///
     /// # Errors
-    /// When the documents cannot be asked for. Leases that were taken until then are given back.
+    /// When the query or a write fails. Leases that were already taken are released.
     pub async fn take_next(
         &self,
         query: Query<D>,
@@ -68,14 +70,14 @@ where
     ) -> Result<Vec<LeaseGuard<C, D>>, LeaseError> {
         let mut taken: Vec<(usize, LeaseGuard<C, D>)> = Vec::new();
         for ask in 0..ASKS {
-            // Who holds some already does not let them grow old while he looks for more.
+            // Stop once any lease is held, so it does not age during another query.
             if count == 0 || !taken.is_empty() {
                 break;
             }
             let found = self.candidates(&query, count, ask == 0).await?;
             let candidates = found.rows.into_iter().enumerate().collect();
             let collided = self
-                .take(picked(candidates, count), count, &mut taken)
+                .take(ordered(candidates, count), count, &mut taken)
                 .await?;
             self.contention.adapt(collided, count);
             if found.are_all || (collided == 0 && !found.are_of_one_range) {
@@ -86,7 +88,7 @@ where
         Ok(taken.into_iter().map(|(_, guard)| guard).collect())
     }
 
-    /// Free documents that match, more than wanted where others want them too.
+    /// Queries free documents that match, more than wanted while there are competitors.
     async fn candidates(
         &self,
         query: &Query<D>,
@@ -101,11 +103,11 @@ where
         let everywhere = Fetch::<C>::statement(&query).scope == Scope::AllPartitions;
         if may_choose && everywhere && width > 1 {
             let ranges = self.container.ranges().await?;
-            if let Some(range) = anyone(&ranges).filter(|_| ranges.len() > 1) {
+            if let Some(range) = pick(&ranges).filter(|_| ranges.len() > 1) {
                 let window = window(wanted, width.div_ceil(ranges.len()));
                 return match self.read(&query, window, Some(range)).await {
                     Ok((rows, _)) => Ok(Candidates::in_one_range(rows)),
-                    // The range is gone; its children are asked with all the others.
+                    // The range was split. The next query covers all ranges.
                     Err(error) if error.is_partition_split() => {
                         Ok(Candidates::in_one_range(Vec::new()))
                     }
@@ -121,8 +123,9 @@ where
         })
     }
 
-    /// The first documents of a query that can be read, as many as the window holds, and whether there are no more. What
-    /// cannot be read is passed by: it keeps nobody from what is behind it.
+    /// Returns the first readable documents of a query, as many as the window holds, and whether
+    /// there are no more. An unreadable document is skipped, so it does not hide the documents
+    /// after it.
     async fn read(
         &self,
         query: &Query<D>,
@@ -140,7 +143,7 @@ where
             let are_all = found.len() < asked;
             let Found { rows, unreadable } = Found::apart(found);
             for unreadable in &unreadable {
-                tracing::error!(%unreadable, "a document that cannot be read is passed by");
+                tracing::error!(%unreadable, "skipped a document that cannot be read");
                 Event::Unreadable.count::<D>();
             }
             let count = unreadable.len();
@@ -151,7 +154,8 @@ where
         }
     }
 
-    /// Tries candidates until half of the wanted ones are taken or none are left. How many somebody else was faster with.
+    /// Tries candidates until half of the wanted documents are leased or no candidates are left.
+    /// Returns the number of collisions.
     async fn take(
         &self,
         mut candidates: Vec<Candidate<D>>,
@@ -167,7 +171,7 @@ where
             let lost = sent - won.len();
             collided += lost;
             (0..lost).for_each(|_| Event::Collision.count::<D>());
-            // One whose answer took the whole duration may be somebody else's by now.
+            // After an answer that took the whole duration, another holder may have the lease.
             taken.extend(
                 won.into_iter()
                     .filter(|(_, guard)| !guard.remaining().is_zero()),
@@ -176,7 +180,8 @@ where
         Ok(collided)
     }
 
-    /// One conditional write per candidate, in one request per physical partition. Those that took place.
+    /// Sends one conditional write per candidate, in one request per physical partition. Returns
+    /// the candidates that were leased.
     async fn send(
         &self,
         candidates: Vec<Candidate<D>>,
@@ -190,17 +195,17 @@ where
             bulk.patch_stored(&attempt.seen, &attempt.patch())?;
         }
         let results = self.container.execute_bulk(&bulk).await;
-        let settled = attempts
+        let guards = attempts
             .into_iter()
             .zip(results)
             .map(|((at, attempt), result)| async move {
-                let guard = self.settled(attempt, result).await?;
+                let guard = self.guard_of(attempt, result).await?;
                 Ok::<_, LeaseError>(guard.map(|guard| (at, guard)))
             });
-        Ok(try_join_all(settled).await?.into_iter().flatten().collect())
+        Ok(try_join_all(guards).await?.into_iter().flatten().collect())
     }
 
-    async fn settled(
+    async fn guard_of(
         &self,
         attempt: LockAttempt<D>,
         result: Result<OperationResult, Error>,
@@ -213,7 +218,7 @@ where
             Err(error) => Err(error),
         };
         let now = self.container.latest_committed();
-        let etag = settle(written, &attempt.mark, now.read_stored(&attempt.seen)).await?;
+        let etag = confirm_lock(written, &attempt.mark, now.read_stored(&attempt.seen)).await?;
         Ok(etag.map(|etag| self.won(attempt, etag)))
     }
 }
@@ -226,14 +231,14 @@ fn top<D: Queryable>(query: Query<D>, rows: usize) -> Query<D> {
     query.top(u32::try_from(rows).unwrap_or(u32::MAX))
 }
 
-/// One of them, at random.
-fn anyone<T>(all: &[T]) -> Option<&T> {
+/// Picks an element at random.
+fn pick<T>(all: &[T]) -> Option<&T> {
     all.iter().min_by_key(|_| Uuid::new_v4())
 }
 
-/// The candidates in the order in which they are tried: as they came where no more were asked for than are wanted, at
-/// random where competitors want the same ones.
-fn picked<D>(mut candidates: Vec<Candidate<D>>, wanted: usize) -> Vec<Candidate<D>> {
+/// Orders the candidates: as queried if there are no more than wanted, at random if competitors
+/// want the same ones.
+fn ordered<D>(mut candidates: Vec<Candidate<D>>, wanted: usize) -> Vec<Candidate<D>> {
     if candidates.len() > wanted {
         candidates.sort_by_cached_key(|_| Uuid::new_v4());
     }
