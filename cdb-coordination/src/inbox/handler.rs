@@ -1,4 +1,4 @@
-//! Handlers: what is done with a message, by the name of its type.
+//! Message handlers, by the name of the message type.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use futures::FutureExt as _;
 use crate::message::{Address, Envelope, Message, MessageId};
 use crate::outbox::OutboxBatch;
 
-/// A message as its handler gets it.
+/// A received message.
 ///
 /// ```
 /// use cdb_coordination::{Failed, Messaging, Received};
@@ -44,27 +44,27 @@ use crate::outbox::OutboxBatch;
 pub struct Received<M> {
     /// The message.
     pub message: M,
-    /// Its id: the same at every attempt.
+    /// Its id, the same at every attempt.
     pub id: MessageId,
     /// The partition that sent it.
     pub from: Address,
-    /// When it was sent, by the service's clock.
+    /// When it was sent, in the service's time.
     pub sent_at: Timestamp,
-    /// Which attempt this is, from 1.
+    /// The number of this attempt, from 1.
     pub attempt: u32,
 }
 
-/// What a handler returns: the batch with its effect, or why there is none.
+/// The result of a handler: the batch with its effect, or the failure.
 pub type Handled<C> = Result<OutboxBatch<C>, Failed>;
 
-/// Why a handler has no effect to commit. Any error converts into it with `?`, and is tried again.
+/// The failure of a handler. Any error converts into a temporary failure with `?`.
 ///
 /// ```
 /// use cdb_coordination::Failed;
 ///
-/// /// Part of a handler.
+/// /// Called by a handler.
 /// fn cents(text: &str) -> Result<u64, Failed> {
-///     match text.parse()? { // any error, by `?`: the message is tried again
+///     match text.parse()? { // an error is a temporary failure
 ///         0 => Err(Failed::permanently("there is nothing to pay")), // a dead letter at once
 ///         cents => Ok(cents),
 ///     }
@@ -79,7 +79,7 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// The message is tried again, as often as the policy says.
+    /// The message is retried, as often as the policy says.
     pub fn temporarily(reason: impl Into<String>) -> Self {
         Self {
             reason: reason.into(),
@@ -107,7 +107,7 @@ trait Handle<C>: Send + Sync {
     async fn handle(&self, envelope: &Envelope, attempt: u32, batch: OutboxBatch<C>) -> Handled<C>;
 }
 
-/// A handler with the type that it takes.
+/// A handler with its message type.
 struct Typed<M, F> {
     handler: F,
     marker: std::marker::PhantomData<fn(M)>,
@@ -137,7 +137,7 @@ where
     }
 }
 
-/// All handlers of a `Messaging`.
+/// The handlers of all message types.
 pub(crate) struct Handlers<C>(HashMap<&'static str, Arc<dyn Handle<C>>>);
 
 impl<C> Default for Handlers<C> {
@@ -153,7 +153,7 @@ impl<C> fmt::Debug for Handlers<C> {
 }
 
 impl<C: Container> Handlers<C> {
-    /// Adds a handler; the last one for a type counts.
+    /// Adds a handler. A second handler of a type replaces the first.
     pub(crate) fn add<M, F, Fut>(&mut self, handler: F)
     where
         M: Message,
@@ -171,7 +171,7 @@ impl<C: Container> Handlers<C> {
         self.0.is_empty()
     }
 
-    /// What a message's handler makes of it. A panic is a failure like another: it must not end who receives.
+    /// Runs the handler of a message. A panic counts as a temporary failure.
     pub(crate) async fn handle(
         &self,
         envelope: &Envelope,
@@ -180,7 +180,7 @@ impl<C: Container> Handlers<C> {
     ) -> Handled<C> {
         let Some(handler) = self.0.get(&*envelope.message_type) else {
             return Err(Failed::permanently(format!(
-                "nobody here knows messages of type `{}`; register a handler and redrive it",
+                "there is no handler for messages of type `{}`; register one and redrive the message",
                 envelope.message_type
             )));
         };
@@ -190,7 +190,7 @@ impl<C: Container> Handlers<C> {
             .unwrap_or_else(|panic| {
                 let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
                 let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-                let text = text.unwrap_or_else(|| "without a message".to_owned());
+                let text = text.unwrap_or_else(|| "no panic message".to_owned());
                 Err(Failed::temporarily(format!("the handler panicked: {text}")))
             })
     }

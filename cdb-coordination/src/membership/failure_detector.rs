@@ -1,8 +1,10 @@
-//! Who has fallen silent, judged without comparing clocks: a member whose document has not changed over three looks, and
-//! over most of two of its own heartbeats, has missed at least one and is late with the next.
+//! The failure detector, without comparing clocks. A member has failed when its document stays
+//! unchanged over three observations and over most of two of its heartbeat intervals: it has missed
+//! one heartbeat and is late with the next.
 //!
-//! Pure: what was seen and the local monotonic time go in, names come out. Not more than a few members are watched by each,
-//! the next on the ring of names, so that a heartbeat costs the same however many members there are.
+//! Pure: observations and the local monotonic time go in, names come out. Each member watches a
+//! fixed number of others, the next on the ring of names, so the cost of a heartbeat does not grow
+//! with the group.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,13 +12,13 @@ use std::time::Duration;
 use cdb_model::ETag;
 use tokio::time::Instant;
 
-/// How many others a member watches. All, in groups of up to 17.
+/// How many others a member watches: all of them in groups of up to 17.
 const WATCHED: usize = 16;
 
-/// Looks without a change that make silence: the first sees the last heartbeat.
-const LOOKS: u32 = 3;
+/// How many unchanged observations make a failure. The first one sees the last heartbeat.
+const OBSERVATIONS: u32 = 3;
 
-/// A member's document, as a heartbeat has seen it.
+/// The version of a member's document that a heartbeat has read.
 #[derive(Clone, Debug)]
 pub(super) struct Sighting {
     pub(super) name: String,
@@ -24,7 +26,7 @@ pub(super) struct Sighting {
     pub(super) period: Duration,
 }
 
-/// What has been seen of the members that are watched.
+/// The observations of the watched members.
 #[derive(Debug, Default)]
 pub(super) struct FailureDetector {
     seen: BTreeMap<String, Seen>,
@@ -34,21 +36,21 @@ pub(super) struct FailureDetector {
 struct Seen {
     etag: ETag,
     since: Instant,
-    looks: u32,
+    observations: u32,
 }
 
 impl FailureDetector {
-    /// Takes in what one heartbeat has seen. Returns those that have fallen silent.
-    pub(super) fn look(&mut self, sightings: Vec<Sighting>, now: Instant) -> Vec<Sighting> {
+    /// Adds the observations of one heartbeat. Returns those of failed members.
+    pub(super) fn observe(&mut self, sightings: Vec<Sighting>, now: Instant) -> Vec<Sighting> {
         self.seen
             .retain(|name, _| sightings.iter().any(|sighting| sighting.name == *name));
         sightings
             .into_iter()
-            .filter(|sighting| self.is_silent(sighting, now))
+            .filter(|sighting| self.has_failed(sighting, now))
             .collect()
     }
 
-    fn is_silent(&mut self, sighting: &Sighting, now: Instant) -> bool {
+    fn has_failed(&mut self, sighting: &Sighting, now: Instant) -> bool {
         let unchanged = self
             .seen
             .get_mut(&sighting.name)
@@ -57,18 +59,20 @@ impl FailureDetector {
             let fresh = Seen {
                 etag: sighting.etag.clone(),
                 since: now,
-                looks: 1,
+                observations: 1,
             };
             self.seen.insert(sighting.name.clone(), fresh);
             return false;
         };
-        seen.looks = seen.looks.saturating_add(1);
-        // Not all of two heartbeats: looks are not exactly one heartbeat apart.
-        seen.looks >= LOOKS && now - seen.since >= sighting.period.saturating_mul(2) * 3 / 4
+        seen.observations = seen.observations.saturating_add(1);
+        // Less than two intervals, because observations are not exactly one interval apart.
+        seen.observations >= OBSERVATIONS
+            && now - seen.since >= sighting.period.saturating_mul(2) * 3 / 4
     }
 }
 
-/// Whom `me` watches: those that follow on the ring of names. `members` are in ascending order.
+/// The members that `me` watches: the next ones on the ring of names. `members` must be in
+/// ascending order.
 pub(super) fn watched_by(members: &[String], me: &str) -> Vec<String> {
     let after = members.partition_point(|name| name.as_str() <= me);
     let ring = members[after..].iter().chain(&members[..after]);
@@ -92,47 +96,50 @@ mod tests {
         }
     }
 
-    /// Looks at one member each period, with these versions; says at which look it counted as silent.
-    fn silent_at(versions: &[u32], between: Duration) -> Option<usize> {
+    /// Observes one member once per period, with these versions. Returns the index of the
+    /// observation that made it fail.
+    fn failed_at(versions: &[u32], between: Duration) -> Option<usize> {
         let start = Instant::now();
         let mut detector = FailureDetector::default();
         (0_u32..).zip(versions).position(|(at, &version)| {
             let now = start + between * at;
-            !detector.look(vec![sighting("a", version)], now).is_empty()
+            !detector
+                .observe(vec![sighting("a", version)], now)
+                .is_empty()
         })
     }
 
     #[test]
-    fn three_looks_without_a_heartbeat_are_silence() {
-        assert_eq!(silent_at(&[1, 2, 3, 4, 5, 6], PERIOD), None);
-        assert_eq!(silent_at(&[1, 1, 1], PERIOD), Some(2));
+    fn a_member_fails_after_three_observations_without_a_heartbeat() {
+        assert_eq!(failed_at(&[1, 2, 3, 4, 5, 6], PERIOD), None);
+        assert_eq!(failed_at(&[1, 1, 1], PERIOD), Some(2));
         // Every second heartbeat comes late.
-        assert_eq!(silent_at(&[1, 1, 2, 2, 3, 3, 4], PERIOD), None);
-        assert_eq!(silent_at(&[1, 2, 3, 3, 3], PERIOD), Some(4));
+        assert_eq!(failed_at(&[1, 1, 2, 2, 3, 3, 4], PERIOD), None);
+        assert_eq!(failed_at(&[1, 2, 3, 3, 3], PERIOD), Some(4));
     }
 
     #[test]
-    fn who_looks_more_often_than_the_other_beats_waits_for_its_heartbeats() {
+    fn frequent_observations_wait_for_one_and_a_half_heartbeat_intervals() {
         let often = PERIOD / 10;
-        assert_eq!(silent_at(&[1; 10], often), None);
-        assert_eq!(silent_at(&[1; 30], often), Some(15));
+        assert_eq!(failed_at(&[1; 10], often), None);
+        assert_eq!(failed_at(&[1; 30], often), Some(15));
     }
 
     #[test]
-    fn who_was_not_watched_for_a_while_begins_anew() {
+    fn an_interrupted_observation_starts_again() {
         let start = Instant::now();
         let mut detector = FailureDetector::default();
         for at in 0..2 {
             let now = start + PERIOD * at;
-            assert!(detector.look(vec![sighting("a", 1)], now).is_empty());
+            assert!(detector.observe(vec![sighting("a", 1)], now).is_empty());
         }
-        assert!(detector.look(Vec::new(), start + PERIOD * 2).is_empty());
-        let again = detector.look(vec![sighting("a", 1)], start + PERIOD * 3);
+        assert!(detector.observe(Vec::new(), start + PERIOD * 2).is_empty());
+        let again = detector.observe(vec![sighting("a", 1)], start + PERIOD * 3);
         assert!(again.is_empty());
     }
 
     #[test]
-    fn everybody_is_watched_however_many_members_there_are() {
+    fn every_member_is_watched_in_groups_of_any_size() {
         for count in [1_usize, 2, 5, 17, 40] {
             let members: Vec<String> = (0..count).map(|n| format!("{n:03}")).collect();
             let mut times = BTreeMap::<String, usize>::new();

@@ -1,7 +1,7 @@
-//! The one document type behind outbox, inbox and dead letters, for containers of any partition key.
+//! The document type of outbox, inbox and dead letters, for containers of any partition key.
 //!
-//! It is generic over its container, which the derive does not take (a document type is one type), so what the derive
-//! would write stands here.
+//! The type is generic over its container. The derive does not support that, so this file contains
+//! what the derive would generate.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -20,8 +20,8 @@ use super::content::{Content, Dead, Incoming, Outgoing, Seen, Stream};
 use super::envelope::Address;
 use super::partition_fields::PartitionFields;
 
-/// A document of the outbox or the inbox of container `C`. Give your container a variant for it, and its partitions can
-/// send and receive messages:
+/// A document of the outbox or the inbox of container `C`. With a variant for it in the container
+/// type, every partition can send and receive messages:
 ///
 /// ```
 /// use cdb_coordination::MessageDocument;
@@ -39,25 +39,26 @@ use super::partition_fields::PartitionFields;
 /// # assert!(Shop::definition().indexing_policy().composite_indexes.len() >= 3);
 /// ```
 ///
-/// What is in it is for [`Messaging`](crate::Messaging) and [`DeadLetters`](crate::DeadLetters) to read and write.
+/// [`Messaging`](crate::Messaging) and [`DeadLetters`](crate::DeadLetters) read and write its
+/// content.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", bound = "C: Container")]
 pub struct MessageDocument<C> {
     #[serde(flatten)]
     partition_fields: PartitionFields<C>,
     pub(crate) slot: String,
-    /// When a dispatcher should look after it; on messages to be delivered.
+    /// When the reconciler may deliver the message; only on outgoing messages.
     #[serde(rename = "mailOut", default, skip_serializing_if = "Option::is_none")]
     pub(crate) send_due: Option<Timestamp>,
-    /// When a receiver should look after it; on messages that have arrived.
+    /// When any process may receive the message; only on incoming messages.
     #[serde(rename = "mailIn", default, skip_serializing_if = "Option::is_none")]
     pub(crate) receive_due: Option<Timestamp>,
-    /// Since when it is a dead letter.
+    /// When the message became a dead letter.
     #[serde(rename = "mailDead", default, skip_serializing_if = "Option::is_none")]
     pub(crate) dead_lettered_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ttl: Option<u32>,
-    /// Boxed, so that the container's enum is not as large as its document.
+    /// Boxed to keep the container's enum small.
     #[serde(rename = "mail")]
     content: Box<Content>,
 }
@@ -67,23 +68,23 @@ impl<C> MessageDocument<C> {
         &self.content
     }
 
-    /// The partition it is in.
+    /// The partition of the document.
     pub(crate) fn partition(&self) -> &PartitionKey {
         self.partition_fields.key()
     }
 }
 
-/// A typed path of a message document that filters and sorts may use.
+/// An indexed path of a message document.
 type DuePath<C> = Path<MessageDocument<C>, Timestamp, Indexed, Patchable>;
 
 impl<C: Container> MessageDocument<C> {
     pub(crate) const SEND_DUE: DuePath<C> = Path::new("/mailOut");
     pub(crate) const RECEIVE_DUE: DuePath<C> = Path::new("/mailIn");
     pub(crate) const DEAD_LETTERED_AT: DuePath<C> = Path::new("/mailDead");
-    /// Of a message that has arrived: the process it is left to.
+    /// The process that may handle an incoming message.
     pub(crate) const CLAIMED_BY: Path<Self, Option<String>, Unindexed, Patchable> =
         Path::new("/mail/claimedBy");
-    /// Of a message that has arrived: how often it was taken up.
+    /// How often a process has started to handle an incoming message.
     pub(crate) const STARTED: Path<Self, u32, Unindexed, Patchable> = Path::new("/mail/started");
     pub(crate) const BY_SEND_DUE: Composite<Self> =
         Composite::new(&<Self as Document>::SHAPE.composites[0]);
@@ -145,7 +146,7 @@ impl<C: Container> MessageDocument<C> {
         document
     }
 
-    /// As it is stored once `etag` is its version.
+    /// The document as the service stores it, with the version `etag`.
     pub(crate) fn stored(self, etag: cdb_model::ETag, now: Timestamp) -> Option<Stored<Self>> {
         let id = self.key().to_id().ok()?;
         Some(Stored {
@@ -157,12 +158,13 @@ impl<C: Container> MessageDocument<C> {
     }
 }
 
-/// Where the record of the stream to an address is kept: its hash, since an address can be longer than an id.
+/// The slot of the stream document for messages to an address. Hashed, because an address can be
+/// longer than an id.
 fn stream_slot(to: &Address) -> String {
     fingerprint(&[&to.container, &to.partition.to_header()])
 }
 
-/// A short name for texts that may be long, in hexadecimal digits.
+/// Hashes texts of any length to 64 hexadecimal digits.
 pub(crate) fn fingerprint(texts: &[&str]) -> String {
     let mut hash = Sha256::new();
     for (at, text) in texts.iter().enumerate() {
@@ -275,7 +277,7 @@ const fn field(name: &'static str, path: &'static str, indexing: FieldIndexing) 
     }
 }
 
-/// The discriminator, then a due time: serves the search for what is due, and its order.
+/// Discriminator, then due time: serves the query for due documents and its order.
 macro_rules! composite {
     ($name:literal, $path:literal) => {
         CompositeShape {

@@ -1,4 +1,4 @@
-//! Messages between partitions as they are stored: what outbox and inbox have in common.
+//! Messages between partitions as they are stored: the documents that outbox and inbox share.
 
 mod content;
 mod document;

@@ -1,4 +1,5 @@
-//! The partition key of a document that fits into every container, stored where its container keeps the key.
+//! The partition key of a document type that fits every container, stored in the fields that the
+//! container uses.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,7 +9,8 @@ use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
-/// A partition of container `C`. Written as the properties that make the key, among those of the document around it.
+/// The partition key of a document in container `C`. Serialized as the fields of the key, flattened
+/// into the document.
 pub(crate) struct PartitionFields<C> {
     key: PartitionKey,
     marker: PhantomData<fn() -> C>,
@@ -39,7 +41,8 @@ impl<C> fmt::Debug for PartitionFields<C> {
     }
 }
 
-/// The properties of the key. The derives put a key at the top of a document, so its paths have one segment.
+/// The field names of the key. The derives put key fields at the top level of a document, so a path
+/// has one segment.
 fn properties<C: Container>() -> impl Iterator<Item = &'static str> {
     C::PARTITION_KEY
         .iter()

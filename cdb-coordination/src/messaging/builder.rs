@@ -1,4 +1,4 @@
-//! Setting up a `Messaging`, and what its owner does with it.
+//! Sets up messaging on a container, and offers its operations.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -27,7 +27,7 @@ use crate::outbox::{DeadLetters, Dispatcher, Jitter, OutboxBatch, OutboxError, R
 ///     .config(MessagingConfig::default().with_concurrency(8))
 ///     .on(async |message: Received<Placed>, batch| match message.message.number {
 ///         0 => Err(Failed::permanently("orders count from 1")), // a dead letter
-///         _ => Ok(batch), // what the handler added to the batch takes place together with the receipt
+///         _ => Ok(batch), // committed together with the receipt
 ///     })
 ///     .start();
 /// messaging.stop().await;
@@ -55,14 +55,15 @@ impl<C: Container> MessagingBuilder<C>
 where
     MessageDocument<C>: MemberOf<C>,
 {
-    /// Settings other than the default.
+    /// Sets the configuration.
     #[must_use]
     pub fn config(mut self, config: MessagingConfig) -> Self {
         self.config = config;
         self
     }
 
-    /// Another container of the database that messages may go to. It has a messaging of its own, in this program or another.
+    /// Adds another container of the database as a target of messages. Some process must run
+    /// `Messaging` on that container.
     #[must_use]
     pub fn route<T: Container>(mut self, container: ContainerClient<T>) -> Self
     where
@@ -73,13 +74,14 @@ where
         self
     }
 
-    /// Receives messages of type `M`. The handler reads what it needs, adds its effect to the batch's changes, and further
-    /// messages to the batch; then all of it is committed together with the fact that the message was received. It may
-    /// run more than once, and by several processes at once: only one of its drafts is committed. What it does besides
-    /// the batch is not taken back.
+    /// Registers the handler of messages of type `M`. The handler adds its effect and further
+    /// messages to the batch that it gets and returns. That batch is committed together with the
+    /// receipt of the message. The handler may run more than once, also in several processes at
+    /// once, but only one of its batches is committed. Side effects outside of the batch are not
+    /// undone.
     ///
-    /// A messaging that receives should know all types that are sent to its container: what it does not know becomes a dead
-    /// letter.
+    /// Register handlers for all types that are sent to the container: a message of an unknown type
+    /// becomes a dead letter.
     #[must_use]
     pub fn on<M, F, Fut>(mut self, handler: F) -> Self
     where
@@ -91,14 +93,14 @@ where
         self
     }
 
-    /// Where the spread of waiting times is drawn from; random by default.
+    /// Sets the source of jitter for retry delays; random by default.
     #[must_use]
     pub fn jitter(mut self, jitter: Jitter) -> Self {
         self.jitter = jitter;
         self
     }
 
-    /// Starts delivering and, if there are handlers, receiving, in tasks of the current Tokio runtime.
+    /// Starts delivering and, with handlers, receiving, in tasks of the current Tokio runtime.
     pub fn start(self) -> Messaging<C> {
         let stop = CancellationToken::new();
         let inner = Arc::new_cyclic(|myself| Inner {
@@ -122,8 +124,8 @@ where
     }
 }
 
-/// Outbox and inbox of a container's partitions. Any number of processes may run one on the same container. Clones are the
-/// same `Messaging`; it stops with the last of them.
+/// Runs the outboxes and inboxes of a container's partitions. Any number of processes may run it on
+/// the same container. Clones share one instance, which stops when the last clone is dropped.
 ///
 /// ```
 /// use cdb_coordination::{Messaging, Received};
@@ -135,7 +137,7 @@ where
 ///     .on(async |placed: Received<Placed>, mut batch| {
 ///         let copy = order(placed.message.number);
 ///         batch.changes().create(&Order { customer: "warehouse".into(), ..copy })?;
-///         Ok(batch) // takes place together with the receipt, so once
+///         Ok(batch) // committed together with the receipt, so once
 ///     })
 ///     .start();
 ///
@@ -174,7 +176,7 @@ impl<C: Container> Messaging<C>
 where
     MessageDocument<C>: MemberOf<C>,
 {
-    /// Starts setting up a `Messaging` on a container.
+    /// Starts the set-up of messaging on a container.
     pub fn builder(container: ContainerClient<C>) -> MessagingBuilder<C> {
         MessagingBuilder {
             container,
@@ -190,7 +192,7 @@ where
         &self.inner.container
     }
 
-    /// Begins a change to a partition. Nothing is sent before [`commit`](Self::commit).
+    /// Begins a change of a partition. [`commit`](Self::commit) sends it.
     pub fn batch(&self, partition: impl Into<PartitionKey>) -> OutboxBatch<C> {
         OutboxBatch::new(Address {
             container: self.inner.container.name().to_owned(),
@@ -198,11 +200,12 @@ where
         })
     }
 
-    /// Commits a change and its messages: all or nothing. The messages are delivered in the background, by this process
-    /// or, should it die, by any other that has a `Messaging` on the container.
+    /// Commits a change and its messages: all or nothing. The messages are delivered in the
+    /// background, by this process or by any other that runs `Messaging` on the container.
     ///
     /// # Errors
-    /// See [`OutboxError`]. A lost answer is cleared up by reading, if the batch has a message.
+    /// See [`OutboxError`]. After a lost answer the commit reads whether it took place, if the
+    /// batch has a message.
     pub async fn commit(&self, batch: OutboxBatch<C>) -> Result<(), OutboxError> {
         let inner = &self.inner;
         let reserved = inner.config.reserved;
@@ -211,12 +214,13 @@ where
         Ok(())
     }
 
-    /// What was given up.
+    /// The dead letters of the container.
     pub fn dead_letters(&self) -> DeadLetters<C> {
         DeadLetters::new(self.inner.container.clone(), self.inner.config)
     }
 
-    /// Stops, and waits until what is at work has ended. What is not delivered or received by then is left to others.
+    /// Stops, and waits for the work in progress. Other processes deliver and receive the remaining
+    /// messages.
     pub async fn stop(self) {
         self.inner.stop.cancel();
         self.inner.tasks.close();

@@ -1,11 +1,12 @@
-//! Settings of a `Messaging`.
+//! The configuration of messaging.
 
 use std::time::Duration;
 
 use crate::message::Lifetimes;
 use crate::outbox::RetryPolicy;
 
-/// Settings of a `Messaging`. All instances of `Messaging` of a container must have the same `retention`.
+/// The configuration of [`Messaging`](crate::Messaging). All processes on a container must use the
+/// same `retention`.
 ///
 /// ```
 /// use cdb_coordination::{MessagingConfig, RetryPolicy};
@@ -18,21 +19,22 @@ use crate::outbox::RetryPolicy;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MessagingConfig {
-    /// When failed deliveries and failed receipts are tried again, and when given up.
+    /// The retry policy of deliveries and receipts.
     pub retry: RetryPolicy,
-    /// How long a message is left to the process that has it in memory, 2 s by default. Other processes take over what
-    /// has not been delivered, or received, by then.
+    /// How long a message is reserved for the process that has it in memory, 2 s by default. After
+    /// that any process may deliver or receive it.
     pub reserved: Duration,
-    /// How long a message is left to a process that has taken it over from another, 30 s by default. A handler that
-    /// takes longer is run twice; its effect is committed once all the same.
+    /// How long a message is reserved for a process that has claimed it, 30 s by default. A handler
+    /// that takes longer may run twice; its effect is still committed once.
     pub claim: Duration,
-    /// How often to look for messages that others have left, 1 s by default. Costs a query of each kind.
+    /// The interval of the searches for messages that other processes left, 1 s by default. Each
+    /// search is one query for the outbox and one for the inbox.
     pub poll_interval: Duration,
-    /// How many partitions are received in at once, 16 by default.
+    /// In how many partitions messages are received at the same time, 16 by default.
     pub concurrency: usize,
-    /// How long a message may take from sender to receiver, 7 days by default. Older ones become dead letters, and what
-    /// is remembered of a stream is four times as old at most. The container's documents live as long as they say, so
-    /// all of its instances of `Messaging` must agree.
+    /// How long a message may take from sender to receiver, 7 days by default. Older messages
+    /// become dead letters. Records of streams live up to four times as long. All processes on the
+    /// container must use the same value.
     pub retention: Duration,
 }
 
@@ -50,32 +52,33 @@ impl Default for MessagingConfig {
 }
 
 impl MessagingConfig {
-    /// Sets the retries.
+    /// Sets the retry policy.
     pub fn with_retry(mut self, retry: RetryPolicy) -> Self {
         self.retry = retry;
         self
     }
 
-    /// Sets how long a message is left to who has it in memory, and to who has taken it over.
+    /// Sets how long a message is reserved for the process that has it in memory, and for a process
+    /// that has claimed it.
     pub fn with_claims(mut self, reserved: Duration, claim: Duration) -> Self {
         self.reserved = reserved;
         self.claim = claim;
         self
     }
 
-    /// Sets how often to look for what others have left.
+    /// Sets the interval of the searches for messages of other processes.
     pub fn with_poll_interval(mut self, interval: Duration) -> Self {
         self.poll_interval = interval;
         self
     }
 
-    /// Sets how many partitions are received in at once.
+    /// Sets in how many partitions messages are received at the same time.
     pub fn with_concurrency(mut self, partitions: usize) -> Self {
         self.concurrency = partitions;
         self
     }
 
-    /// Sets how long a message may take.
+    /// Sets how long a message may take from sender to receiver.
     pub fn with_retention(mut self, retention: Duration) -> Self {
         self.retention = retention;
         self

@@ -1,4 +1,4 @@
-//! What the parts of a `Messaging` share.
+//! The state that the parts of messaging share.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,7 +22,7 @@ pub(crate) struct Inner<C> {
     pub(crate) dispatcher: Dispatcher<Stored<MessageDocument<C>>>,
     pub(crate) hints: Hints,
     pub(crate) jitter: Jitter,
-    /// This messaging among all that run on the container.
+    /// The id of this instance among all that run on the container.
     pub(crate) me: String,
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
@@ -46,12 +46,12 @@ where
         self.config.lifetimes()
     }
 
-    /// Whether this `Messaging` has handlers. One without only sends.
+    /// Returns `true` with handlers, until it stops. Without handlers, messages are only sent.
     pub(crate) fn receives(&self) -> bool {
         !self.handlers.is_empty() && !self.stop.is_cancelled()
     }
 
-    /// Runs something that nobody waits for, unless the `Messaging` is gone.
+    /// Spawns a background task, unless messaging has stopped.
     pub(crate) fn spawn<F, W>(&self, work: W)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -66,7 +66,7 @@ where
 
     /// Delivers messages that were just committed, in the background.
     pub(crate) fn hand_over(&self, messages: Vec<Stored<MessageDocument<C>>>) {
-        // A messaging that stops leaves them to others.
+        // While stopping, the messages are left to other processes.
         if !self.stop.is_cancelled() && self.dispatcher.hand_over(messages).must_work {
             self.spawn(|inner| async move { inner.dispatcher.work(&*inner).await });
         }

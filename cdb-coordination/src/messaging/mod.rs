@@ -1,4 +1,4 @@
-//! The messaging of a container: outbox and inbox of its partitions, run by this process.
+//! Messaging on a container: the outboxes and inboxes of its partitions, run by this process.
 
 mod builder;
 mod config;

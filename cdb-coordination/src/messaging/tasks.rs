@@ -1,4 +1,4 @@
-//! What a `Messaging` does by itself: looks for messages that somebody has left.
+//! The background tasks: searches for messages that other processes left.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::message::{MessageDocument, Side};
 use crate::outbox::reconcile;
 use crate::search::find;
 
-/// Most messages that one search for something to receive returns.
+/// The most messages that one search for arrivals returns.
 const FOUND: usize = 256;
 
 impl<C: Container> Inner<C>
@@ -32,7 +32,7 @@ where
         }
     }
 
-    /// Waits. Returns whether to go on.
+    /// Waits. Returns `false` when messaging has stopped.
     async fn pause(&self, duration: Duration) -> bool {
         tokio::select! {
             () = self.stop.cancelled() => false,
@@ -40,7 +40,7 @@ where
         }
     }
 
-    /// Finds partitions with messages that somebody has delivered and nobody has received.
+    /// Finds partitions with messages that were delivered and not received.
     async fn look_for_arrivals(&self) {
         let query = Query::<MessageDocument<C>>::across_partitions()
             .filter(MessageDocument::<C>::RECEIVE_DUE.le(self.container.now()))
@@ -53,7 +53,7 @@ where
                     self.hint(stored.document.partition().clone());
                 }
             }
-            Err(error) => tracing::warn!(%error, "arrived messages cannot be searched for"),
+            Err(error) => tracing::warn!(%error, "the search for arrived messages failed"),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What cannot be brought about from outside: deliveries that come again, messages that never come, time that passes. Time
-//! is simulated.
+//! Cases that the public interface cannot produce: repeated deliveries, missing messages, old
+//! messages. Time is simulated.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -44,7 +44,7 @@ struct World {
 }
 
 impl World {
-    /// A messaging that delivers nothing by itself; what is delivered, it receives.
+    /// Starts messaging that receives in all partitions but delivers nothing by itself.
     async fn new(retention: Duration) -> Self {
         let time = SimulatedTime::new();
         let emulator = time.in_real_time(Emulator::start()).await.unwrap();
@@ -86,7 +86,7 @@ impl World {
         }
     }
 
-    /// Commits notes from Ann to Bob and delivers none of them.
+    /// Commits notes from Ann to Bob without delivering them.
     async fn commit(
         &self,
         numbers: impl IntoIterator<Item = u32>,
@@ -112,7 +112,7 @@ impl World {
         reconcile(&**inner, &inner.config.retry, &inner.jitter).await;
     }
 
-    /// Looks after Bob's partition, and returns what was received so far.
+    /// Receives in Bob's partition, and returns all notes received so far.
     async fn received(&self) -> Vec<u32> {
         let inner = &self.messaging.inner;
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -120,7 +120,7 @@ impl World {
         self.received.lock().unwrap().clone()
     }
 
-    /// Looks after Bob's partition until nothing is left to receive there. Fails unless that was `expected`.
+    /// Receives in Bob's partition until no message is left there, then checks the received notes.
     async fn until_received(&self, expected: &[u32]) {
         for _ in 0..300 {
             let received = self.received().await;
@@ -130,10 +130,10 @@ impl World {
                 return;
             }
         }
-        panic!("something is never received");
+        panic!("a message is never received");
     }
 
-    /// How many messages there are of a kind.
+    /// Counts the message documents of a kind.
     async fn count(&self, is_kind: fn(&Content) -> bool) -> usize {
         let query = Query::<MessageDocument<House>>::across_partitions();
         let found = self.messaging.container().query(query).all().await.unwrap();
@@ -147,7 +147,7 @@ impl World {
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3_600);
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_is_delivered_again_after_it_was_consumed_changes_nothing() {
+async fn a_message_delivered_again_after_its_receipt_changes_nothing() {
     let world = World::new(WEEK).await;
     let sent = world.commit([1, 2]).await;
     world.deliver(&sent).await;
@@ -161,12 +161,12 @@ async fn a_message_that_is_delivered_again_after_it_was_consumed_changes_nothing
     assert_eq!(
         world.count(is_incoming).await,
         0,
-        "the second copies are gone"
+        "the second copies are deleted"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_early_waits_for_what_was_sent_before_it() {
+async fn an_early_message_waits_for_the_earlier_ones_of_its_stream() {
     let world = World::new(WEEK).await;
     let sent = world.commit([1, 2, 3]).await;
     world.deliver(&sent[2..]).await;
@@ -177,7 +177,7 @@ async fn what_is_early_waits_for_what_was_sent_before_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_given_up_on_its_way_holds_nobody_back_and_comes_later_when_redriven() {
+async fn a_message_dead_lettered_in_the_outbox_frees_its_stream_and_arrives_when_redriven() {
     let world = World::new(WEEK).await;
     let sent = world.commit([1, 2]).await;
     let inner = &world.messaging.inner;
@@ -199,13 +199,13 @@ async fn what_was_given_up_on_its_way_holds_nobody_back_and_comes_later_when_red
     world.reconcile().await;
     world.until_received(&[2, 1]).await;
     assert_eq!(letters.count().await.unwrap(), 0);
-    // Nothing is left over but the records of the stream on both sides.
+    // Only the records of the stream are left on both sides.
     let is_message = |content: &Content| !matches!(content, Content::Stream(_) | Content::Seen(_));
     assert_eq!(world.count(is_message).await, 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gap_is_waited_for_until_nothing_can_come_any_more() {
+async fn a_gap_is_skipped_once_no_message_can_fill_it() {
     let world = World::new(Duration::from_secs(4)).await;
     let sent = world.commit([1, 2]).await;
     world.deliver(&sent[1..]).await;
@@ -213,7 +213,7 @@ async fn a_gap_is_waited_for_until_nothing_can_come_any_more() {
     assert!(world.received().await.is_empty());
     tokio::time::sleep(Duration::from_millis(5_100)).await;
     world.until_received(&[2]).await;
-    // The one that is missing may not come any more, and does not.
+    // The missing message is too old to be delivered.
     world.reconcile().await;
     assert_eq!(world.received().await, [2]);
     let dead = world.messaging.dead_letters();
@@ -226,11 +226,11 @@ async fn a_gap_is_waited_for_until_nothing_can_come_any_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_received_for_too_long_is_kept_and_not_received() {
+async fn a_message_not_received_in_time_becomes_a_dead_letter() {
     let world = World::new(Duration::from_millis(100)).await;
     let sent = world.commit([1]).await;
     let messaging = world.messaging.clone();
-    // Delivered by somebody who does not receive: nothing is hinted.
+    // Delivered by a process without handlers, so no partition is hinted.
     let arrived = match sent[0].document.content() {
         Content::Outgoing(outgoing) => crate::outbox::arriving(outgoing.envelope.clone()),
         other => panic!("{other:?}"),
@@ -249,14 +249,14 @@ async fn what_nobody_received_for_too_long_is_kept_and_not_received() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_never_ends_is_begun_so_often_and_no_more() {
+async fn a_message_that_kills_its_process_becomes_a_dead_letter() {
     let world = World::new(WEEK).await;
     let sent = world.commit([1]).await;
     let Content::Outgoing(outgoing) = sent[0].document.content() else {
         panic!("a message was sent");
     };
     let mut arrived = crate::outbox::arriving(outgoing.envelope.clone());
-    // As after ten processes that died over it.
+    // As after ten processes that died while handling it.
     arrived.started = 10;
     let container = world.messaging.container();
     let arrived = MessageDocument::<House>::incoming(arrived, container.now());
@@ -268,7 +268,7 @@ async fn a_message_that_never_ends_is_begun_so_often_and_no_more() {
         .await
         .unwrap();
     assert!(
-        dead[0].reason.contains("begun 10 times"),
+        dead[0].reason.contains("started 10 times"),
         "{}",
         dead[0].reason
     );

@@ -1,12 +1,12 @@
-//! A change to one partition, and the messages that tell of it: what is committed together.
+//! A change of one partition with the messages that are committed together with it.
 
 use cdb_model::{Batch, Container, PartitionKey};
 use serde::ser::Error as _;
 
 use crate::message::{Address, Envelope, MAX_MESSAGE_BYTES, Message};
 
-/// A change that is not committed yet, with its messages. Made by [`Messaging::batch`](crate::Messaging::batch), or given
-/// to a handler that receives a message.
+/// An uncommitted change with its messages. Created by
+/// [`Messaging::batch`](crate::Messaging::batch), or passed to a message handler.
 ///
 /// ```
 /// use cdb_coordination::{OutboxBatch, Messaging};
@@ -46,24 +46,24 @@ impl<C: Container> OutboxBatch<C> {
         }
     }
 
-    /// The change. It shares the limits of a batch with the messages: an operation for each message, and one for each
-    /// partition that any of them goes to.
+    /// The change. It shares the limits of a batch with the messages: one operation for each
+    /// message, and one for each receiving partition.
     pub fn changes(&mut self) -> &mut Batch<C> {
         &mut self.changes
     }
 
-    /// The partition that is changed, which the messages come from.
+    /// The partition that is changed and sends the messages.
     pub fn partition(&self) -> &PartitionKey {
         &self.home.partition
     }
 
-    /// Adds a message to a partition of the same container; its own partition is one like any other.
+    /// Adds a message to a partition of the same container. A partition may send to itself.
     ///
-    /// Messages from one partition to another are received in the order in which they were committed, and within a
-    /// batch in the order in which they were added.
+    /// Messages between two partitions are received in the order of their commits. Within a batch,
+    /// they are received in the order in which they were added.
     ///
     /// # Errors
-    /// When the message cannot be written as JSON, or takes more than 900 KB.
+    /// When the message cannot be serialized, or its JSON has more than 900 KB.
     pub fn send<M: Message>(
         &mut self,
         partition: impl Into<PartitionKey>,
@@ -73,11 +73,11 @@ impl<C: Container> OutboxBatch<C> {
         self.send_to(container, partition, message)
     }
 
-    /// Adds a message to a partition of another container, which the `Messaging` must have a
-    /// [`route`](crate::MessagingBuilder::route) to.
+    /// Adds a message to a partition of another container. The container must be a
+    /// [`route`](crate::MessagingBuilder::route).
     ///
     /// # Errors
-    /// When the message cannot be written as JSON, or takes more than 900 KB.
+    /// When the message cannot be serialized, or its JSON has more than 900 KB.
     pub fn send_to<M: Message>(
         &mut self,
         container: impl Into<String>,
@@ -87,7 +87,7 @@ impl<C: Container> OutboxBatch<C> {
         let payload = serde_json::to_string(message)?;
         if payload.len() > MAX_MESSAGE_BYTES {
             return Err(serde_json::Error::custom(format!(
-                "a `{}` of {} bytes; a message takes {MAX_MESSAGE_BYTES}, so send where its contents are stored",
+                "message `{}` has {} bytes of {MAX_MESSAGE_BYTES} allowed; store the contents in a document and send its key",
                 M::TYPE,
                 payload.len()
             )));
@@ -103,7 +103,7 @@ impl<C: Container> OutboxBatch<C> {
         Ok(())
     }
 
-    /// Adds a message that was given up, to be sent once more.
+    /// Adds the message of a dead letter again.
     pub(crate) fn send_again(&mut self, envelope: &Envelope) {
         self.unsent.push(Unsent {
             to: envelope.to.clone(),

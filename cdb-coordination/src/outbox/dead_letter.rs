@@ -1,4 +1,4 @@
-//! Dead letters: messages that were given up, kept until somebody decides.
+//! Dead letters: messages that failed for good, stored until an operator redrives or discards them.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::message::{
 use crate::messaging::MessagingConfig;
 use crate::search::find;
 
-/// A message that was given up.
+/// A message that failed for good.
 ///
 /// ```
 /// use cdb_coordination::{DeadLetter, DeadLetters, MessagingConfig};
@@ -37,33 +37,33 @@ use crate::search::find;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DeadLetter {
-    /// The partition that keeps it: the sender's, or the receiver's.
+    /// The partition that stores it: the sender's or the receiver's.
     pub partition: PartitionKey,
-    /// Names it within the partition.
+    /// Its id within the partition.
     pub name: String,
-    /// Which half gave it up.
+    /// The half that dead-lettered the message.
     pub side: Side,
     /// The message's id.
     pub id: MessageId,
-    /// Who sent it.
+    /// The sending partition.
     pub from: Address,
-    /// Who should have received it.
+    /// The receiving partition.
     pub to: Address,
-    /// The name of its type.
+    /// The stored name of its type.
     pub message_type: String,
-    /// Its contents, as JSON text.
+    /// The payload as JSON text.
     pub payload: String,
     /// When it was sent.
     pub sent_at: Timestamp,
-    /// When it was given up.
+    /// When it became a dead letter.
     pub dead_lettered_at: Timestamp,
-    /// Why.
+    /// The reason of the last failure.
     pub reason: String,
-    /// How often it was tried.
+    /// How many attempts failed.
     pub attempts: u32,
-    /// The newest attempts that failed, oldest first.
+    /// The newest failed attempts, oldest first.
     pub history: Vec<Attempt>,
-    /// It is a document that could not be read: the payload is all of it, as it was found.
+    /// Whether it is a document that could not be read. The payload is then the whole document.
     pub is_unreadable: bool,
 }
 
@@ -92,7 +92,7 @@ impl DeadLetter {
     }
 }
 
-/// The dead letters of a container: to list, to look at, to send once more, to throw away.
+/// Lists, redrives and discards the dead letters of a container.
 ///
 /// ```
 /// use cdb_coordination::{DeadLetters, MessagingConfig};
@@ -118,16 +118,16 @@ impl<C: Container> DeadLetters<C>
 where
     MessageDocument<C>: MemberOf<C>,
 {
-    /// The dead letters of `container`. `config` as the instances of `Messaging` on it have it.
+    /// Accesses the dead letters of `container`. `config` must be the one of its messaging.
     pub fn new(container: ContainerClient<C>, config: MessagingConfig) -> Self {
         Self { container, config }
     }
 
-    /// The oldest dead letters of the container that were given up later than `after`, at most `most`. One that somebody
-    /// has spoiled so that it cannot be read is in the log instead.
+    /// Returns the oldest `most` dead letters that were dead-lettered later than `after`. A dead
+    /// letter that cannot be read is logged and left out.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// When the query fails.
     pub async fn list(&self, after: Timestamp, most: u32) -> Result<Vec<DeadLetter>, Error> {
         let query = Query::<MessageDocument<C>>::across_partitions()
             .filter(MessageDocument::<C>::DEAD_LETTERED_AT.gt(after))
@@ -140,11 +140,11 @@ where
         Ok(found.rows.iter().filter_map(DeadLetter::new).collect())
     }
 
-    /// A page of so many dead letters, the oldest first, from the beginning or from where another page ended: for lists
-    /// that are read one page after the other.
+    /// Returns a page of dead letters, oldest first, from the beginning or from the continuation of
+    /// another page.
     ///
     /// # Errors
-    /// When they cannot be read, or `from` is of another query.
+    /// When the query fails, or `from` belongs to another query.
     pub async fn page(
         &self,
         rows: usize,
@@ -160,10 +160,10 @@ where
         })
     }
 
-    /// How many there are.
+    /// Counts the dead letters.
     ///
     /// # Errors
-    /// When they cannot be counted.
+    /// When the query fails.
     pub async fn count(&self) -> Result<u64, Error> {
         let query = Query::<MessageDocument<C>>::across_partitions()
             .filter(MessageDocument::<C>::DEAD_LETTERED_AT.gt(Timestamp::default()))
@@ -171,10 +171,10 @@ where
         Ok(self.container.query(query).first().await?.unwrap_or(0))
     }
 
-    /// A dead letter by its partition and name; `None` when it is gone.
+    /// Returns a dead letter by its partition and name; `None` when it was redriven or discarded.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the read fails.
     pub async fn get(
         &self,
         partition: &PartitionKey,
@@ -184,14 +184,15 @@ where
         Ok(stored.as_ref().and_then(DeadLetter::new))
     }
 
-    /// Sends a dead letter once more. One that was never delivered takes a new place at the end of its stream; one that
-    /// could not be received is put before its receiver again, out of order: what came after it has been received.
+    /// Sends the message of a dead letter again. An undelivered message gets a new number at the
+    /// end of its stream. A delivered message goes back to its receiver out of order, because later
+    /// messages of the stream were received already.
     ///
-    /// It is a new message in the same step as the dead letter goes, so of several who redrive it one succeeds.
+    /// The same batch deletes the dead letter, so of several callers one succeeds.
     ///
     /// # Errors
-    /// [`OutboxError::Gone`] when somebody was faster; [`OutboxError::Unreadable`] when it is a document that this program
-    /// cannot read either.
+    /// [`OutboxError::Gone`] when another caller was faster; [`OutboxError::Unreadable`] when this
+    /// program cannot read the document either.
     pub async fn redrive(&self, letter: &DeadLetter) -> Result<(), OutboxError> {
         let (stored, dead) = self.find(letter).await?;
         let envelope = if dead.unreadable {
@@ -205,10 +206,10 @@ where
         }
     }
 
-    /// Throws a dead letter away.
+    /// Deletes a dead letter.
     ///
     /// # Errors
-    /// [`OutboxError::Gone`] when somebody was faster.
+    /// [`OutboxError::Gone`] when another caller was faster.
     pub async fn discard(&self, letter: &DeadLetter) -> Result<(), OutboxError> {
         let (stored, _) = self.find(letter).await?;
         match self.container.delete_stored(&stored).await {
@@ -228,7 +229,7 @@ where
         batch.changes().delete_stored(stored)?;
         batch.send_again(envelope);
         let lifetimes = self.config.lifetimes();
-        // Nothing is reserved: whoever dispatches delivers it.
+        // Not reserved: the reconciler of any process delivers it.
         match commit(&self.container, &batch, Duration::ZERO, lifetimes).await {
             Err(OutboxError::Failed(error)) if error.is_not_found() => Err(OutboxError::Gone),
             committed => committed.map(drop),
@@ -250,7 +251,7 @@ where
         let mut batch = Batch::<C>::new(stored.document.partition());
         batch.delete_stored(stored)?;
         batch.create(&MessageDocument::<C>::incoming(arriving(again), now))?;
-        // Only this batch or another redrive removes the dead letter and leaves a message.
+        // Only this batch or another redrive deletes the dead letter and leaves a message.
         let took_place = |latest: ContainerClient<C>| async move {
             Ok(latest.read_stored(stored).await?.is_none())
         };

@@ -1,7 +1,7 @@
-//! The outbox: messages that are committed with the change they tell of, and delivered afterwards.
+//! The outbox: messages that are committed together with a change and delivered afterwards.
 //!
-//! `dispatch` is the machinery alone and serves any kind of message (the provider's intents too); the rest is the outbox
-//! of [`MessageDocument`](crate::MessageDocument) documents. Nothing here decides what is done with a message: that is the inbox.
+//! `dispatch` serves any kind of message, also the provider's intents. The other modules implement
+//! the outbox of [`MessageDocument`](crate::MessageDocument). The inbox handles delivered messages.
 
 mod batch;
 mod commit;

@@ -1,8 +1,8 @@
-//! The outbox of message documents, as messages of the dispatcher.
+//! Delivers the outgoing messages of message documents.
 //!
-//! A message is delivered by creating it in its receiver's partition under an id that is its own for ever. It need not
-//! be delivered in order: its number says when it is its turn. A message that is given up leaves its number behind, so
-//! that the receiver does not wait for it.
+//! A delivery creates the message in its receiver's partition under an id of its own. Deliveries
+//! need no order, because the receiver follows the numbers. A dead-lettered message leaves its
+//! number to be delivered, so that the receiver does not wait for it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,15 +20,15 @@ use crate::messaging::Inner;
 use crate::search::find;
 use crate::telemetry;
 
-/// Why a message that is too old is not delivered any more.
+/// Why a message that is too old is not delivered.
 const TOO_OLD: &str =
-    "it waited longer than the retention, so whether it had arrived before can no longer be told";
+    "it waited longer than the retention, so an earlier delivery can no longer be detected";
 
-/// What one call of `deliver` knows of its messages.
+/// The messages of one call of `deliver`, by target.
 struct Sorting<C> {
     results: Vec<Result<(), Undelivered>>,
     bulk: BulkBatch<C>,
-    /// Which operation of the bulk is which message.
+    /// The index of each message with its operation in the bulk.
     ours: Vec<(usize, OperationIndex)>,
     /// Messages for other containers.
     away: BTreeMap<String, Vec<(usize, Envelope)>>,
@@ -122,9 +122,9 @@ where
                 if written.is_ok() {
                     telemetry::undeliverable();
                 }
-                self.note_lost("given up", written.map(drop));
+                self.note_lost("dead-lettered", written.map(drop));
             }
-            Err(error) => tracing::warn!(%error, "a message cannot be given up"),
+            Err(error) => tracing::warn!(%error, "a message cannot become a dead letter"),
         }
     }
 
@@ -167,11 +167,12 @@ where
         };
         for (number, message) in messages.iter().enumerate() {
             let result = match outgoing(message) {
-                None => Err(Undelivered::permanent("this is no message")),
+                None => Err(Undelivered::permanent("the document holds no message")),
                 Some(Outgoing { envelope, .. })
                     if !self.lifetimes().is_deliverable(envelope.sent_at, now) =>
                 {
-                    // Of a message that was given up only its number is left, for which nobody waits any more.
+                    // Only the number of a dead letter is left. By its age no receiver waits for
+                    // it.
                     envelope
                         .payload
                         .as_ref()
@@ -192,13 +193,15 @@ where
             sorting.results.push(result);
         }
         for message in delivered {
-            // Whoever has changed it meanwhile delivers it again, which changes nothing.
+            // If another process has changed the message, that process delivers it again, which
+            // changes nothing.
             sorting.bulk.delete_stored(message);
         }
         sorting
     }
 
-    /// Puts a message for this container into the bulk: left to this process for a moment, if it receives messages.
+    /// Adds a message for this container to the bulk. If this process receives messages, the
+    /// message is reserved for it.
     fn put(
         &self,
         sorting: &mut Sorting<C>,
@@ -229,7 +232,9 @@ where
     ) -> Vec<(usize, Result<(), Undelivered>)> {
         let (numbers, envelopes): (Vec<_>, Vec<_>) = envelopes.into_iter().unzip();
         let Some(route) = self.routes.get(&container) else {
-            let reason = format!("the messaging has no route to container `{container}`");
+            let reason = format!(
+                "there is no route to container `{container}`; add it with `MessagingBuilder::route`"
+            );
             let refused = || Err(Undelivered::refused(&*reason));
             return numbers
                 .into_iter()
@@ -240,7 +245,7 @@ where
         numbers.into_iter().zip(results).collect()
     }
 
-    /// Has received what has arrived here.
+    /// Hints the partitions of this container that messages were delivered to.
     fn after(
         &self,
         messages: &[Stored<MessageDocument<C>>],
@@ -258,7 +263,8 @@ where
         }
     }
 
-    /// The batch that makes a message a dead letter and leaves its number to be delivered.
+    /// Returns the batch that turns a message into a dead letter and leaves its number to be
+    /// delivered.
     fn dead_letter_batch(
         &self,
         message: &Stored<MessageDocument<C>>,
@@ -285,7 +291,7 @@ where
                 envelope: outgoing.envelope.without_payload(),
                 tries: outgoing.tries.clone(),
             };
-            // Nobody can deliver it at the moment, but it has all the time until the retention ends.
+            // The number cannot be delivered now either. It is retried until the retention ends.
             let delay = match &outgoing.envelope.payload {
                 Some(_) => self.config.retry.first_delay,
                 None => self.config.retry.longest_delay,
@@ -303,14 +309,14 @@ where
         Ok(batch)
     }
 
-    /// What was not written is found as it was, and tried again.
+    /// Logs a failed write. The message stays as it was and is tried again.
     fn note_lost(&self, what: &str, written: Result<(), Error>) {
         if let Err(error) = written
             && !error.is_precondition_failed()
             && !error.is_not_found()
         {
             let container = self.container.name();
-            tracing::debug!(container, %error, "a message was not {what}");
+            tracing::debug!(container, %error, "a message was not {what}; it is tried again");
         }
     }
 }

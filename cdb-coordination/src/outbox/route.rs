@@ -8,10 +8,10 @@ use super::retry::{Tries, Undelivered};
 use crate::message::{Envelope, Incoming, MessageDocument};
 use crate::telemetry;
 
-/// A container that messages can be delivered into, whatever else is in it.
+/// A container that messages can be delivered to, without its type.
 #[async_trait]
 pub(crate) trait Route: Send + Sync {
-    /// Creates the messages in their partitions. One result per envelope.
+    /// Creates the messages in their partitions. Returns one result per envelope.
     async fn put(&self, envelopes: Vec<Envelope>) -> Vec<Result<(), Undelivered>>;
 }
 
@@ -44,7 +44,7 @@ where
     }
 }
 
-/// A message that nobody has taken up yet.
+/// An incoming message that no process has claimed.
 pub(crate) fn arriving(envelope: Envelope) -> Incoming {
     Incoming {
         envelope,
@@ -54,7 +54,7 @@ pub(crate) fn arriving(envelope: Envelope) -> Incoming {
     }
 }
 
-/// A message that is there already has arrived before.
+/// Converts the result of a delivery. A message that exists already was delivered before.
 pub(crate) fn arrival(answer: Result<(), cdb_client::Error>) -> Result<(), Undelivered> {
     match answer {
         Ok(()) => Ok(()),

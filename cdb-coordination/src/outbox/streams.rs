@@ -1,7 +1,7 @@
-//! Numbers for messages: a stream for each pair of partitions, counted in the sender's.
+//! Numbers messages: one stream for each pair of partitions, counted in the sender's partition.
 //!
-//! A stream's document is replaced under its ETag in the batch that commits the messages, so two commits never give the
-//! same number, and none is left out: what the receiver sees missing has been sent.
+//! The batch that commits messages replaces the stream document under its ETag. So no two commits
+//! assign the same number, and no number is left out: a missing message was sent.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,20 +25,20 @@ struct Known<C> {
     stream: Stream,
 }
 
-/// What a commit needs to know besides its batch.
+/// The values that a commit needs besides its batch.
 pub(crate) struct Terms<'a> {
-    /// Unique for the commit, the same for all of its tries.
+    /// The unique token of the commit, the same for all tries.
     pub(crate) token: &'a str,
     pub(crate) now: Timestamp,
-    /// How long the messages are left to the process that commits them.
+    /// How long the messages are reserved for the committing process.
     pub(crate) reserved: Duration,
     pub(crate) lifetimes: Lifetimes,
 }
 
-/// An outbox batch as one batch of operations.
+/// An outbox batch with its streams and messages, as one batch of operations.
 pub(crate) struct Sealed<C> {
     pub(crate) batch: Batch<C>,
-    /// How many operations are the user's; they come first.
+    /// How many operations belong to the user. They come first.
     own: usize,
     outgoing: Vec<(OperationIndex, MessageDocument<C>)>,
 }
@@ -47,7 +47,7 @@ impl<C: Container> Streams<C>
 where
     MessageDocument<C>: MemberOf<C>,
 {
-    /// Reads the streams that a batch sends on; those that it is the first to send on begin here.
+    /// Reads the streams that a batch sends on, and creates the new ones.
     pub(crate) async fn read(
         container: &ContainerClient<C>,
         batch: &OutboxBatch<C>,
@@ -74,8 +74,8 @@ where
         self.0.iter().map(next).collect()
     }
 
-    /// Whether the commit `token` took place, which was first tried when the next numbers were `firsts`. All streams
-    /// of a commit change together, so any that remembers can tell.
+    /// Returns whether the commit `token` took place, which was first tried with the next numbers
+    /// `firsts`. A commit changes all its streams together, so any stream that remembers decides.
     pub(crate) fn has_committed(
         &self,
         token: &str,
@@ -87,7 +87,7 @@ where
             .find_map(|(known, first)| known.stream.has_committed(token, first))
     }
 
-    /// Numbers the messages, and puts change, streams and messages into one batch.
+    /// Numbers the messages, and adds streams and messages to the operations of the batch.
     pub(crate) fn seal(
         mut self,
         source: &OutboxBatch<C>,
@@ -143,14 +143,14 @@ where
 }
 
 impl<C: Container> Sealed<C> {
-    /// Whether the operation that failed is the user's and not ours.
+    /// Returns `true` if an operation of the user failed.
     pub(crate) fn is_users(&self, error: &Error) -> bool {
         error
             .operation_index()
             .is_some_and(|index| index < self.own)
     }
 
-    /// Whether an operation of ours failed because somebody else was there before.
+    /// Returns `true` if an operation of the outbox failed because another process was faster.
     pub(crate) fn lost_race(&self, error: &Error) -> bool {
         is_lost_race(error) && error.operation_index().is_some() && !self.is_users(error)
     }
