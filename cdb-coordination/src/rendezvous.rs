@@ -1,6 +1,6 @@
 //! Rendezvous hashing: which member serves which slot, computed without communication.
 //!
-//! Every member has a weight for every slot, a hash of both names. The member with the largest
+//! Every member has a weight per slot, a hash of both names. The member with the largest
 //! weight serves the slot (Thaler and Ravishankar, "Using name-based mappings to increase hit
 //! rates", 1998). Processes that know the same members compute the same division. A member that
 //! leaves moves only its own slots, and a new member takes about its share from all others. Members
