@@ -6,7 +6,7 @@ use std::time::Duration;
 use cdb_coordination::{DeadLetter, Failed, Messaging, Received};
 use cdb_model::Timestamp;
 
-/// A message from Ann to the warehouse, which its handler has given up.
+/// A message from Ann to the warehouse that its handler has refused.
 pub async fn given_up(shop: ContainerClient<Shop>) -> Result<DeadLetter, Box<dyn Error>> {
     let messaging = Messaging::builder(shop)
         .on(async |_: Received<Placed>, _| Err(Failed::permanently("closed on Sundays")))

@@ -1,10 +1,10 @@
-// A relay, for the examples of what works with one.
+// A relay for the examples of the dispatcher.
 use std::sync::Mutex;
 use std::time::Duration;
 
 use cdb_coordination::{Relay, Undelivered};
 
-/// Carries numbers from one list in memory to another.
+/// Delivers numbers from one list in memory to another.
 #[derive(Default)]
 pub struct Numbers {
     pub left: Mutex<Vec<u64>>,

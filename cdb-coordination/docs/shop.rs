@@ -1,4 +1,4 @@
-// The model of the examples of messages, leases and stores.
+// The container of the examples of messaging, leases and stores.
 include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/container.rs"));
 
 use cdb_coordination::{MessageDocument, Message};
@@ -42,7 +42,7 @@ pub fn order(number: u64) -> Order {
     }
 }
 
-/// Runs an example on a container that is there.
+/// Runs an example on a new shop.
 pub fn with_shop(
     example: impl AsyncFnOnce(ContainerClient<Shop>) -> Result<(), Box<dyn Error>>,
 ) -> Result<(), Box<dyn Error>> {

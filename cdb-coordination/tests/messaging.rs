@@ -1,4 +1,4 @@
-//! Outbox and inbox from outside: order, dead letters, what goes wrong on purpose.
+//! Outbox and inbox through the public interface: order, dead letters, faults.
 
 mod backend;
 mod skewed;
@@ -19,7 +19,7 @@ use cdb_model::{Container, Document, Timestamp};
 use serde::{Deserialize, Serialize};
 use skewed::Skewed;
 
-/// What a partition has received, in the order in which it was.
+/// The notes that a partition has received, in order.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[document(type = "diary", id = "{place}:diary")]
 struct Diary {
@@ -35,7 +35,7 @@ enum House {
     Message(MessageDocument<House>),
 }
 
-/// Another container, with another partition key.
+/// A container with another partition key.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[document(type = "room", id = "room")]
 struct Room {
@@ -68,13 +68,13 @@ impl Message for Unheard {
     const TYPE: &'static str = "unheard";
 }
 
-struct World {
+struct TestEnv {
     backend: Backend,
     house: ContainerClient<House>,
     hotel: ContainerClient<Hotel>,
 }
 
-impl World {
+impl TestEnv {
     async fn new() -> Self {
         let backend = Backend::start(1, Some(SimulatedTime::new())).await;
         let database = backend.database();
@@ -93,7 +93,7 @@ impl World {
         Messaging::builder(self.house.clone()).config(config())
     }
 
-    /// A messaging that notes what it receives.
+    /// Messaging that records what it receives.
     fn messaging(&self) -> MessagingBuilder<House> {
         Self::messaging_on(&self.house)
     }
@@ -105,7 +105,7 @@ impl World {
             .on(move |note, batch| note_down(notes.clone(), note, batch))
     }
 
-    /// A messaging whose clock is ten seconds ahead, or behind.
+    /// Messaging with a clock that is ten seconds ahead or behind.
     fn skewed(&self, ahead: bool) -> MessagingBuilder<House> {
         let network = Skewed::new(self.backend.time.clone(), ahead);
         let client = self.backend.builder().transport(network);
@@ -145,7 +145,10 @@ async fn eventually<T>(mut look: impl AsyncFnMut() -> Option<T>) -> T {
         if let Some(found) = look().await {
             return found;
         }
-        assert!(tokio::time::Instant::now() < deadline, "it did not happen");
+        assert!(
+            tokio::time::Instant::now() < deadline,
+            "the condition never held"
+        );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -185,7 +188,7 @@ async fn send(messaging: &Messaging<House>, to: &str, note: &Note) -> Result<(),
     messaging.commit(batch).await
 }
 
-/// Sends until it is sent. An outcome that stays open would have to be looked up, and must not come from a lost answer.
+/// Sends until the commit succeeds. The outcome must be known after every failure.
 async fn insist(messaging: &Messaging<House>, to: &str, note: &Note) {
     while let Err(error) = send(messaging, to, note).await {
         let open = matches!(&error, OutboxError::Failed(error) if error.is_ambiguous());
@@ -207,11 +210,11 @@ async fn first_dead_letter(messaging: &Messaging<House>) -> DeadLetter {
 #[tokio::test(start_paused = true)]
 async fn two_processes_keep_the_order_of_every_stream_while_requests_fail() {
     const NOTES: u64 = 12;
-    let world = World::new().await;
-    let Some(emulator) = &world.backend.emulator else {
+    let env = TestEnv::new().await;
+    let Some(emulator) = &env.backend.emulator else {
         return;
     };
-    let (first, second) = (world.messaging().start(), world.messaging().start());
+    let (first, second) = (env.messaging().start(), env.messaging().start());
     for effect in [Effect::DropAnswer, Effect::DropRequest] {
         emulator.inject(Fault::with_probability(effect, 0.025));
     }
@@ -225,12 +228,12 @@ async fn two_processes_keep_the_order_of_every_stream_while_requests_fail() {
         })
     });
     for sender in senders {
-        sender.await.expect("all of them can be sent");
+        sender.await.expect("all messages are sent");
     }
-    let lines = world.until_lines("zoe", 3 * 12).await;
+    let lines = env.until_lines("zoe", 3 * 12).await;
     emulator.clear_faults();
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(world.lines("zoe").await, lines, "nothing comes again");
+    assert_eq!(env.lines("zoe").await, lines, "no message arrives twice");
     let mut by_sender: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for line in &lines {
         let (from, number) = line.split_once(' ').expect("a line has two words");
@@ -243,28 +246,29 @@ async fn two_processes_keep_the_order_of_every_stream_while_requests_fail() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_partition_can_write_to_itself() {
-    let world = World::new().await;
-    let messaging = world.messaging().start();
+async fn a_partition_can_send_to_itself() {
+    let env = TestEnv::new().await;
+    let messaging = env.messaging().start();
     for number in 1..=3 {
         send(&messaging, "ann", &note("ann", number)).await.unwrap();
     }
-    let lines = world.until_lines("ann", 3).await;
+    let lines = env.until_lines("ann", 3).await;
     assert_eq!(lines, ["ann 1", "ann 2", "ann 3"]);
     messaging.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn messages_arrive_once_and_in_order_between_clocks_ten_seconds_apart() {
-    let world = World::new().await;
-    let (behind, ahead) = (world.skewed(false).start(), world.skewed(true).start());
-    // What is due for one of them is long overdue for the other, so both are at it.
+    let env = TestEnv::new().await;
+    let (behind, ahead) = (env.skewed(false).start(), env.skewed(true).start());
+    // A message due for the process that is ahead is overdue for the process that is behind, so
+    // both handle it.
     for number in 1..=6 {
         send(&behind, "bob", &note("ann", number)).await.unwrap();
     }
-    let lines = world.until_lines("bob", 6).await;
+    let lines = env.until_lines("bob", 6).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(world.lines("bob").await, lines, "nothing comes again");
+    assert_eq!(env.lines("bob").await, lines, "no message arrives twice");
     let expected: Vec<_> = (1..=6).map(|number| format!("ann {number}")).collect();
     assert_eq!(lines, expected);
     behind.stop().await;
@@ -272,9 +276,9 @@ async fn messages_arrive_once_and_in_order_between_clocks_ten_seconds_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn messages_of_one_draft_arrive_in_its_order_and_with_its_change_or_not_at_all() {
-    let world = World::new().await;
-    let messaging = world.messaging().start();
+async fn messages_of_one_batch_arrive_in_order_with_its_change_or_not_at_all() {
+    let env = TestEnv::new().await;
+    let messaging = env.messaging().start();
     let diary = Diary {
         place: "ann".to_owned(),
         lines: Vec::new(),
@@ -287,21 +291,21 @@ async fn messages_of_one_draft_arrive_in_its_order_and_with_its_change_or_not_at
         }
         assert_eq!(messaging.commit(batch).await.is_ok(), expected);
     }
-    let lines = world.until_lines("bob", 5).await;
+    let lines = env.until_lines("bob", 5).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(world.lines("bob").await, lines);
+    assert_eq!(env.lines("bob").await, lines);
     assert_eq!(lines, ["ann 1", "ann 2", "ann 3", "ann 4", "ann 5"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unknown_type_is_kept_and_what_follows_is_received() {
-    let world = World::new().await;
-    let messaging = world.messaging().start();
+async fn a_message_of_unknown_type_becomes_a_dead_letter_and_later_ones_are_received() {
+    let env = TestEnv::new().await;
+    let messaging = env.messaging().start();
     let mut batch = messaging.batch("ann");
     batch.send("bob", &Unheard).unwrap();
     batch.send("bob", &note("ann", 1)).unwrap();
     messaging.commit(batch).await.unwrap();
-    assert_eq!(world.until_lines("bob", 1).await, ["ann 1"]);
+    assert_eq!(env.until_lines("bob", 1).await, ["ann 1"]);
     let dead = first_dead_letter(&messaging).await;
     assert_eq!(dead.side, Side::Inbox);
     assert_eq!(dead.message_type, "unheard");
@@ -309,10 +313,10 @@ async fn an_unknown_type_is_kept_and_what_follows_is_received() {
     assert!(dead.reason.contains("`unheard`"), "{}", dead.reason);
     messaging.stop().await;
 
-    // A program that knows the type comes, and the letter is redriven to it.
+    // A newer program knows the type, and the dead letter is redriven to it.
     let heard = Arc::new(AtomicBool::new(false));
     let flag = heard.clone();
-    let newer = world.messaging().on(move |_: Received<Unheard>, batch| {
+    let newer = env.messaging().on(move |_: Received<Unheard>, batch| {
         flag.store(true, Ordering::SeqCst);
         async move { Ok(batch) }
     });
@@ -325,12 +329,12 @@ async fn an_unknown_type_is_kept_and_what_follows_is_received() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_fails_or_panics_is_asked_again_and_then_no_more() {
-    let world = World::new().await;
+async fn a_handler_that_fails_or_panics_is_retried_until_the_limit() {
+    let env = TestEnv::new().await;
     let asked = Arc::new(AtomicU32::new(0));
     let count = asked.clone();
     let patient = config().with_claims(Duration::from_secs(10), Duration::from_secs(10));
-    let messaging = world.silent().config(patient);
+    let messaging = env.silent().config(patient);
     let messaging = messaging.on(move |note: Received<Note>, batch| {
         let number = count.fetch_add(1, Ordering::SeqCst) + 1;
         async move {
@@ -371,9 +375,9 @@ async fn a_handler_that_fails_or_panics_is_asked_again_and_then_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_delivered_is_given_up_and_can_be_sent_again() {
-    let world = World::new().await;
-    let lost = world.messaging().start();
+async fn an_undeliverable_message_becomes_a_dead_letter_and_can_be_redriven() {
+    let env = TestEnv::new().await;
+    let lost = env.messaging().start();
     let mut batch = lost.batch("ann");
     batch.send_to("hotel", 7_u32, &note("ann", 1)).unwrap();
     lost.commit(batch).await.unwrap();
@@ -382,7 +386,7 @@ async fn what_cannot_be_delivered_is_given_up_and_can_be_sent_again() {
     assert!(dead.reason.contains("no route"), "{}", dead.reason);
     lost.stop().await;
 
-    let hotel = world.hotel.clone();
+    let hotel = env.hotel.clone();
     let reception = Messaging::builder(hotel).config(config());
     let reception = reception.on(
         |note: Received<Note>, mut batch: OutboxBatch<Hotel>| async move {
@@ -392,11 +396,11 @@ async fn what_cannot_be_delivered_is_given_up_and_can_be_sent_again() {
         },
     );
     let _reception = reception.start();
-    let found = world.messaging().route(world.hotel.clone()).start();
+    let found = env.messaging().route(env.hotel.clone()).start();
     found.dead_letters().redrive(&dead).await.unwrap();
     let floor = cdb_model::PartitionKey::from(7_u32);
     let room = eventually(async || {
-        let room = world.hotel.read_in(&floor, &RoomKey::new()).await;
+        let room = env.hotel.read_in(&floor, &RoomKey::new()).await;
         room.ok().flatten()
     });
     assert_eq!(room.await.document.noted, "house 1");
@@ -404,19 +408,19 @@ async fn what_cannot_be_delivered_is_given_up_and_can_be_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_is_too_large_is_refused_before_anything_is_written() {
-    let world = World::new().await;
-    let messaging = world.silent().start();
+async fn a_message_that_is_too_large_is_refused_unsent() {
+    let env = TestEnv::new().await;
+    let messaging = env.silent().start();
     let mut batch = messaging.batch("ann");
     let large = note(&"\"".repeat(1024 * 1024), 1);
     let error = batch.send("bob", &large).unwrap_err();
-    assert!(error.to_string().contains("a message takes"), "{error}");
+    assert!(error.to_string().contains("allowed"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_takes_eight_requests_from_its_draft_to_its_last_trace() {
-    let world = World::new().await;
-    let Some(emulator) = &world.backend.emulator else {
+async fn a_message_takes_eight_requests_from_its_commit_to_its_deletion() {
+    let env = TestEnv::new().await;
+    let Some(emulator) = &env.backend.emulator else {
         return;
     };
     let notes = Arc::new(AtomicU32::new(0));
@@ -424,7 +428,7 @@ async fn a_message_takes_eight_requests_from_its_draft_to_its_last_trace() {
     let never = config()
         .with_poll_interval(Duration::from_secs(3_600))
         .with_claims(Duration::from_secs(60), Duration::from_secs(60));
-    let messaging = world.silent().config(never);
+    let messaging = env.silent().config(never);
     let messaging = messaging.on(move |_: Received<Note>, batch| {
         count.fetch_add(1, Ordering::SeqCst);
         async move { Ok(batch) }

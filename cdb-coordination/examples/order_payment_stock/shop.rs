@@ -1,7 +1,7 @@
-//! A shop with three kinds of partition that never share a transaction: orders, accounts, stock.
+//! A shop with three kinds of partitions that share no transaction: orders, accounts, stock.
 //!
-//! Each step changes one partition and sends the message that leads to the next, in one batch. Nobody coordinates: an
-//! order that cannot be served takes the same way back.
+//! Each step changes one partition and sends the message for the next step, in one batch. There is
+//! no coordinator. An order that cannot be served is refunded by messages in the other direction.
 
 use cdb_client::ContainerClient;
 use cdb_coordination::OutboxBatch;
@@ -11,7 +11,7 @@ use cdb_coordination::{
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};
 
-/// An order, in a partition of its own.
+/// An order, in its own partition.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[document(type = "order", id = "{place}:order")]
 pub(crate) struct Order {
@@ -31,7 +31,7 @@ pub(crate) enum State {
     Rejected(String),
 }
 
-/// What a customer has, in a partition of its own.
+/// The money of a customer, in its own partition.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[document(type = "account", id = "{place}:account")]
 pub(crate) struct Account {
@@ -40,7 +40,7 @@ pub(crate) struct Account {
     pub(crate) cents: u64,
 }
 
-/// What a customer has paid for an order, beside the account.
+/// The payment of an order, in the partition of the account.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[document(type = "payment", id = "{place}:payment:{order}")]
 pub(crate) struct Payment {
@@ -51,7 +51,7 @@ pub(crate) struct Payment {
     pub(crate) refunded: bool,
 }
 
-/// What is on hand of an item, in a partition of its own.
+/// The quantity of an item, in its own partition.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[document(type = "stock", id = "{place}:stock")]
 pub(crate) struct Stock {
@@ -60,7 +60,7 @@ pub(crate) struct Stock {
     pub(crate) on_hand: u32,
 }
 
-/// What is set aside for an order, beside the stock.
+/// The reservation for an order, in the partition of the stock.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[document(type = "reservation", id = "{place}:reservation:{order}")]
 pub(crate) struct Reservation {
@@ -85,15 +85,15 @@ pub(crate) enum Shop {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct PayOrder(Order);
 
-/// To the stock: set aside what was paid for.
+/// To the stock: reserve the items of a paid order.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct ReserveStock(Order);
 
-/// To the account: there is not enough on hand.
+/// To the account: refund an order without stock.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Refund(Order);
 
-/// To the order: how it ended.
+/// To the order: its final state.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Settled(State);
 
@@ -125,7 +125,7 @@ pub(crate) fn stock_place(item: &str) -> String {
     format!("stock-{item}")
 }
 
-/// Stores an order and asks for its payment, in one batch.
+/// Stores an order and requests its payment, in one batch.
 pub(crate) async fn place_order(
     messaging: &Messaging<Shop>,
     order: Order,
@@ -139,7 +139,7 @@ pub(crate) async fn place_order(
     messaging.commit(batch).await
 }
 
-/// A messaging that takes every step. Programs that take one of them each would do as well.
+/// Messaging with the handlers of all steps. Each step could run in another program.
 pub(crate) fn messaging(container: ContainerClient<Shop>) -> MessagingBuilder<Shop> {
     let shop = container.clone();
     let pay_shop = shop.clone();
@@ -221,7 +221,7 @@ async fn refund(
     let account = shop.read(&AccountKey::new(&*place)).await?;
     let payment = shop.read(&PaymentKey::new(&*place, &*order.place)).await?;
     let (Some(mut account), Some(mut payment)) = (account, payment) else {
-        return Err(Failed::permanently("there is nothing to refund"));
+        return Err(Failed::permanently("the order has no payment"));
     };
     account.document.cents += payment.document.cents;
     payment.document.refunded = true;
@@ -241,10 +241,10 @@ async fn settle(
 ) -> Handled<Shop> {
     let place = match batch.partition().values() {
         [cdb_model::PartitionKeyValue::String(place)] => place.clone(),
-        _ => return Err(Failed::permanently("this is no order's partition")),
+        _ => return Err(Failed::permanently("this is not the partition of an order")),
     };
     let Some(mut order) = shop.read(&OrderKey::new(place)).await? else {
-        return Err(Failed::permanently("there is no such order"));
+        return Err(Failed::permanently("the order does not exist"));
     };
     order.document.state = message.message.0;
     batch.changes().replace_stored(&order)?;

@@ -23,7 +23,7 @@ use cdb_model::{BatchError, Document, IdError, Stored, Timestamp};
 #[non_exhaustive]
 pub enum LeaseError {
     /// The document does not exist.
-    #[error("{document} `{id}` does not exist, so it cannot be leased")]
+    #[error("{document} `{id}` does not exist")]
     Gone {
         /// The stored name of the document type.
         document: &'static str,

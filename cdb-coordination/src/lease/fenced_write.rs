@@ -179,9 +179,9 @@ pub async fn execute_fenced<W: FencedWrite>(write: &mut W) -> Result<Fenced<W::A
             Err(_elapsed) => None,
         };
         is_open |= refusal.is_none();
-        let is_final =
-            |error: &mut Error| !is_open && !(write.may_be_repeated() && is_at_fence(error));
-        if let Some(error) = refusal.take_if(is_final) {
+        // After an unanswered send, or at the fence, the write may have taken place before.
+        let is_unclear = |error: &Error| is_open || (write.may_be_repeated() && is_at_fence(error));
+        if let Some(error) = refusal.take_if(|error| !is_unclear(error)) {
             return Ok(Fenced::Refused(error));
         }
         match (write.find_out(&latest).await?, refusal) {

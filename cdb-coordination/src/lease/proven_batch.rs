@@ -126,9 +126,10 @@ where
     }
 
     async fn find_out(&mut self, latest: &ContainerClient<C>) -> Result<Found, Error> {
-        Ok(match (self.took_place)(latest.clone()).await? {
-            true => Found::Done,
-            false => Found::Unchanged,
+        Ok(if (self.took_place)(latest.clone()).await? {
+            Found::Done
+        } else {
+            Found::Unchanged
         })
     }
 }

@@ -37,13 +37,13 @@ impl Message for Note {
     const TYPE: &'static str = "note";
 }
 
-struct World {
+struct TestEnv {
     _emulator: Emulator,
     messaging: Messaging<House>,
     received: Arc<Mutex<Vec<u32>>>,
 }
 
-impl World {
+impl TestEnv {
     /// Starts messaging that receives in all partitions but delivers nothing by itself.
     async fn new(retention: Duration) -> Self {
         let time = SimulatedTime::new();
@@ -148,18 +148,18 @@ const WEEK: Duration = Duration::from_secs(7 * 24 * 3_600);
 
 #[tokio::test(start_paused = true)]
 async fn a_message_delivered_again_after_its_receipt_changes_nothing() {
-    let world = World::new(WEEK).await;
-    let sent = world.commit([1, 2]).await;
-    world.deliver(&sent).await;
-    assert_eq!(world.received().await, [1, 2]);
+    let env = TestEnv::new(WEEK).await;
+    let sent = env.commit([1, 2]).await;
+    env.deliver(&sent).await;
+    assert_eq!(env.received().await, [1, 2]);
     let is_incoming = |content: &Content| matches!(content, Content::Incoming(_));
-    assert_eq!(world.count(is_incoming).await, 0);
+    assert_eq!(env.count(is_incoming).await, 0);
 
-    world.deliver(&sent).await;
-    world.deliver(&sent).await;
-    assert_eq!(world.received().await, [1, 2]);
+    env.deliver(&sent).await;
+    env.deliver(&sent).await;
+    assert_eq!(env.received().await, [1, 2]);
     assert_eq!(
-        world.count(is_incoming).await,
+        env.count(is_incoming).await,
         0,
         "the second copies are deleted"
     );
@@ -167,56 +167,56 @@ async fn a_message_delivered_again_after_its_receipt_changes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn an_early_message_waits_for_the_earlier_ones_of_its_stream() {
-    let world = World::new(WEEK).await;
-    let sent = world.commit([1, 2, 3]).await;
-    world.deliver(&sent[2..]).await;
-    world.deliver(&sent[1..2]).await;
-    assert!(world.received().await.is_empty());
-    world.deliver(&sent[..1]).await;
-    world.until_received(&[1, 2, 3]).await;
+    let env = TestEnv::new(WEEK).await;
+    let sent = env.commit([1, 2, 3]).await;
+    env.deliver(&sent[2..]).await;
+    env.deliver(&sent[1..2]).await;
+    assert!(env.received().await.is_empty());
+    env.deliver(&sent[..1]).await;
+    env.until_received(&[1, 2, 3]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_message_dead_lettered_in_the_outbox_frees_its_stream_and_arrives_when_redriven() {
-    let world = World::new(WEEK).await;
-    let sent = world.commit([1, 2]).await;
-    let inner = &world.messaging.inner;
+    let env = TestEnv::new(WEEK).await;
+    let sent = env.commit([1, 2]).await;
+    let inner = &env.messaging.inner;
     inner
         .dead_letter(&sent[0], &Undelivered::permanent("a test"))
         .await;
-    world.deliver(&sent[1..]).await;
-    assert!(world.received().await.is_empty());
-    world.reconcile().await;
-    world.until_received(&[2]).await;
+    env.deliver(&sent[1..]).await;
+    assert!(env.received().await.is_empty());
+    env.reconcile().await;
+    env.until_received(&[2]).await;
 
-    let letters = world.messaging.dead_letters();
+    let letters = env.messaging.dead_letters();
     let dead = letters.list(cdb_model::Timestamp::default(), 10).await;
     let dead = dead.unwrap();
     assert_eq!(dead.len(), 1);
     assert_eq!((dead[0].side, &*dead[0].payload), (Side::Outbox, "1"));
     assert_eq!(dead[0].history.len(), 1);
     letters.redrive(&dead[0]).await.unwrap();
-    world.reconcile().await;
-    world.until_received(&[2, 1]).await;
+    env.reconcile().await;
+    env.until_received(&[2, 1]).await;
     assert_eq!(letters.count().await.unwrap(), 0);
     // Only the records of the stream are left on both sides.
     let is_message = |content: &Content| !matches!(content, Content::Stream(_) | Content::Seen(_));
-    assert_eq!(world.count(is_message).await, 0);
+    assert_eq!(env.count(is_message).await, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_gap_is_skipped_once_no_message_can_fill_it() {
-    let world = World::new(Duration::from_secs(4)).await;
-    let sent = world.commit([1, 2]).await;
-    world.deliver(&sent[1..]).await;
-    world.messaging.inner.deliver(&[], &sent[1..]).await;
-    assert!(world.received().await.is_empty());
+    let env = TestEnv::new(Duration::from_secs(4)).await;
+    let sent = env.commit([1, 2]).await;
+    env.deliver(&sent[1..]).await;
+    env.messaging.inner.deliver(&[], &sent[1..]).await;
+    assert!(env.received().await.is_empty());
     tokio::time::sleep(Duration::from_millis(5_100)).await;
-    world.until_received(&[2]).await;
+    env.until_received(&[2]).await;
     // The missing message is too old to be delivered.
-    world.reconcile().await;
-    assert_eq!(world.received().await, [2]);
-    let dead = world.messaging.dead_letters();
+    env.reconcile().await;
+    assert_eq!(env.received().await, [2]);
+    let dead = env.messaging.dead_letters();
     let dead = dead
         .list(cdb_model::Timestamp::default(), 10)
         .await
@@ -227,9 +227,9 @@ async fn a_gap_is_skipped_once_no_message_can_fill_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_not_received_in_time_becomes_a_dead_letter() {
-    let world = World::new(Duration::from_millis(100)).await;
-    let sent = world.commit([1]).await;
-    let messaging = world.messaging.clone();
+    let env = TestEnv::new(Duration::from_millis(100)).await;
+    let sent = env.commit([1]).await;
+    let messaging = env.messaging.clone();
     // Delivered by a process without handlers, so no partition is hinted.
     let arrived = match sent[0].document.content() {
         Content::Outgoing(outgoing) => crate::outbox::arriving(outgoing.envelope.clone()),
@@ -239,7 +239,7 @@ async fn a_message_not_received_in_time_becomes_a_dead_letter() {
     let arrived = MessageDocument::<House>::incoming(arrived, due);
     messaging.container().create(&arrived).await.unwrap();
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert!(world.received().await.is_empty());
+    assert!(env.received().await.is_empty());
     let dead = messaging.dead_letters();
     let dead = dead
         .list(cdb_model::Timestamp::default(), 10)
@@ -250,19 +250,19 @@ async fn a_message_not_received_in_time_becomes_a_dead_letter() {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_that_kills_its_process_becomes_a_dead_letter() {
-    let world = World::new(WEEK).await;
-    let sent = world.commit([1]).await;
+    let env = TestEnv::new(WEEK).await;
+    let sent = env.commit([1]).await;
     let Content::Outgoing(outgoing) = sent[0].document.content() else {
         panic!("a message was sent");
     };
     let mut arrived = crate::outbox::arriving(outgoing.envelope.clone());
     // As after ten processes that died while handling it.
     arrived.started = 10;
-    let container = world.messaging.container();
+    let container = env.messaging.container();
     let arrived = MessageDocument::<House>::incoming(arrived, container.now());
     container.create(&arrived).await.unwrap();
-    assert!(world.received().await.is_empty());
-    let dead = world.messaging.dead_letters();
+    assert!(env.received().await.is_empty());
+    let dead = env.messaging.dead_letters();
     let dead = dead
         .list(cdb_model::Timestamp::default(), 10)
         .await

@@ -54,7 +54,7 @@ where
                 // The next search finds the document again, unless another process has repaired or
                 // moved it.
                 Err(error) => {
-                    tracing::debug!(%error, "an unreadable message was not moved; the next search finds it again")
+                    tracing::debug!(%error, "an unreadable message was not moved; the next search finds it again");
                 }
             }
         }

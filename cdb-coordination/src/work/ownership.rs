@@ -238,7 +238,7 @@ impl Inner {
                     self.lose(index);
                 }
                 Err(error) => {
-                    tracing::warn!(index, %error, "the lease of a partition was not renewed")
+                    tracing::warn!(index, %error, "the lease of a partition was not renewed");
                 }
             }
         });
@@ -301,7 +301,7 @@ impl Inner {
             }
             // The lease stays until it expires.
             Err(error) => {
-                tracing::debug!(index, %error, "a partition was not released; its lease expires")
+                tracing::debug!(index, %error, "a partition was not released; its lease expires");
             }
         }
     }
