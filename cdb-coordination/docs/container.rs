@@ -1,13 +1,13 @@
-// What the examples of this crate's documentation run on: a container on an emulator of their own. Included by them, not
-// compiled with the crate; so are the files beside it, each with what some of the examples need, because every example
-// compiles what it includes.
+// The container of the documentation's examples, on an emulator. The examples include this file or
+// one of the files beside it, which are not compiled with the crate. An example compiles everything
+// that it includes.
 use std::error::Error;
 
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
 use cdb_emulator::Emulator;
 use cdb_model::Container;
 
-/// Runs an example on a container of any kind.
+/// Runs an example on a new container.
 pub fn with_container<C: Container>(
     name: &str,
     example: impl AsyncFnOnce(ContainerClient<C>) -> Result<(), Box<dyn Error>>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cdb_coordination::{InMemoryLeaseProvider, Work, WorkConfig, WorkCoordinator};
 
-/// Runs an example on a coordinator that is alone.
+/// Runs an example with a single coordinator.
 pub fn with_work(
     example: impl AsyncFnOnce(WorkCoordinator) -> Result<(), Box<dyn Error>>,
 ) -> Result<(), Box<dyn Error>> {
@@ -14,7 +14,7 @@ pub fn with_work(
     })
 }
 
-/// A coordinator that is alone.
+/// Opens a single coordinator.
 pub async fn coordinator(
     container: ContainerClient<Work>,
 ) -> Result<WorkCoordinator, Box<dyn Error>> {

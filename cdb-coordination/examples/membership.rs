@@ -1,8 +1,9 @@
-//! Measures membership on an embedded emulator: what moves when a member joins, what heartbeats cost, and how long a killed
-//! member's slots are served by nobody. Prints the table that stands in docs/coordination.md.
+//! Measures membership on an embedded emulator: which slots move when a member joins, the cost of
+//! heartbeats, and how long the slots of a killed member are not served. Prints the table of
+//! docs/coordination.md.
 //!
-//! Each member has a client of its own. The one that is killed lives in a Tokio runtime of its own, which ends without
-//! letting anything in it finish.
+//! Each member has its own client. A member that is killed has its own Tokio runtime, which is
+//! dropped without finishing its tasks.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// How many heartbeats are counted.
 const COUNTED: u32 = 10;
-/// How often a member is killed for each size of the group; the longest time counts.
+/// How many members are killed per size of the group. The longest time counts.
 const KILLS: u32 = 5;
 
 #[derive(Document, Serialize, Deserialize)]
@@ -69,7 +70,7 @@ async fn join(emulator: &Emulator, group: &str, name: &str) -> Result<Membership
     Ok(Membership::start::<Member, _>(container, config))
 }
 
-/// Waits until something holds. Returns when that was.
+/// Waits until a condition holds. Returns when it did.
 async fn until(holds: impl Fn() -> bool) -> Instant {
     while !holds() {
         tokio::time::sleep(Duration::from_millis(2)).await;
@@ -89,8 +90,8 @@ fn served(members: &[Membership]) -> SlotSet {
         .collect()
 }
 
-/// A member that can be killed, and where it lives.
-async fn mortal(
+/// Starts a member that can be killed, with its runtime.
+async fn killable(
     emulator: &Arc<Emulator>,
     group: &str,
     name: String,
@@ -112,10 +113,10 @@ fn shares(members: &[Membership]) -> Vec<SlotSet> {
     views.map(|view| view.slots().clone()).collect()
 }
 
-/// What was seen of one size of a group.
+/// The measurements for one size of the group.
 #[derive(Default)]
 struct Seen {
-    /// Slots that each one who joined took from the others.
+    /// How many slots each new member took from the others.
     moved: Vec<u32>,
     requests: u64,
     /// The longest times.
@@ -153,7 +154,7 @@ async fn measure(emulator: &Arc<Emulator>, size: u32) -> Result<Seen> {
     for kill in 0..KILLS {
         until(|| each_sees(few)).await;
         let before = shares(&others);
-        let (place, member) = mortal(emulator, &group, format!("mortal-{kill}")).await?;
+        let (place, member) = killable(emulator, &group, format!("killable-{kill}")).await?;
         until(|| sees(&member, all) && each_sees(all)).await;
         let after = shares(&others);
         let moved = before
@@ -166,7 +167,7 @@ async fn measure(emulator: &Arc<Emulator>, size: u32) -> Result<Seen> {
             tokio::time::sleep(HEARTBEAT * COUNTED).await;
             seen.requests = emulator.requests().data_requests();
         }
-        // At some moment between two heartbeats.
+        // At a different moment between two heartbeats for each kill.
         tokio::time::sleep(HEARTBEAT * kill / KILLS).await;
         let killed = Instant::now();
         place.shutdown_background();
@@ -185,7 +186,7 @@ async fn measure(emulator: &Arc<Emulator>, size: u32) -> Result<Seen> {
 async fn main() -> Result<()> {
     let emulator = Arc::new(Emulator::start().await?);
     println!(
-        "| members | 256/n | slots moved by who joins: mean, most | requests per heartbeat and member | killed to removed, in heartbeats | removed to all served, in heartbeats |"
+        "| members | 256/n | slots moved by a new member: mean, most | requests per heartbeat and member | killed to removed, in heartbeats | removed to all served, in heartbeats |"
     );
     println!("|---|---|---|---|---|---|");
     for size in [2, 4, 8, 16] {

@@ -1,5 +1,6 @@
-//! Orders come in as messages, and every order's messages are worked on one after the other, by whichever of two
-//! coordinators holds its share. The stock changes together with the end of the message that changes it, or not at all.
+//! Orders arrive as messages. The messages of an order are handled one after the other, by the
+//! coordinator that holds its partition. The order's state changes in the batch that completes the
+//! message.
 //!
 //!     cargo run -p cdb-coordination --example work_coordinator
 
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// What an order has come to. It lies in the partition of its messages, so that one batch can write both.
+/// The state of an order, in the partition of its messages, so that one batch can write both.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[document(type = "order", id = "{partition}:order:{number}")]
 struct Order {
@@ -36,7 +37,7 @@ enum Shop {
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    // In place of an account: an emulator in this process.
+    // An embedded emulator instead of an account.
     let emulator = Emulator::start().await?;
     let client = CosmosClient::builder(emulator.endpoint())
         .credential(MasterKey::new(emulator.key())?)
@@ -46,7 +47,7 @@ async fn main() -> Result<(), Failure> {
         .bootstrap("work", Bootstrap::CreateIfMissing)
         .await?;
 
-    // Usually two processes. They share the virtual partitions by a roster in the container.
+    // Usually two processes. They share the virtual partitions by membership.
     let (left, right) = tokio::try_join!(coordinator(&shop, "left"), coordinator(&shop, "right"))?;
     let workers = [&left, &right].map(|work| tokio::spawn(work_on(work.clone(), shop.clone())));
 
@@ -83,7 +84,8 @@ async fn coordinator(shop: &ContainerClient<Shop>, name: &str) -> Result<WorkCoo
     let mut roster = MembershipConfig::named(name);
     roster.heartbeat = Duration::from_millis(300);
     let membership = Membership::start::<WorkMember, Work>(container.clone(), roster);
-    // Alone until it is on the roster, it would take every partition and give half of them back.
+    // Wait for the roster: a coordinator that is not on it yet would take every partition and
+    // release half of them again.
     let mut views = membership.watch();
     views.wait_for(|view| view.members().len() == 2).await?;
     let mut config = WorkConfig::default();
@@ -91,9 +93,9 @@ async fn coordinator(shop: &ContainerClient<Shop>, name: &str) -> Result<WorkCoo
     Ok(WorkCoordinator::open(container, Arc::new(membership), config).await?)
 }
 
-/// Works until nothing has come for a while.
+/// Works until no message has arrived for a while.
 async fn work_on(work: WorkCoordinator, shop: ContainerClient<Shop>) -> Result<(), Failure> {
-    // Ends are written ten times a second, together. The next message of an order does not wait for that.
+    // Writes reports every 100 ms. The next message of an order does not wait for that.
     let ends = work.interval(IntervalConfig::every(Duration::from_millis(100)));
     loop {
         let claimed = work.claim(20, Duration::from_secs(3)).await;
@@ -106,7 +108,7 @@ async fn work_on(work: WorkCoordinator, shop: ContainerClient<Shop>) -> Result<(
     }
 }
 
-/// Notes the event in its order, together with the end of the message.
+/// Adds the event to its order, together with the completion of the message.
 async fn handle(
     shop: &ContainerClient<Shop>,
     claimed: ClaimedWork,
@@ -126,7 +128,8 @@ async fn handle(
     let mut effects = claimed.effects::<Shop>();
     effects.upsert(&order)?;
     let report = claimed.done().with_effects(&effects)?;
-    // The next message reads what this one wrote, so it waits for the write. Who keeps state in memory need not.
+    // The next message reads this write, so it waits. A program with its state in memory need not
+    // wait.
     ends.report(report).await.settled().await?;
     Ok(())
 }

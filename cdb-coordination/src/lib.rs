@@ -1,15 +1,16 @@
-//! How several processes share work on documents of Azure Cosmos DB.
+//! Coordinates processes that share documents of Azure Cosmos DB: leases, outbox and inbox, ordered
+//! work, membership.
 //!
-//! Every part rests on conditional writes alone: whoever reads decides nothing, whoever writes under an ETag or a condition
-//! decides. The parts below spread load and keep order; correctness never depends on a clock or on who believes to be alive.
+//! Correctness rests on conditional writes alone. A read is a hint; a write under an ETag or a
+//! condition decides. Clocks and heartbeats spread load. They never decide who owns a document.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod inbox;
 mod lease;
-mod mail;
-mod mailbox;
 mod membership;
+mod message;
+mod messaging;
 mod outbox;
 mod rendezvous;
 mod search;
@@ -21,16 +22,16 @@ mod work;
 pub use inbox::{Failed, Handled, Received};
 pub use lease::{
     Fenced, FencedWrite, Found, Kept, LeaseError, LeaseGuard, LeasedBatch, Leases, Lockable, Proof,
-    execute_fenced, execute_proven, keep, lock, settle,
+    confirm_lock, execute_fenced, execute_proven, keep, lock,
 };
-pub use mail::{Address, Mail, Message, MessageId, Side};
-pub use mailbox::{Mailbox, MailboxBuilder, MailboxConfig};
 pub use membership::{
     MemberDocument, MemberRecord, Membership, MembershipConfig, MembershipView, Standing,
 };
+pub use message::{Address, Message, MessageDocument, MessageId, Side};
+pub use messaging::{Messaging, MessagingBuilder, MessagingConfig};
 pub use outbox::{
-    Attempt, Carrier, DeadLetter, DeadLetters, Dispatcher, Draft, Handover, Jitter, OutboxError,
-    RetryPolicy, Undelivered, reconcile,
+    Attempt, DeadLetter, DeadLetters, Dispatcher, Handover, Jitter, OutboxBatch, OutboxError,
+    Relay, RetryPolicy, Undelivered, reconcile,
 };
 pub use rendezvous::owner_of_slot;
 pub use slots::{InMemoryLeaseProvider, LeaseProvider, SlotSet};
@@ -42,7 +43,7 @@ pub use work::{
     WorkMessage, WorkPartition, WorkReport, WorkRetry, WorkStatus, WorkStream,
 };
 
-/// The README's example, run with those of the pages.
+/// Compiles and runs the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 enum Readme {}

@@ -1,18 +1,20 @@
-//! Which member serves which slot, without asking anyone: rendezvous hashing.
+//! Rendezvous hashing: which member serves which slot, computed without communication.
 //!
-//! Every member weighs every slot by a hash of both names, and the heaviest takes it (Thaler and Ravishankar, "Using
-//! name-based mappings to increase hit rates", 1998). So whoever knows the same members comes to the same division, a
-//! member that leaves gives up its own slots only, and one that joins takes about its share from all others. Programs of
-//! several versions divide together, so the hash is a fixed one and never changes.
+//! Every member has a weight per slot, a hash of both names. The member with the largest
+//! weight serves the slot (Thaler and Ravishankar, "Using name-based mappings to increase hit
+//! rates", 1998). Processes that know the same members compute the same division. A member that
+//! leaves moves only its own slots, and a new member takes about its share from all others. Members
+//! of different versions must agree, so the hash never changes.
 
-/// The member that serves `slot`; nobody when there are no members. The order of `members` does not matter.
+/// Returns the member that serves `slot`, `None` without members. The order of `members` does not
+/// matter.
 ///
 /// ```
 /// use cdb_coordination::{SlotSet, owner_of_slot};
 ///
 /// let members = ["one", "two", "three"];
 /// let owner = owner_of_slot(&members, 7).expect("there are members");
-/// assert!(SlotSet::of_member(&members, owner).contains(7)); // as that member sees it
+/// assert!(SlotSet::of_member(&members, owner).contains(7)); // computed by that member
 /// ```
 pub fn owner_of_slot<M: AsRef<str>>(members: &[M], slot: u32) -> Option<&M> {
     let rank = |member: &M| weight(name_hash(member.as_ref()), slot);
@@ -22,7 +24,8 @@ pub fn owner_of_slot<M: AsRef<str>>(members: &[M], slot: u32) -> Option<&M> {
     })
 }
 
-/// The slots among the first `count` that fall to `member`, in ascending order. None, if it is not one of `members`.
+/// Returns the slots below `count` that `member` serves, in ascending order; none if `member` is
+/// not in `members`.
 pub(crate) fn slots_of_member<'a, M: AsRef<str>>(
     members: &[M],
     member: &'a str,
@@ -32,7 +35,7 @@ pub(crate) fn slots_of_member<'a, M: AsRef<str>>(
         .iter()
         .map(AsRef::as_ref)
         .filter(|&rival| rival != member)
-        // Equal weights are decided by the names.
+        // Names decide between equal weights.
         .map(|rival| (name_hash(rival), rival > member))
         .collect();
     let own = name_hash(member);
@@ -52,7 +55,7 @@ pub(crate) fn name_hash(name: &str) -> u64 {
     })
 }
 
-/// The finalizer of splitmix64: FNV alone leaves neighbouring slots to one member.
+/// The finalizer of splitmix64. FNV alone assigns neighbouring slots to the same member.
 fn weight(name: u64, slot: u32) -> u64 {
     let mut mixed = name ^ (u64::from(slot) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -74,12 +77,12 @@ mod tests {
 
     fn division(members: &[String]) -> Vec<&String> {
         (0..SLOTS)
-            .map(|slot| owner_of_slot(members, slot).expect("somebody serves it"))
+            .map(|slot| owner_of_slot(members, slot).expect("there are members"))
             .collect()
     }
 
     #[test]
-    fn every_slot_has_one_owner_and_both_questions_agree() {
+    fn every_slot_has_one_owner_and_both_functions_agree() {
         for count in 1..=9 {
             let members = members(count);
             let division = division(&members);
@@ -96,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn who_joins_or_leaves_moves_its_own_share_and_nothing_else() {
+    fn a_member_that_joins_moves_only_its_own_share() {
         for count in 1_usize..=16 {
             let after = members(count + 1);
             let (newest, before) = after.split_last().expect("there is one");
@@ -106,7 +109,7 @@ mod tests {
                 .filter(|(was, is)| was != is)
                 .collect();
             assert!(moved.iter().all(|(_, is)| *is == newest));
-            // A share is a binomial draw: its mean, and four standard deviations.
+            // A share is binomially distributed: the mean plus four standard deviations.
             let share = 1.0 / f64::from(u32::try_from(count + 1).expect("few"));
             let mean = f64::from(SLOTS) * share;
             let most = mean + 4.0 * (mean * (1.0 - share)).sqrt();
@@ -124,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_of_all_versions_divide_alike() {
+    fn the_division_is_the_same_in_all_versions() {
         // FNV-1a of "a" is 0xaf63dc4c8601ec8c, as its authors publish.
         assert_eq!(name_hash("a"), 0xaf63_dc4c_8601_ec8c);
         let members = ["a", "b", "c"];

@@ -1,35 +1,35 @@
-//! Searches that one spoiled document does not stop: page by page, and in a page document by document.
+//! Searches that skip unreadable documents.
 
 use cdb_client::{ContainerClient, Error};
 use cdb_model::{Container, Fetch, Unreadable};
 
-/// How often a search begins anew because a physical partition was split under it.
+/// How often a search starts again after a physical partition was split.
 const SPLITS: u32 = 4;
 
-/// What a search has found.
+/// The result of a search.
 pub(crate) struct Found<Row> {
-    /// In order.
+    /// The readable rows, in order.
     pub(crate) rows: Vec<Row>,
-    /// What stood between them and cannot be read.
+    /// The unreadable documents between the rows.
     pub(crate) unreadable: Vec<Unreadable>,
 }
 
 impl<Row> Found<Row> {
-    /// Tells what can be read from what cannot.
+    /// Separates readable from unreadable documents.
     pub(crate) fn apart(found: Vec<Result<Row, Unreadable>>) -> Self {
         let (mut rows, mut unreadable) = (Vec::with_capacity(found.len()), Vec::new());
         for row in found {
             match row {
                 Ok(row) => rows.push(row),
-                Err(spoiled) => unreadable.push(spoiled),
+                Err(document) => unreadable.push(document),
             }
         }
         Self { rows, unreadable }
     }
 }
 
-/// The first `most` rows that can be read. As many that cannot end the search too: they are put aside, and the next one
-/// finds what is behind them.
+/// Returns the first `most` readable rows. The search also ends after `most` unreadable documents:
+/// the caller moves them out of the way, and the next search finds the documents behind them.
 ///
 /// # Errors
 /// When the service refuses the search.
@@ -46,7 +46,7 @@ where
     loop {
         match find_once(container, query.clone(), most).await {
             Err(error) if error.is_partition_split() && splits < SPLITS => splits += 1,
-            settled => return settled,
+            found => return found,
         }
     }
 }

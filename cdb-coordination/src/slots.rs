@@ -1,7 +1,7 @@
-//! Which share of the instances this runtime looks for.
+//! Dispatch slots: which share of the instances a runtime looks for.
 //!
-//! Every instance falls into one of 256 dispatch slots. Slots only spread load: two runtimes that believe to hold the
-//! same slot race for locks and one of them loses, nothing else.
+//! Every instance belongs to one of 256 dispatch slots. Slots only spread load: two runtimes with
+//! the same slot race for locks, and one of them loses.
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ impl SlotSet {
     /// No slot.
     pub const NONE: Self = Self([0; 4]);
 
-    /// The slots that fall to `member` when `members` share them; none, if it is not one of them.
+    /// The slots of `member` when `members` share them; none if `member` is not in `members`.
     pub fn of_member<M: AsRef<str>>(members: &[M], member: &str) -> Self {
         slots_of_member(members, member, 256)
             .filter_map(|slot| u8::try_from(slot).ok())
@@ -90,7 +90,7 @@ impl fmt::Debug for SlotSet {
     }
 }
 
-/// Says which dispatch slots this runtime serves at the moment.
+/// Provides the dispatch slots that this runtime serves at the moment.
 ///
 /// ```
 /// use cdb_coordination::{LeaseProvider, SlotSet};
@@ -107,11 +107,11 @@ impl fmt::Debug for SlotSet {
 /// ```
 #[async_trait]
 pub trait LeaseProvider: Send + Sync {
-    /// The slots to look for. Asked before every poll, so the answer must be cheap.
+    /// The slots to look for. Called before every poll, so the answer must be cheap.
     async fn slots(&self) -> SlotSet;
 }
 
-/// A fixed share of the slots, for a single runtime or for runtimes that are counted out by hand.
+/// A fixed share of the slots, for one runtime or for a fixed number of runtimes.
 ///
 /// ```
 /// use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider};
@@ -129,7 +129,7 @@ pub struct InMemoryLeaseProvider {
 }
 
 impl InMemoryLeaseProvider {
-    /// Every slot: this runtime is alone.
+    /// All slots, for a single runtime.
     pub fn all() -> Self {
         Self {
             slots: SlotSet::ALL,

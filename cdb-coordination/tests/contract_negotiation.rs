@@ -1,4 +1,4 @@
-//! The store of the example `contract_negotiation`, by what its callers count on.
+//! The guarantees of the store in the example `contract_negotiation`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -62,7 +62,7 @@ async fn negotiations_are_leased_by_state_and_leave_it_with_the_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agreement_is_signed_once_by_whoever_holds_the_negotiation() {
+async fn an_agreement_is_signed_once_by_the_holder_of_the_negotiation() {
     let (_backend, container, store) = filled(1).await;
     let hasty = NegotiationStore::new(&container, "hasty", Duration::from_millis(100));
     let late = hasty.lease("n00").await.unwrap();
@@ -98,7 +98,7 @@ async fn a_failed_attempt_is_counted_while_the_lease_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn criteria_from_outside_filter_sort_and_page() {
+async fn criteria_filter_sort_and_page() {
     let (_backend, _container, store) = filled(20).await;
     let json = r#"{
         "filter": [{"field": "counterParty", "value": "bob"}],
@@ -112,7 +112,7 @@ async fn criteria_from_outside_filter_sort_and_page() {
         seen.extend(page.rows.into_iter().map(|row| row.document.negotiation));
         pages += 1;
         let Some(next) = page.next else { break };
-        // As it would come back from a browser.
+        // As a browser would send it back.
         let next = Criteria::all().after(next);
         let text = serde_json::to_string(&next).unwrap();
         criteria.after = serde_json::from_str::<Criteria>(&text).unwrap().after;

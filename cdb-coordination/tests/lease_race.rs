@@ -1,4 +1,5 @@
-//! The race of the example `lease_race` in short: processes compete for the same documents, half of them are killed.
+//! A short form of the example `lease_race`: processes compete for the same documents, and half of
+//! them are killed.
 
 mod child;
 #[path = "../examples/lease_race/race.rs"]
@@ -13,7 +14,7 @@ use race::{Outcome, Race};
 use worker::Task;
 
 #[tokio::test]
-#[ignore = "what the other test starts as processes"]
+#[ignore = "started as a process by the other test"]
 async fn one_of_the_processes() {
     let task = Task::from_env().unwrap().expect("a task");
     worker::work(&task).await.unwrap();
@@ -30,7 +31,8 @@ async fn every_document_is_leased_once_and_none_is_lost_with_its_holder() {
         "{}\n{undisturbed}",
         Outcome::HEADER
     );
-    // The others wait for the leases of the killed; longer than a machine stands still.
+    // The survivors wait for the leases of killed processes. The lease is longer than a machine
+    // stands still.
     let race = Race::start(300, Duration::from_secs(20)).await.unwrap();
     let disturbed = race.run(1, 4, 2, process).await.unwrap();
     disturbed.judge(300).unwrap();

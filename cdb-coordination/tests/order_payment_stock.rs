@@ -1,5 +1,5 @@
-//! The example's shop, its process killed before every one of its requests, and every one of its answers lost: money,
-//! stock and orders agree in the end, each of them exactly once.
+//! The shop of the example: its process is killed before each of its requests, and each answer is
+//! lost. Money, stock and orders agree in the end, and each order takes effect once.
 
 mod backend;
 mod child;
@@ -23,11 +23,11 @@ use killed::{Killed, Task};
 use process::{Account, Process};
 use trial::{Trial, place_orders};
 
-/// How many cases run at once.
+/// How many cases run concurrently.
 const TOGETHER: usize = 10;
 
-/// How often a process looks for what others have left: never while it has something to do of its own, or at once.
-const PATIENT: Duration = Duration::from_secs(10);
+/// A poll interval so long that the first process never searches for messages of others.
+const NO_POLL: Duration = Duration::from_secs(10);
 const EAGER: Duration = Duration::from_millis(50);
 
 fn account(backend: &Backend, container: &str) -> Account {
@@ -67,23 +67,23 @@ impl World {
     }
 }
 
-/// How many requests both orders take when nothing goes wrong and nobody looks for what others have left.
+/// Counts the requests of both orders without faults and without searches.
 async fn requests() -> u64 {
     let world = World::new().await;
-    let process = world.start(PATIENT, None);
+    let process = world.start(NO_POLL, None);
     place_orders(&process);
     world.settled().await;
     world.check("undisturbed").await;
-    let sent = process.lifeline.wanted();
+    let sent = process.limit.wanted();
     process.kill();
     sent
 }
 
-/// Kills a process after `granted` requests, has another one finish.
+/// Kills a process after `granted` requests; another process finishes.
 async fn killed_after(granted: u64) {
     let case = format!("killed after {granted} requests");
     let world = World::new().await;
-    let first = world.start(PATIENT, Some(granted));
+    let first = world.start(NO_POLL, Some(granted));
     place_orders(&first);
     tokio::select! {
         () = first.died() => {}
@@ -97,7 +97,7 @@ async fn killed_after(granted: u64) {
     second.kill();
 }
 
-/// Loses the answer to request `number`, which has taken effect.
+/// Loses the answer to request `number` after its effect.
 async fn answer_lost(number: u64) {
     let world = World::new().await;
     let Some(emulator) = &world.backend.emulator else {
@@ -116,7 +116,7 @@ async fn answer_lost(number: u64) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_may_die_before_any_of_its_requests() {
     let requests = requests().await;
-    assert!(requests >= 20, "{requests} are not all there is to do");
+    assert!(requests >= 20, "only {requests} requests were sent");
     let cases = (0..=requests).map(killed_after);
     stream::iter(cases).buffer_unordered(TOGETHER).count().await;
 }
@@ -128,9 +128,9 @@ async fn any_answer_may_be_lost() {
 }
 
 #[tokio::test]
-#[ignore = "what the other test starts as processes"]
+#[ignore = "started as a process by the other test"]
 async fn one_of_the_processes() {
-    let task = Task::from_env().expect("a task that can be read");
+    let task = Task::from_env().expect("a valid task");
     killed::serve(&task.expect("a task"))
         .await
         .expect("it serves");
@@ -138,7 +138,7 @@ async fn one_of_the_processes() {
 
 /// `cargo run -p cdb-coordination --example order_payment_stock -- killed` does so at every step.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_may_be_killed_by_the_operating_system() {
+async fn a_process_may_be_killed_by_a_signal() {
     let backend = Backend::start(1, None).await;
     let account = |granted| account(&backend, &format!("killed-after-{granted}"));
     let killed = Killed::at_every(5, account, process).await;

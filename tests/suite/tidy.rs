@@ -100,6 +100,7 @@ fn sql_is_written_in_one_file() {
         "cdb-derive/src",
         "cdb-model/src",
         "cdb-client/src",
+        "cdb-coordination",
         "cdb-cli/src",
         "provider",
     ]
@@ -203,6 +204,7 @@ fn libraries_show_names_and_not_modules() {
     for library in [
         "cdb-model",
         "cdb-client",
+        "cdb-coordination",
         "cdb-emulator",
         "cdb-cli",
         "provider",

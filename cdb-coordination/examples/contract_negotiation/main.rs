@@ -1,7 +1,9 @@
-//! A store of contract negotiations, as the connectors of a data space keep one: two connectors that know nothing of each
-//! other carry thirty negotiations from request to agreement, a third one dies in the middle of its work.
+//! A store of contract negotiations, as the connectors of a data space use it. Two independent
+//! connectors take thirty negotiations from request to agreement. A third connector dies while it
+//! holds some of them.
 //!
-//! `cargo run -p cdb-coordination --example contract_negotiation`; on an account with `COSMOS_ENDPOINT` and `COSMOS_KEY`.
+//! `cargo run -p cdb-coordination --example contract_negotiation`; on an account with
+//! `COSMOS_ENDPOINT` and `COSMOS_KEY`.
 
 mod negotiation;
 mod store;
@@ -17,7 +19,7 @@ use store::NegotiationStore;
 
 const NEGOTIATIONS: u32 = 30;
 
-/// Short, so that the example need not wait a minute for the connector that dies.
+/// Short, so that the example does not wait for a minute after the connector dies.
 const LEASE: Duration = Duration::from_secs(2);
 
 #[tokio::main]
@@ -69,7 +71,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!(
         agreed,
         u64::from(NEGOTIATIONS) - 1,
-        "all but the terminated one"
+        "all but the terminated negotiation"
     );
 
     let latest = first.latest(State::Agreed, 3).await?;
@@ -84,7 +86,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Works until nothing is left: requests are answered with an offer, offers with an agreement.
+/// Works until all negotiations have ended: answers requests with offers, and offers with
+/// agreements.
 async fn carry_on(store: &NegotiationStore) -> Result<(), Box<dyn Error>> {
     loop {
         let requested = store.next_for_state(State::Requested, 4).await?;
@@ -94,7 +97,7 @@ async fn carry_on(store: &NegotiationStore) -> Result<(), Box<dyn Error>> {
             if left == 0 {
                 return Ok(());
             }
-            // Somebody else has them; they come free when he is done or his lease expires.
+            // The other connector holds the rest, until it releases them or its leases expire.
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         for negotiation in requested {

@@ -1,9 +1,9 @@
-//! What is stored: negotiations, and the agreement that a negotiation ends with, in its partition.
+//! The stored documents: negotiations, and the agreement of a negotiation in its partition.
 
 use cdb_model::{Container, Document, Lease, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// How far a negotiation is.
+/// The state of a negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub(crate) enum State {
@@ -22,7 +22,7 @@ impl State {
     ];
 }
 
-/// The negotiation of a contract with somebody. Each has a partition of its own.
+/// A contract negotiation with a counterparty, in its own partition.
 #[derive(Document, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "negotiation", id = "{negotiation}:negotiation")]
@@ -34,17 +34,17 @@ pub(crate) struct ContractNegotiation {
     pub(crate) counter_party: String,
     #[document(index)]
     pub(crate) state: State,
-    /// Since when.
+    /// When the state was entered.
     #[document(index)]
     pub(crate) state_at: Timestamp,
-    /// How often it was tried in this state.
+    /// The number of attempts in this state.
     pub(crate) state_count: u32,
     pub(crate) error_detail: Option<String>,
     #[document(lease)]
     pub(crate) lease: Lease,
 }
 
-/// What was agreed upon.
+/// The agreed contract.
 #[derive(Document, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "agreement", id = "{negotiation}:agreement")]
@@ -53,11 +53,11 @@ pub(crate) struct ContractAgreement {
     pub(crate) negotiation: String,
     pub(crate) counter_party: String,
     pub(crate) signed_at: Timestamp,
-    /// Who holds the negotiation signs with his fencing token.
+    /// The fencing token of the holder that signed.
     pub(crate) signed_under: u64,
 }
 
-/// Everything in the container.
+/// All documents of the container.
 #[derive(Container, Clone, Debug)]
 #[container(partition_key = "/negotiation")]
 pub(crate) enum Dataspace {

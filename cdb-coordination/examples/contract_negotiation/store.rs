@@ -1,4 +1,4 @@
-//! The store as its callers see it: by state, by criteria, and changed by whoever holds a negotiation.
+//! The operations of the store: by state, by criteria, and under a lease.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::negotiation::{
     ContractAgreement, ContractNegotiation, ContractNegotiationKey, Dataspace, State,
 };
 
-/// A negotiation that is ours for the time being.
+/// A leased negotiation.
 pub(crate) type Held = LeaseGuard<Dataspace, ContractNegotiation>;
 
 pub(crate) struct NegotiationStore {
@@ -67,7 +67,7 @@ impl NegotiationStore {
         Ok(counts.await?.iter().map(|(_, count)| count).sum())
     }
 
-    /// The names of the negotiations that came into a state last.
+    /// The ids of the negotiations that entered a state last.
     pub(crate) async fn latest(&self, state: State, count: u32) -> Result<Vec<String>, StoreError> {
         let state = serde_json::to_value(state).unwrap_or_default();
         let latest = Criteria::all().with("state", state).limit(count);
@@ -80,7 +80,7 @@ impl NegotiationStore {
         Ok(names.collect())
     }
 
-    /// Leases and returns the negotiations that are in a state for longest.
+    /// Leases the negotiations that have been in a state for longest.
     pub(crate) async fn next_for_state(
         &self,
         state: State,
@@ -97,14 +97,14 @@ impl NegotiationStore {
         self.leases.acquire(&ContractNegotiationKey::new(id)).await
     }
 
-    /// Answers a request, and gives it back.
+    /// Answers a request with an offer, and releases the negotiation.
     pub(crate) async fn offer(&self, negotiation: Held) -> Result<(), LeaseError> {
         negotiation
             .release_with(self.moved_to(State::Offered))
             .await
     }
 
-    /// Ends a negotiation with an agreement: both or neither, and only while it is held.
+    /// Ends a negotiation with an agreement: both or neither, and only under the lease.
     pub(crate) async fn agree(&self, mut negotiation: Held) -> Result<(), LeaseError> {
         let agreement = ContractAgreement {
             negotiation: negotiation.document().negotiation.clone(),
@@ -117,13 +117,13 @@ impl NegotiationStore {
         negotiation.commit(signed).await
     }
 
-    /// Ends a negotiation without one.
+    /// Ends a negotiation without an agreement.
     pub(crate) async fn terminate(&self, negotiation: Held) -> Result<(), LeaseError> {
         let terminated = self.moved_to(State::Terminated);
         negotiation.release_with(terminated).await
     }
 
-    /// Notes a failed attempt and keeps the negotiation.
+    /// Records a failed attempt and keeps the lease.
     pub(crate) async fn failed(
         &self,
         negotiation: &mut Held,

@@ -1,7 +1,8 @@
-//! Processes that compete for the same documents, half of them killed in the middle of it: how often each document is leased,
-//! whether one is lost, and what it costs. Prints the table of docs/coordination.md.
+//! Processes compete for the same documents, and half of them are killed. Measures how often each
+//! document is leased, whether one is lost, and the cost. Prints the table of docs/coordination.md.
 //!
-//! `cargo run -p cdb-coordination --example lease_race -- [documents] [processes]`, 10,000 and 8 unless said otherwise.
+//! `cargo run -p cdb-coordination --example lease_race -- [documents] [processes]`, by default
+//! 10,000 and 8.
 
 mod race;
 mod worker;
@@ -13,12 +14,12 @@ use std::time::Duration;
 use race::{Outcome, Race};
 use worker::Task;
 
-/// Of a process that is killed the others wait so long.
+/// How long the survivors wait for the documents of a killed process.
 const LEASE: Duration = Duration::from_secs(15);
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // The same program is each of the processes.
+    // Each process is this program.
     if let Some(task) = Task::from_env()? {
         return worker::work(&task).await;
     }

@@ -1,4 +1,5 @@
-//! The race itself: starts the processes, kills some, reads what all of them said, and compares it with what is stored.
+//! The race: starts the processes, kills some, reads their output, and compares it with the stored
+//! documents.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -15,10 +16,10 @@ use tokio::time::Instant;
 
 use crate::worker::{Job, Jobs, Task};
 
-/// Logical partitions that the documents are spread over.
+/// The number of logical partitions.
 const LANES: u64 = 250;
 
-/// Documents to compete for, on an emulator.
+/// The documents, on an emulator.
 pub(crate) struct Race {
     emulator: Emulator,
     jobs: ContainerClient<Jobs>,
@@ -26,30 +27,30 @@ pub(crate) struct Race {
     lease: Duration,
 }
 
-/// What a process said: who, about which document, under which token.
+/// One line of a process: the process, the document, the fencing token.
 struct Said {
     process: usize,
     number: u64,
     token: u64,
 }
 
-/// What a round came to.
+/// The result of a round.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) round: u64,
     pub(crate) processes: usize,
     pub(crate) killed: usize,
-    /// Leases that were won.
+    /// How many leases were won.
     pub(crate) leases: u64,
-    /// Leases of a document whose holder in the same round was not killed.
+    /// How many documents were leased again although their holder of the same round was alive.
     pub(crate) twice: u64,
-    /// Leases of a document that somebody who was killed held before.
+    /// How many documents were leased again after their holder was killed.
     pub(crate) taken_over: u64,
-    /// Documents that were leased twice with the same token.
+    /// How many documents were leased twice with the same token.
     pub(crate) same_token: u64,
-    /// Documents that were not worked on.
+    /// How many documents were not worked on.
     pub(crate) lost: u64,
-    /// Documents that were worked on more or less than once per round.
+    /// How many documents were not worked on exactly once per round.
     pub(crate) miscounted: u64,
     elapsed: Duration,
     requests: u64,
@@ -83,7 +84,8 @@ impl Race {
         })
     }
 
-    /// One round: every document is to be worked on once. Kills so many processes when a third of them is leased.
+    /// Runs one round, in which every document is worked on once. Kills `killed` processes after a
+    /// third of the documents was leased.
     pub(crate) async fn run(
         &self,
         round: u64,
@@ -159,7 +161,7 @@ fn task(emulator: &Emulator, process: usize, round: u64, lease: Duration) -> Tas
     }
 }
 
-/// Passes on what a process says, until it ends.
+/// Forwards the lines of a process until it ends.
 fn listen(process: usize, child: &mut Child, said: Sender<Said>) {
     let Some(output) = child.stdout.take() else {
         return;
@@ -171,7 +173,7 @@ fn listen(process: usize, child: &mut Child, said: Sender<Said>) {
                 continue;
             };
             if let (Ok(number), Ok(token)) = (number.parse(), token.parse()) {
-                // Nobody listens any more once the race has failed.
+                // The receiver is gone after a failure of the race.
                 let _heard = said.send(Said {
                     process,
                     number,
@@ -187,7 +189,7 @@ impl Outcome {
 | round | processes | killed | leases | twice | taken over from the dead | lost | seconds | leases/s | requests per lease | RU per lease |
 |---|---|---|---|---|---|---|---|---|---|---|";
 
-    /// What the lines say about who held what. The killed are the processes with the first numbers.
+    /// Evaluates the lines. The killed processes have the lowest numbers.
     fn of(lines: &[Said], killed: usize) -> Self {
         let mut holders: HashMap<u64, Vec<&Said>> = HashMap::new();
         for said in lines {
@@ -210,7 +212,8 @@ impl Outcome {
         outcome
     }
 
-    /// Whether each document was leased once, or again after its holder died, and none was lost.
+    /// Checks that each document was leased once, or again after its holder died, and that none was
+    /// lost.
     pub(crate) fn judge(&self, documents: u64) -> Result<(), String> {
         let sound = self.twice == 0
             && self.same_token == 0
@@ -220,7 +223,7 @@ impl Outcome {
         if sound {
             Ok(())
         } else {
-            Err(format!("this is not what was promised: {self:?}"))
+            Err(format!("the guarantee is broken: {self:?}"))
         }
     }
 }

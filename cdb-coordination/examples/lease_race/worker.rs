@@ -1,5 +1,5 @@
-//! One of the processes: takes documents that were not worked on in this round, works, gives them back, and says so line by
-//! line, because it may be killed at any moment.
+//! One process: leases documents of this round, works, and releases them. Prints a line per lease,
+//! because it may be killed at any time.
 
 use std::error::Error;
 use std::io::Write as _;
@@ -12,25 +12,25 @@ use cdb_model::{Container, Document, Lease, Patch, Query};
 use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
 
-/// Documents that a process takes at a time.
+/// How many documents a process leases at once.
 const BATCH: usize = 20;
 
-/// What the work on a batch takes.
+/// The duration of the work on a batch.
 const WORK: Duration = Duration::from_millis(50);
 
 const VARIABLE: &str = "LEASE_RACE_TASK";
 
-/// What is competed for.
+/// A document of the race.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[document(type = "job", id = "{lane}:{number}")]
 pub(crate) struct Job {
     #[document(partition_key)]
     pub(crate) lane: String,
     pub(crate) number: u64,
-    /// The last round in which somebody worked on it.
+    /// The last round in which it was worked on.
     #[document(index)]
     pub(crate) round: u64,
-    /// How often somebody did.
+    /// How often it was worked on.
     #[document(index)]
     pub(crate) times: u64,
     #[document(lease)]
@@ -43,7 +43,7 @@ pub(crate) enum Jobs {
     Job(Job),
 }
 
-/// What a process is to do.
+/// The task of a process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Task {
     pub(crate) endpoint: String,
@@ -54,7 +54,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// The task that this process was started for, if it was.
+    /// Reads the task from the environment; `None` in the parent process.
     pub(crate) fn from_env() -> Result<Option<Self>, serde_json::Error> {
         std::env::var(VARIABLE)
             .ok()
@@ -62,13 +62,13 @@ impl Task {
             .transpose()
     }
 
-    /// Gives the task to a process that is about to start.
+    /// Passes the task to a process before it starts.
     pub(crate) fn hand_to(&self, process: &mut Command) -> Result<(), serde_json::Error> {
         process.env(VARIABLE, serde_json::to_string(self)?);
         Ok(())
     }
 
-    /// The documents, as this process sees them.
+    /// Opens the container of documents.
     pub(crate) async fn open(
         &self,
         mode: Bootstrap,
@@ -80,7 +80,7 @@ impl Task {
     }
 }
 
-/// Works until nothing of the round is left.
+/// Works until the round has no free documents.
 pub(crate) async fn work(task: &Task) -> Result<(), Box<dyn Error>> {
     let jobs = task.open(Bootstrap::Skip).await?;
     let leases = Leases::<Jobs, Job>::new(&jobs, &*task.holder).with_duration(task.lease);
@@ -91,7 +91,7 @@ pub(crate) async fn work(task: &Task) -> Result<(), Box<dyn Error>> {
             if jobs.query(open().count()).first().await?.unwrap_or(0) == 0 {
                 return Ok(());
             }
-            // What is left is in the hands of others, or of the dead.
+            // Other processes hold the rest, or held it when they were killed.
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         taken.iter().try_for_each(say)?;
@@ -103,13 +103,13 @@ pub(crate) async fn work(task: &Task) -> Result<(), Box<dyn Error>> {
 async fn finish(guard: LeaseGuard<Jobs, Job>, round: u64) -> Result<(), Box<dyn Error>> {
     let done = Patch::new().set(Job::ROUND, round).incr(Job::TIMES, 1);
     match guard.release_with(done).await {
-        // Somebody else has it, and does what was to be done.
+        // Another process has the document and does the work.
         Err(error) if error.is_lost() => Ok(()),
         finished => Ok(finished?),
     }
 }
 
-/// One line, in one write: a process that is killed leaves whole ones.
+/// Prints one line in one write, so that a killed process leaves whole lines.
 fn say(guard: &LeaseGuard<Jobs, Job>) -> std::io::Result<()> {
     let (number, token) = (guard.document().number, guard.token());
     let line = format!("leased {number} {token}\n");

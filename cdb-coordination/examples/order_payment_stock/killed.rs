@@ -1,5 +1,5 @@
-//! The shop in processes of the operating system that are killed with SIGKILL: one for every number of requests that it may
-//! send. The store is elsewhere, so nothing but the process is lost.
+//! The shop in processes that are killed with SIGKILL, one per number of requests. The store
+//! runs elsewhere, so only the process is lost.
 
 use std::fmt;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -13,24 +13,24 @@ use super::trial::{Outcome, Trial, place_orders};
 
 const VARIABLE: &str = "ORDER_PAYMENT_STOCK_TASK";
 
-/// What a process says when it has sent all that it may.
+/// The line that a process prints when it has used up its requests.
 const AT_THE_END: &str = "killed here";
 
-/// How often a process looks for what others have left: never while it has something to do of its own, or at once.
-const PATIENT: Duration = Duration::from_secs(10);
+/// A poll interval so long that the first process never searches for messages of others.
+const NO_POLL: Duration = Duration::from_secs(10);
 const EAGER: Duration = Duration::from_millis(50);
 
-/// What a process is to do.
+/// The task of a process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Task {
     account: Account,
     interval: Duration,
-    /// How many requests it may send.
+    /// How many requests the process may send; `None` for any number.
     granted: Option<u64>,
 }
 
 impl Task {
-    /// The task that this process was started with, if it was.
+    /// Reads the task from the environment; `None` in the parent process.
     pub(crate) fn from_env() -> Outcome<Option<Self>> {
         match std::env::var(VARIABLE) {
             Ok(json) => Ok(Some(serde_json::from_str(&json)?)),
@@ -38,18 +38,18 @@ impl Task {
         }
     }
 
-    fn start(&self, mut program: Command) -> Outcome<Shot> {
+    fn start(&self, mut program: Command) -> Outcome<ChildProcess> {
         program.env(VARIABLE, serde_json::to_string(self)?);
         let child = program.stdout(Stdio::piped()).spawn()?;
-        Ok(Shot(child))
+        Ok(ChildProcess(child))
     }
 }
 
-/// A process that does not outlive this one's interest in it.
-struct Shot(Child);
+/// A child process that is killed on drop.
+struct ChildProcess(Child);
 
-impl Shot {
-    /// Waits until it says that it has sent all that it may. Blocks.
+impl ChildProcess {
+    /// Waits until the process has used up its requests. Blocks.
     fn reached(&mut self) -> impl FnOnce() -> bool + Send + 'static {
         let stdout = self.0.stdout.take();
         move || {
@@ -60,17 +60,17 @@ impl Shot {
     }
 }
 
-impl Drop for Shot {
-    /// SIGKILL: it does nothing more, not even close its connections.
+impl Drop for ChildProcess {
+    /// SIGKILL: the process does not even close its connections.
     fn drop(&mut self) {
         let killed = self.0.kill().and_then(|()| self.0.wait());
         if let Err(error) = killed {
-            eprintln!("a process is still there: {error}");
+            eprintln!("a process was not killed: {error}");
         }
     }
 }
 
-/// Takes every step of the shop until somebody kills it.
+/// Takes every step of the shop until the process is killed.
 pub(crate) async fn serve(task: &Task) -> Outcome {
     let process = Process::start(&task.account, task.interval, task.granted)?;
     place_orders(&process);
@@ -80,7 +80,7 @@ pub(crate) async fn serve(task: &Task) -> Outcome {
     std::future::pending().await
 }
 
-/// What killing a process at every so many steps came to.
+/// The result of killing a process at every step.
 #[derive(Debug, Default)]
 pub(crate) struct Killed {
     pub(crate) steps: u64,
@@ -92,8 +92,8 @@ impl Killed {
     pub(crate) const HEADER: &str =
         "| requests until both orders have ended | processes killed | seconds |\n|---|---|---|";
 
-    /// Kills a process before its first request, and before every so many more, until one has nothing left to send; has
-    /// another one finish each time.
+    /// Kills a process before its first request, and again after every `step` requests, until a
+    /// process finishes alone. Another process finishes each case.
     ///
     /// # Errors
     /// When money, stock and orders do not agree in the end.
@@ -117,14 +117,14 @@ impl Killed {
     }
 }
 
-/// One case. Whether the first process got as far as to be killed.
+/// Runs one case. Returns whether the first process used up its requests.
 async fn died(trial: &Trial, granted: u64, program: impl Fn() -> Command) -> Outcome<bool> {
     let task = |interval, granted| Task {
         account: trial.account.clone(),
         interval,
         granted,
     };
-    let mut first = task(PATIENT, Some(granted)).start(program())?;
+    let mut first = task(NO_POLL, Some(granted)).start(program())?;
     let reached = tokio::task::spawn_blocking(first.reached());
     let died = tokio::select! {
         reached = reached => reached?,

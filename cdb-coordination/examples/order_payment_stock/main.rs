@@ -1,4 +1,5 @@
-//! An order, its payment and its stock: three partitions, one outcome, and a process that is killed on the way.
+//! An order, its payment and its stock: three partitions, one outcome, and a process that is killed
+//! on the way.
 //!
 //! ```text
 //! cargo run -p cdb-coordination --example order_payment_stock            # killed before its 12th request
@@ -6,8 +7,8 @@
 //! cargo run -p cdb-coordination --example order_payment_stock -- killed  # SIGKILL before every one, one after the other
 //! ```
 //!
-//! The last one starts processes of the operating system; `COSMOS_ENDPOINT` and `COSMOS_KEY` name another store than an
-//! emulator of its own. It fails unless money, stock and orders agree each time.
+//! The last command starts processes; `COSMOS_ENDPOINT` and `COSMOS_KEY` name another store than an
+//! embedded emulator. It fails unless money, stock and orders agree each time.
 
 use std::process::Command;
 use std::time::Duration;
@@ -27,12 +28,12 @@ use process::{Account, Process};
 use shop::{Order, Payment, Reservation, Shop, State, Stock};
 use trial::Outcome;
 
-/// How often a process looks for what others have left.
+/// The poll interval of a process.
 const POLL: Duration = Duration::from_millis(100);
 
 #[tokio::main]
 async fn main() -> Outcome {
-    // The same program is each of the processes.
+    // Each process is this program.
     if let Some(task) = Task::from_env()? {
         return killed::serve(&task).await;
     }
@@ -61,7 +62,7 @@ async fn main() -> Outcome {
     println!(
         "{}",
         if ended {
-            "it was done before"
+            "it finished before"
         } else {
             "it died; a second one takes over"
         }
@@ -73,14 +74,14 @@ async fn main() -> Outcome {
     report(&shop).await?;
     println!(
         "dead letters: {}; the second process sent {} requests",
-        second.mailbox.dead_letters().count().await?,
-        second.lifeline.wanted()
+        second.messaging.dead_letters().count().await?,
+        second.limit.wanted()
     );
     second.kill();
     Ok(())
 }
 
-/// Kills a process at every step, or at every so many.
+/// Kills a process at every step, or at every `n` steps.
 async fn killed_at_every_step() -> Outcome {
     let every = std::env::args()
         .nth(2)
@@ -111,7 +112,7 @@ async fn killed_at_every_step() -> Outcome {
     Ok(())
 }
 
-/// An account with 100.00, five lamps, one rug.
+/// Creates an account with 100.00, five lamps and one rug.
 async fn prepare(account: &Account) -> Outcome<ContainerClient<Shop>> {
     let shop = account
         .database(MasterKey::new(&account.key)?)?
@@ -129,7 +130,7 @@ async fn prepare(account: &Account) -> Outcome<ContainerClient<Shop>> {
     Ok(shop)
 }
 
-/// Two lamps, two rugs of which there is one, and a lamp that is too dear.
+/// Two lamps, two rugs of which one is in stock, and a lamp that is too expensive.
 fn orders() -> Vec<Order> {
     [("lamp", 2, 3_000), ("rug", 2, 2_000), ("lamp", 1, 20_000)]
         .into_iter()
@@ -147,13 +148,13 @@ fn orders() -> Vec<Order> {
 
 fn place_orders(process: &Process) {
     for order in orders() {
-        let mailbox = process.mailbox.clone();
+        let messaging = process.messaging.clone();
         process.run(async move {
             let place = order.place.clone();
-            match shop::place_order(&mailbox, order).await {
+            match shop::place_order(&messaging, order).await {
                 Ok(()) => println!("  {place} placed"),
                 Err(OutboxError::Failed(error)) if error.is_conflict() => {
-                    println!("  {place} had been placed");
+                    println!("  {place} was placed before");
                 }
                 Err(error) => println!("  {place} not placed: {error}"),
             }

@@ -1,5 +1,5 @@
-//! A process that can be killed between any two of its requests: a Tokio runtime of its own, with everything that the
-//! process remembers, and a credential that at some point lets no request out any more.
+//! A process that can be killed between any two requests: a Tokio runtime with all state of the
+//! process, and a credential that stops signing requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use cdb_client::{
     Authorization, CosmosClient, Credential, DatabaseClient, MasterKey, SigningContext,
 };
-use cdb_coordination::{Mailbox, MailboxConfig, RetryPolicy};
+use cdb_coordination::{Messaging, MessagingConfig, RetryPolicy};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
@@ -17,15 +17,15 @@ use super::shop::{self, Shop};
 
 /// Counts the requests of a process, and stops it before one of them.
 #[derive(Debug, Default)]
-pub(crate) struct Lifeline {
+pub(crate) struct RequestLimit {
     sent: AtomicU64,
-    /// How many requests go out before the process dies; none has to when it is `None`.
+    /// How many requests the process may send; `None` for any number.
     granted: Option<u64>,
     died: Notify,
 }
 
-impl Lifeline {
-    /// How many requests the process wanted to send.
+impl RequestLimit {
+    /// How many requests the process has started.
     pub(crate) fn wanted(&self) -> u64 {
         self.sent.load(Ordering::SeqCst)
     }
@@ -34,26 +34,22 @@ impl Lifeline {
 #[derive(Debug)]
 struct Counted {
     key: MasterKey,
-    lifeline: Arc<Lifeline>,
+    limit: Arc<RequestLimit>,
 }
 
 #[async_trait]
 impl Credential for Counted {
     async fn authorize(&self, context: &SigningContext<'_>) -> cdb_client::Result<Authorization> {
-        let number = self.lifeline.sent.fetch_add(1, Ordering::SeqCst);
-        if self
-            .lifeline
-            .granted
-            .is_some_and(|granted| number >= granted)
-        {
-            self.lifeline.died.notify_one();
+        let number = self.limit.sent.fetch_add(1, Ordering::SeqCst);
+        if self.limit.granted.is_some_and(|granted| number >= granted) {
+            self.limit.died.notify_one();
             std::future::pending::<()>().await;
         }
         self.key.authorize(context).await
     }
 }
 
-/// Where processes run: the account and the container.
+/// The account and the container of all processes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Account {
     pub(crate) endpoint: String,
@@ -63,7 +59,7 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// The database, for a process of its own or for who looks on.
+    /// The database, through a new client.
     pub(crate) fn database(
         &self,
         credential: impl Credential,
@@ -75,15 +71,15 @@ impl Account {
     }
 }
 
-/// A process with a mailbox.
+/// A process that runs `Messaging`.
 pub(crate) struct Process {
     runtime: tokio::runtime::Runtime,
-    pub(crate) lifeline: Arc<Lifeline>,
-    pub(crate) mailbox: Mailbox<Shop>,
+    pub(crate) limit: Arc<RequestLimit>,
+    pub(crate) messaging: Messaging<Shop>,
 }
 
 impl Process {
-    /// Starts a process that looks every `interval` for what others have left, and sends at most `granted` requests.
+    /// Starts a process with this poll interval that sends at most `granted` requests.
     pub(crate) fn start(
         account: &Account,
         interval: Duration,
@@ -94,16 +90,16 @@ impl Process {
             .enable_all()
             .build()
             .expect("the machine has a thread");
-        let lifeline = Arc::new(Lifeline {
+        let limit = Arc::new(RequestLimit {
             granted,
-            ..Lifeline::default()
+            ..RequestLimit::default()
         });
         let credential = Counted {
             key: MasterKey::new(&account.key)?,
-            lifeline: lifeline.clone(),
+            limit: limit.clone(),
         };
         let container = account.database(credential)?.container(&account.container);
-        let config = MailboxConfig::default()
+        let config = MessagingConfig::default()
             .with_claims(Duration::from_millis(200), Duration::from_millis(400))
             .with_poll_interval(interval)
             .with_retry(
@@ -111,26 +107,26 @@ impl Process {
                     .with_delays(Duration::from_millis(20), Duration::from_millis(100)),
             );
         let entered = runtime.enter();
-        let mailbox = shop::mailbox(container).config(config).start();
+        let messaging = shop::messaging(container).config(config).start();
         drop(entered);
         Ok(Self {
             runtime,
-            lifeline,
-            mailbox,
+            limit,
+            messaging,
         })
     }
 
-    /// Does something inside the process; nobody waits for it.
+    /// Runs a task inside the process.
     pub(crate) fn run(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.runtime.spawn(work);
     }
 
-    /// Waits until the process wants to send a request more than it may.
+    /// Waits until the process has used up its requests.
     pub(crate) async fn died(&self) {
-        self.lifeline.died.notified().await;
+        self.limit.died.notified().await;
     }
 
-    /// Kills it: whatever it was about to do, it does not do any more, and what it knew is gone.
+    /// Kills the process: stops its tasks and drops its state.
     pub(crate) fn kill(self) {
         self.runtime.shutdown_background();
     }

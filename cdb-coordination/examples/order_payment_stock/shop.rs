@@ -1,17 +1,17 @@
-//! A shop with three kinds of partition that never share a transaction: orders, accounts, stock.
+//! A shop with three kinds of partitions that share no transaction: orders, accounts, stock.
 //!
-//! Each step changes one partition and sends the message that leads to the next, in one batch. Nobody coordinates: an
-//! order that cannot be served takes the same way back.
+//! Each step changes one partition and sends the message for the next step, in one batch. There is
+//! no coordinator. An order that cannot be served is refunded by messages in the other direction.
 
 use cdb_client::ContainerClient;
-use cdb_coordination::Draft;
+use cdb_coordination::OutboxBatch;
 use cdb_coordination::{
-    Failed, Handled, Mail, Mailbox, MailboxBuilder, Message, OutboxError, Received,
+    Failed, Handled, Message, MessageDocument, Messaging, MessagingBuilder, OutboxError, Received,
 };
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};
 
-/// An order, in a partition of its own.
+/// An order, in its own partition.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[document(type = "order", id = "{place}:order")]
 pub(crate) struct Order {
@@ -31,7 +31,7 @@ pub(crate) enum State {
     Rejected(String),
 }
 
-/// What a customer has, in a partition of its own.
+/// The money of a customer, in its own partition.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[document(type = "account", id = "{place}:account")]
 pub(crate) struct Account {
@@ -40,7 +40,7 @@ pub(crate) struct Account {
     pub(crate) cents: u64,
 }
 
-/// What a customer has paid for an order, beside the account.
+/// The payment of an order, in the partition of the account.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[document(type = "payment", id = "{place}:payment:{order}")]
 pub(crate) struct Payment {
@@ -51,7 +51,7 @@ pub(crate) struct Payment {
     pub(crate) refunded: bool,
 }
 
-/// What is on hand of an item, in a partition of its own.
+/// The quantity of an item, in its own partition.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[document(type = "stock", id = "{place}:stock")]
 pub(crate) struct Stock {
@@ -60,7 +60,7 @@ pub(crate) struct Stock {
     pub(crate) on_hand: u32,
 }
 
-/// What is set aside for an order, beside the stock.
+/// The reservation for an order, in the partition of the stock.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[document(type = "reservation", id = "{place}:reservation:{order}")]
 pub(crate) struct Reservation {
@@ -78,22 +78,22 @@ pub(crate) enum Shop {
     Payment(Payment),
     Stock(Stock),
     Reservation(Reservation),
-    Mail(Mail<Shop>),
+    Message(MessageDocument<Shop>),
 }
 
 /// To the account: pay for an order.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct PayOrder(Order);
 
-/// To the stock: set aside what was paid for.
+/// To the stock: reserve the items of a paid order.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct ReserveStock(Order);
 
-/// To the account: there is not enough on hand.
+/// To the account: refund an order without stock.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Refund(Order);
 
-/// To the order: how it ended.
+/// To the order: its final state.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Settled(State);
 
@@ -125,67 +125,70 @@ pub(crate) fn stock_place(item: &str) -> String {
     format!("stock-{item}")
 }
 
-/// Stores an order and asks for its payment, in one batch.
-pub(crate) async fn place_order(mailbox: &Mailbox<Shop>, order: Order) -> Result<(), OutboxError> {
-    let mut draft = mailbox.draft(&*order.place);
-    draft.batch().create(&order)?;
+/// Stores an order and requests its payment, in one batch.
+pub(crate) async fn place_order(
+    messaging: &Messaging<Shop>,
+    order: Order,
+) -> Result<(), OutboxError> {
+    let mut batch = messaging.batch(&*order.place);
+    batch.changes().create(&order)?;
     let account = account_place(&order.customer);
-    draft
+    batch
         .send(account, &PayOrder(order))
         .expect("an order is JSON");
-    mailbox.commit(draft).await
+    messaging.commit(batch).await
 }
 
-/// A mailbox that takes every step. Programs that take one of them each would do as well.
-pub(crate) fn mailbox(container: ContainerClient<Shop>) -> MailboxBuilder<Shop> {
+/// Messaging with the handlers of all steps. Each step could run in another program.
+pub(crate) fn messaging(container: ContainerClient<Shop>) -> MessagingBuilder<Shop> {
     let shop = container.clone();
     let pay_shop = shop.clone();
     let reserve_shop = shop.clone();
     let refund_shop = shop.clone();
-    Mailbox::builder(container)
-        .on(move |message, draft| pay(pay_shop.clone(), message, draft))
-        .on(move |message, draft| reserve(reserve_shop.clone(), message, draft))
-        .on(move |message, draft| refund(refund_shop.clone(), message, draft))
-        .on(move |message, draft| settle(shop.clone(), message, draft))
+    Messaging::builder(container)
+        .on(move |message, batch| pay(pay_shop.clone(), message, batch))
+        .on(move |message, batch| reserve(reserve_shop.clone(), message, batch))
+        .on(move |message, batch| refund(refund_shop.clone(), message, batch))
+        .on(move |message, batch| settle(shop.clone(), message, batch))
 }
 
 async fn pay(
     shop: ContainerClient<Shop>,
     message: Received<PayOrder>,
-    mut draft: Draft<Shop>,
+    mut batch: OutboxBatch<Shop>,
 ) -> Handled<Shop> {
     let PayOrder(order) = message.message;
     let place = account_place(&order.customer);
     let Some(mut account) = shop.read(&AccountKey::new(&*place)).await? else {
-        draft.send(
+        batch.send(
             &*order.place,
             &Settled(State::Rejected("no such customer".to_owned())),
         )?;
-        return Ok(draft);
+        return Ok(batch);
     };
     let Some(left) = account.document.cents.checked_sub(order.cents) else {
-        draft.send(
+        batch.send(
             &*order.place,
             &Settled(State::Rejected("not enough money".to_owned())),
         )?;
-        return Ok(draft);
+        return Ok(batch);
     };
     account.document.cents = left;
-    draft.batch().replace_stored(&account)?;
-    draft.batch().create(&Payment {
+    batch.changes().replace_stored(&account)?;
+    batch.changes().create(&Payment {
         place,
         order: order.place.clone(),
         cents: order.cents,
         refunded: false,
     })?;
-    draft.send(stock_place(&order.item), &ReserveStock(order))?;
-    Ok(draft)
+    batch.send(stock_place(&order.item), &ReserveStock(order))?;
+    Ok(batch)
 }
 
 async fn reserve(
     shop: ContainerClient<Shop>,
     message: Received<ReserveStock>,
-    mut draft: Draft<Shop>,
+    mut batch: OutboxBatch<Shop>,
 ) -> Handled<Shop> {
     let ReserveStock(order) = message.message;
     let place = stock_place(&order.item);
@@ -195,55 +198,55 @@ async fn reserve(
         Some(stock)
     });
     let Some(stock) = enough else {
-        draft.send(account_place(&order.customer), &Refund(order))?;
-        return Ok(draft);
+        batch.send(account_place(&order.customer), &Refund(order))?;
+        return Ok(batch);
     };
-    draft.batch().replace_stored(&stock)?;
-    draft.batch().create(&Reservation {
+    batch.changes().replace_stored(&stock)?;
+    batch.changes().create(&Reservation {
         place,
         order: order.place.clone(),
         quantity: order.quantity,
     })?;
-    draft.send(&*order.place, &Settled(State::Completed))?;
-    Ok(draft)
+    batch.send(&*order.place, &Settled(State::Completed))?;
+    Ok(batch)
 }
 
 async fn refund(
     shop: ContainerClient<Shop>,
     message: Received<Refund>,
-    mut draft: Draft<Shop>,
+    mut batch: OutboxBatch<Shop>,
 ) -> Handled<Shop> {
     let Refund(order) = message.message;
     let place = account_place(&order.customer);
     let account = shop.read(&AccountKey::new(&*place)).await?;
     let payment = shop.read(&PaymentKey::new(&*place, &*order.place)).await?;
     let (Some(mut account), Some(mut payment)) = (account, payment) else {
-        return Err(Failed::permanently("there is nothing to refund"));
+        return Err(Failed::permanently("the order has no payment"));
     };
     account.document.cents += payment.document.cents;
     payment.document.refunded = true;
-    draft.batch().replace_stored(&account)?;
-    draft.batch().replace_stored(&payment)?;
-    draft.send(
+    batch.changes().replace_stored(&account)?;
+    batch.changes().replace_stored(&payment)?;
+    batch.send(
         &*order.place,
         &Settled(State::Rejected("out of stock".to_owned())),
     )?;
-    Ok(draft)
+    Ok(batch)
 }
 
 async fn settle(
     shop: ContainerClient<Shop>,
     message: Received<Settled>,
-    mut draft: Draft<Shop>,
+    mut batch: OutboxBatch<Shop>,
 ) -> Handled<Shop> {
-    let place = match draft.partition().values() {
+    let place = match batch.partition().values() {
         [cdb_model::PartitionKeyValue::String(place)] => place.clone(),
-        _ => return Err(Failed::permanently("this is no order's partition")),
+        _ => return Err(Failed::permanently("this is not the partition of an order")),
     };
     let Some(mut order) = shop.read(&OrderKey::new(place)).await? else {
-        return Err(Failed::permanently("there is no such order"));
+        return Err(Failed::permanently("the order does not exist"));
     };
     order.document.state = message.message.0;
-    draft.batch().replace_stored(&order)?;
-    Ok(draft)
+    batch.changes().replace_stored(&order)?;
+    Ok(batch)
 }

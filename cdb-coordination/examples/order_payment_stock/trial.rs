@@ -1,10 +1,10 @@
-//! Two orders for the only rug: what there is before, and what must be true after, whatever happened on the way.
+//! Two orders for the only rug: the initial state, and the checks of the final state.
 
 use std::fmt;
 use std::time::Duration;
 
 use cdb_client::{Bootstrap, ContainerClient, MasterKey};
-use cdb_coordination::{DeadLetters, MailboxConfig, OutboxError};
+use cdb_coordination::{DeadLetters, MessagingConfig, OutboxError};
 use cdb_model::{QueriedIn, Query};
 
 use super::process::{Account, Process};
@@ -13,19 +13,19 @@ use super::shop::{self, Order, Payment, Reservation, Shop, State, Stock};
 const MONEY: u64 = 10_000;
 const RUGS: u32 = 1;
 
-/// How long the orders may take: a limit for what hangs.
+/// The longest time of the orders.
 const LONGEST: Duration = Duration::from_secs(1800);
 
 pub(crate) type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// A shop in a container of its own.
+/// A shop in its own container.
 pub(crate) struct Trial {
     pub(crate) account: Account,
     shop: ContainerClient<Shop>,
 }
 
 impl Trial {
-    /// Makes the container: a customer with 100.00, and one rug.
+    /// Creates the container with a customer who has 100.00, and one rug.
     pub(crate) async fn new(account: Account) -> Outcome<Self> {
         let database = account.database(MasterKey::new(&account.key)?)?;
         let shop = database
@@ -61,8 +61,8 @@ impl Trial {
         }
     }
 
-    /// One of the two orders got the rug and the other its money back; nothing was taken, given or set aside twice, and
-    /// nothing was given up.
+    /// Checks that one order got the rug and the other its money back, that every effect took place
+    /// once, and that there are no dead letters.
     pub(crate) async fn check(&self, case: &str) -> Outcome {
         let orders = self.all::<Order>().await?;
         let payments = self.all::<Payment>().await?;
@@ -85,7 +85,7 @@ impl Trial {
         expect(case, "on hand", &stock[0].on_hand, &left)?;
         let reserved: Vec<&str> = reservations.iter().map(|one| &*one.order).collect();
         expect(case, "reserved", &reserved, &vec![&*winner.place])?;
-        let dead = DeadLetters::new(self.shop.clone(), MailboxConfig::default());
+        let dead = DeadLetters::new(self.shop.clone(), MessagingConfig::default());
         expect(case, "dead letters", &dead.count().await?, &0)
     }
 
@@ -117,12 +117,13 @@ fn orders() -> Vec<Order> {
         .collect()
 }
 
-/// A customer who tries until the order is there. An order that exists was placed with its message.
+/// Places both orders, and retries until they exist. An order that exists was placed with its
+/// message.
 pub(crate) fn place_orders(process: &Process) {
     for order in orders() {
-        let mailbox = process.mailbox.clone();
+        let messaging = process.messaging.clone();
         process.run(async move {
-            while let Err(error) = shop::place_order(&mailbox, order.clone()).await {
+            while let Err(error) = shop::place_order(&messaging, order.clone()).await {
                 if matches!(&error, OutboxError::Failed(error) if error.is_conflict()) {
                     return;
                 }

@@ -1,4 +1,5 @@
-//! What the strategies cost: requests for the same messages at the same pace, as the emulator counts them.
+//! Measures the cost of the strategies: requests for the same messages at the same rate, counted by
+//! the emulator.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ use crate::{Failure, Options};
 
 const STREAMS: u64 = 1000;
 
-/// What a run came to.
+/// The result of a run.
 struct Run {
     log: RequestLog,
     elapsed: Duration,
@@ -57,7 +58,7 @@ fn line(name: &str, count: u64, run: &Run) {
     println!("| {name} | {count} | {reached:.0} | {requests} | {each:.3} |");
 }
 
-/// Stores messages at a pace and ends them as they come, all by one strategy.
+/// Stores messages at a rate and completes them as they arrive, with one strategy.
 async fn measure(
     pace: u64,
     count: u64,
@@ -86,7 +87,7 @@ async fn measure(
             let new = NewWork::inbox(format!("stream-{}", number % STREAMS), number.to_string());
             strategy.store(new.with_body("measured", "{}"))
         });
-        // Those of one stream are a thousand apart, so they do not overtake each other.
+        // Messages of one stream are a thousand apart, so they do not overtake each other.
         let receipts: Vec<_> = stream::iter(messages).buffer_unordered(32).collect().await;
         drop(receipts);
         sent = due.max(sent);
@@ -108,7 +109,7 @@ async fn end_all(
     while ended < count {
         let claimed = work.claim(1000, Duration::from_secs(10)).await;
         if claimed.is_empty() {
-            return Err(format!("only {ended} of {count} messages came").into());
+            return Err(format!("only {ended} of {count} messages were completed").into());
         }
         ended += u64::try_from(claimed.len())?;
         let reports = claimed

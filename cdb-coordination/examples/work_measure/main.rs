@@ -1,10 +1,12 @@
-//! What the work coordinator promises, measured:
+//! Measures the guarantees of the work coordinator:
 //!
-//!     cargo measure-work order            # 1,000 streams of 100 messages, 4 processes, kills, pauses, 5 % faults
-//!     cargo measure-work order --streams 50 --messages 20 --kills 2 --pauses 1
-//!     cargo measure-work flush            # requests of the strategies at 1,000 messages a second
+//! ```text
+//! cargo measure-work order     # 1,000 streams of 100 messages, 4 processes, kills, pauses, 5 % faults
+//! cargo measure-work order --streams 50 --messages 20 --kills 2 --pauses 1
+//! cargo measure-work flush     # requests of the strategies at 1,000 messages per second
+//! ```
 //!
-//! `worker` is how the first starts its processes.
+//! The first command starts its processes with `worker`.
 
 mod flush;
 mod order;

@@ -1,4 +1,4 @@
-//! Order and number of ends, with processes that are killed and paused, and a store that fails.
+//! Measures order and completion with killed and paused processes, and a store with faults.
 
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use cdb_model::{BulkBatch, Query};
 use crate::worker::{Measured, Tally, Violation};
 use crate::{Failure, Options};
 
-/// How long a killed process stays away, and a paused one stands still: longer than its leases.
+/// How long a process is killed or paused: longer than its leases.
 const AWAY: Duration = Duration::from_secs(2);
 const STILL: Duration = Duration::from_secs(8);
 
@@ -21,7 +21,7 @@ struct Plan {
     workers: u64,
     kills: u64,
     pauses: u64,
-    /// Between two disturbances.
+    /// The time between two disturbances.
     every: Duration,
     patience: Duration,
 }
@@ -105,7 +105,7 @@ fn spawn(emulator: &Emulator, plan: &Plan, index: u64) -> Result<Child, Failure>
     Ok(command.spawn()?)
 }
 
-/// Kills and pauses one worker after the other, all of them in turn.
+/// Kills and pauses one worker after the other.
 async fn disturb(emulator: &Emulator, plan: &Plan, workers: &mut [Child]) -> Result<(), Failure> {
     let mut pauses = plan.pauses;
     let count = plan.kills + plan.pauses;
@@ -116,7 +116,7 @@ async fn disturb(emulator: &Emulator, plan: &Plan, workers: &mut [Child]) -> Res
         let every = count / plan.pauses.max(1);
         if pauses > 0 && number % every.max(1) == every.max(1) / 2 {
             pauses -= 1;
-            eprintln!("worker {index} stands still");
+            eprintln!("worker {index} is paused");
             signal("-STOP", worker)?;
             tokio::time::sleep(STILL).await;
             signal("-CONT", worker)?;
@@ -132,13 +132,13 @@ async fn disturb(emulator: &Emulator, plan: &Plan, workers: &mut [Child]) -> Res
 }
 
 fn signal(signal: &str, worker: &Child) -> Result<(), Failure> {
-    // The shell's own `kill`: a minimal image has no program of that name.
+    // The shell's built-in `kill`, because a minimal image has no `kill` program.
     let kill = format!("kill {signal} {}", worker.id());
     let sent = Command::new("sh").args(["-c", &kill]).status()?;
     if sent.success() {
         Ok(())
     } else {
-        Err("the worker is gone".into())
+        Err("the worker has ended".into())
     }
 }
 
@@ -187,6 +187,6 @@ async fn report(
     if violations.is_empty() && lost == 0 && twice == 0 {
         Ok(())
     } else {
-        Err("the promise is broken".into())
+        Err("the guarantee is broken".into())
     }
 }

@@ -1,8 +1,9 @@
-//! A process that stores the messages of its streams and works on those of its partitions, until it is killed.
+//! A process that stores the messages of its streams and works on those of its partitions, until it
+//! is killed.
 //!
-//! Started again it stores everything from the first message on: what was stored is dropped at the door. The effect of
-//! a message is a change of its stream's tally that the store accepts only right after the message before it, so every
-//! refusal is an attempt to break the order or to apply a message twice.
+//! After a restart it stores all messages from the first one; duplicates are dropped. The effect of
+//! a message changes the tally of its stream, under the condition that the message before it was
+//! applied. So a refusal is an attempt to break the order or to apply a message twice.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use tokio::sync::mpsc;
 
 use crate::{Failure, Options};
 
-/// How far a stream has been applied.
+/// How many messages of a stream were applied.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[document(type = "tally", id = "{partition}:tally:{stream}")]
 pub(crate) struct Tally {
@@ -44,7 +45,7 @@ impl Tally {
     }
 }
 
-/// That something came out of order or twice. Stored, so that a killed process has told it.
+/// A broken guarantee. Stored, so that it survives the process.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[document(type = "violation", id = "{partition}:violation:{unique}")]
 pub(crate) struct Violation {
@@ -62,7 +63,7 @@ pub(crate) enum Measured {
     Violation(Violation),
 }
 
-/// Messages of a stream that are sent together.
+/// How many messages of a stream are sent together.
 const BURST: usize = 10;
 
 fn name_of(stream: u64) -> String {
@@ -104,7 +105,7 @@ async fn coordinator(
     config.sweep = Duration::from_secs(3);
     let slots = Arc::new(membership);
     loop {
-        // Every request can fail, also the first ones.
+        // Every request may fail, also the first ones.
         match WorkCoordinator::open(container.view(), slots.clone(), config.clone()).await {
             Err(error) if error.is_transient() => {}
             opened => return Ok(opened?),
@@ -130,8 +131,8 @@ impl Share {
     }
 }
 
-/// Stores the messages of every stream, a few of each at a time. The next ones come when these are stored, as from a
-/// sender who answers for the order of what it sends.
+/// Stores the messages of every stream in bursts. A burst starts when the one before it is stored,
+/// so the sender keeps the order.
 async fn store_all(work: WorkCoordinator, share: Share) {
     for first in (1..=share.messages).step_by(BURST) {
         let last = share.messages.min(first + BURST as u64 - 1);
@@ -145,8 +146,8 @@ async fn store_all(work: WorkCoordinator, share: Share) {
     }
 }
 
-/// Stores the messages of streams from one number to another. Returns the streams that have not come so far, and where
-/// they go on.
+/// Stores one burst of each stream. Returns the streams that are not finished, with their next
+/// numbers.
 async fn store_round(work: &WorkCoordinator, from: &[(u64, u64)], last: u64) -> Vec<(u64, u64)> {
     let scope = work.scoped();
     let mut receipts = Vec::new();
@@ -157,7 +158,7 @@ async fn store_round(work: &WorkCoordinator, from: &[(u64, u64)], last: u64) -> 
         }
     }
     if let Err(error) = scope.commit().await {
-        eprintln!("some messages are sent again: {error}");
+        eprintln!("some messages are stored again: {error}");
     }
     let mut left: Vec<(u64, u64)> = Vec::new();
     for (stream, message, receipt) in receipts {
@@ -182,14 +183,14 @@ fn applied(claimed: ClaimedWork) -> Result<WorkReport, Failure> {
     Ok(claimed.done().with_effects(&effects)?)
 }
 
-/// What the judge is told.
+/// The input of the judge.
 enum Told {
     Receipt(Receipt),
     Violation(String),
 }
 
-/// Under one fence, messages of a stream are handed out one after the other; going back is allowed, since what was not
-/// written comes again, but never going on with a gap.
+/// Checks the order under one fence: a message may be claimed again after an unwritten report, but
+/// no message may be left out.
 fn check_handed_out(
     seen: &mut HashMap<(String, u64), u64>,
     claimed: &ClaimedWork,
@@ -201,16 +202,16 @@ fn check_handed_out(
     let gap = seen.get(&place).is_some_and(|last| number > last + 1);
     if gap || number != message.sequence {
         let what = format!(
-            "{} handed out {number} at {}",
+            "{} claimed {number} at {}",
             message.stream, message.sequence
         );
-        // The judge lives as long as the process.
+        // The judge runs as long as the process.
         let _told = to_judge.send(Told::Violation(what));
     }
     seen.insert(place, number);
 }
 
-/// Stores violations as often as it takes.
+/// Stores violations, with retries.
 async fn judge(container: ContainerClient<Measured>, mut told: mpsc::UnboundedReceiver<Told>) {
     while let Some(told) = told.recv().await {
         let what = match told {

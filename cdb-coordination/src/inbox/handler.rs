@@ -1,4 +1,4 @@
-//! Handlers: what is done with a message, by the name of its type.
+//! Message handlers, by the name of the message type.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,62 +9,62 @@ use async_trait::async_trait;
 use cdb_model::{Container, Timestamp};
 use futures::FutureExt as _;
 
-use crate::mail::{Address, Letter, Message, MessageId};
-use crate::outbox::Draft;
+use crate::message::{Address, Envelope, Message, MessageId};
+use crate::outbox::OutboxBatch;
 
-/// A message as its handler gets it.
+/// A received message.
 ///
 /// ```
-/// use cdb_coordination::{Failed, Mailbox, Received};
+/// use cdb_coordination::{Failed, Messaging, Received};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, OrderKey, Placed, order};
 /// # shop::with_shop(async |shop| {
 ///
-/// let mailbox = Mailbox::builder(shop)
-///     .on(async |placed: Received<Placed>, mut draft| {
+/// let messaging = Messaging::builder(shop)
+///     .on(async |placed: Received<Placed>, mut batch| {
 ///         if placed.attempt > 3 {
 ///             return Err(Failed::permanently("three attempts are enough"));
 ///         }
 ///         let packed = order(placed.message.number);
-///         draft.batch().upsert(&Order { customer: "warehouse".into(), ..packed })?;
-///         Ok(draft)
+///         batch.changes().upsert(&Order { customer: "warehouse".into(), ..packed })?;
+///         Ok(batch)
 ///     })
 ///     .start();
-/// # let mut draft = mailbox.draft("ann");
-/// # draft.send("warehouse", &Placed { number: 7 })?;
-/// # mailbox.commit(draft).await?;
+/// # let mut batch = messaging.batch("ann");
+/// # batch.send("warehouse", &Placed { number: 7 })?;
+/// # messaging.commit(batch).await?;
 /// # let packed = OrderKey::new("warehouse", 7_u64);
-/// # while mailbox.container().read(&packed).await?.is_none() {
+/// # while messaging.container().read(&packed).await?.is_none() {
 /// #     tokio::time::sleep(std::time::Duration::from_millis(10)).await;
 /// # }
-/// # mailbox.stop().await; Ok(()) }).unwrap();
+/// # messaging.stop().await; Ok(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Received<M> {
     /// The message.
     pub message: M,
-    /// Its id: the same at every attempt.
+    /// Its id, the same at every attempt.
     pub id: MessageId,
     /// The partition that sent it.
     pub from: Address,
-    /// When it was sent, by the service's clock.
+    /// When it was sent, in the service's time.
     pub sent_at: Timestamp,
-    /// Which attempt this is, from 1.
+    /// The number of this attempt, from 1.
     pub attempt: u32,
 }
 
-/// What a handler returns: the draft with its effect, or why there is none.
-pub type Handled<C> = Result<Draft<C>, Failed>;
+/// The result of a handler: the batch with its effect, or the failure.
+pub type Handled<C> = Result<OutboxBatch<C>, Failed>;
 
-/// Why a handler has no effect to commit. Any error converts into it with `?`, and is tried again.
+/// The failure of a handler. Any error converts into a temporary failure with `?`.
 ///
 /// ```
 /// use cdb_coordination::Failed;
 ///
-/// /// Part of a handler.
+/// /// Called by a handler.
 /// fn cents(text: &str) -> Result<u64, Failed> {
-///     match text.parse()? { // any error, by `?`: the message is tried again
+///     match text.parse()? { // an error is a temporary failure
 ///         0 => Err(Failed::permanently("there is nothing to pay")), // a dead letter at once
 ///         cents => Ok(cents),
 ///     }
@@ -79,7 +79,7 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// The message is tried again, as often as the policy says.
+    /// The message is retried, as often as the policy says.
     pub fn temporarily(reason: impl Into<String>) -> Self {
         Self {
             reason: reason.into(),
@@ -104,10 +104,10 @@ impl<E: std::error::Error> From<E> for Failed {
 
 #[async_trait]
 trait Handle<C>: Send + Sync {
-    async fn handle(&self, letter: &Letter, attempt: u32, draft: Draft<C>) -> Handled<C>;
+    async fn handle(&self, envelope: &Envelope, attempt: u32, batch: OutboxBatch<C>) -> Handled<C>;
 }
 
-/// A handler with the type that it takes.
+/// A handler with its message type.
 struct Typed<M, F> {
     handler: F,
     marker: std::marker::PhantomData<fn(M)>,
@@ -118,26 +118,26 @@ impl<C, M, F, Fut> Handle<C> for Typed<M, F>
 where
     C: Container,
     M: Message,
-    F: Fn(Received<M>, Draft<C>) -> Fut + Send + Sync,
+    F: Fn(Received<M>, OutboxBatch<C>) -> Fut + Send + Sync,
     Fut: Future<Output = Handled<C>> + Send,
 {
-    async fn handle(&self, letter: &Letter, attempt: u32, draft: Draft<C>) -> Handled<C> {
-        let payload = letter.payload.as_deref().unwrap_or_default();
+    async fn handle(&self, envelope: &Envelope, attempt: u32, batch: OutboxBatch<C>) -> Handled<C> {
+        let payload = envelope.payload.as_deref().unwrap_or_default();
         let message = serde_json::from_str(payload).map_err(|error| {
             Failed::permanently(format!("`{}` cannot be read: {error}", M::TYPE))
         })?;
         let received = Received {
             message,
-            id: letter.id(),
-            from: letter.from.clone(),
-            sent_at: letter.sent_at,
+            id: envelope.id(),
+            from: envelope.from.clone(),
+            sent_at: envelope.sent_at,
             attempt,
         };
-        (self.handler)(received, draft).await
+        (self.handler)(received, batch).await
     }
 }
 
-/// All handlers of a mailbox.
+/// The handlers of all message types.
 pub(crate) struct Handlers<C>(HashMap<&'static str, Arc<dyn Handle<C>>>);
 
 impl<C> Default for Handlers<C> {
@@ -153,11 +153,11 @@ impl<C> fmt::Debug for Handlers<C> {
 }
 
 impl<C: Container> Handlers<C> {
-    /// Adds a handler; the last one for a type counts.
+    /// Adds a handler. A second handler of a type replaces the first.
     pub(crate) fn add<M, F, Fut>(&mut self, handler: F)
     where
         M: Message,
-        F: Fn(Received<M>, Draft<C>) -> Fut + Send + Sync + 'static,
+        F: Fn(Received<M>, OutboxBatch<C>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Handled<C>> + Send + 'static,
     {
         let typed = Typed {
@@ -171,26 +171,26 @@ impl<C: Container> Handlers<C> {
         self.0.is_empty()
     }
 
-    /// What a message's handler makes of it. A panic is a failure like another: it must not end who receives.
+    /// Runs the handler of a message. A panic counts as a temporary failure.
     pub(crate) async fn handle(
         &self,
-        letter: &Letter,
+        envelope: &Envelope,
         attempt: u32,
-        draft: Draft<C>,
+        batch: OutboxBatch<C>,
     ) -> Handled<C> {
-        let Some(handler) = self.0.get(&*letter.message_type) else {
+        let Some(handler) = self.0.get(&*envelope.message_type) else {
             return Err(Failed::permanently(format!(
-                "nobody here knows messages of type `{}`; register a handler and redrive it",
-                letter.message_type
+                "there is no handler for messages of type `{}`; register one and redrive the message",
+                envelope.message_type
             )));
         };
-        AssertUnwindSafe(handler.handle(letter, attempt, draft))
+        AssertUnwindSafe(handler.handle(envelope, attempt, batch))
             .catch_unwind()
             .await
             .unwrap_or_else(|panic| {
                 let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
                 let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-                let text = text.unwrap_or_else(|| "without a message".to_owned());
+                let text = text.unwrap_or_else(|| "no panic message".to_owned());
                 Err(Failed::temporarily(format!("the handler panicked: {text}")))
             })
     }

@@ -1,4 +1,5 @@
-//! Partitions with something to receive: each is looked after by one task of this process at a time.
+//! The partitions that may have messages to receive. One task of this process receives in a
+//! partition at a time.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cdb_model::PartitionKey;
 use tokio::sync::Semaphore;
 
-/// Which partitions are being looked after, and whether to look again afterwards.
+/// The partitions with a running task, and whether the task has to look again.
 #[derive(Debug)]
 pub(crate) struct Hints {
     running: Mutex<BTreeMap<PartitionKey, bool>>,
@@ -26,7 +27,7 @@ impl Hints {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a hint. Returns whether nobody looks after the partition.
+    /// Notes a hint. Returns `true` if no task runs for the partition.
     pub(super) fn note(&self, partition: &PartitionKey) -> bool {
         let mut running = self.running();
         if let Some(again) = running.get_mut(partition) {
@@ -37,7 +38,7 @@ impl Hints {
         true
     }
 
-    /// Whether to look again; if not, the partition is nobody's from now on.
+    /// Returns `true` if the task has to look again. Otherwise the task of the partition has ended.
     pub(super) fn again(&self, partition: &PartitionKey, wanted: bool) -> bool {
         let mut running = self.running();
         let hinted = running

@@ -1,7 +1,9 @@
-//! The inbox: messages that have arrived, received once each and in the order in which their sender committed them.
+//! The inbox: delivered messages, received once each and in the order in which their sender
+//! committed them.
 //!
-//! The effect of a message, the record that it was received, its removal and the messages that follow from it are one
-//! batch. What is early waits as the document that it is; what comes again is recognised by the record.
+//! One batch contains the effect of a message, the record of its receipt, its deletion, and the
+//! messages that the handler sends. An early message waits in its document. The record detects a
+//! message that arrives again.
 
 mod handler;
 mod hints;

@@ -1,42 +1,45 @@
-//! What became of an attempt to receive a message.
+//! The results of an attempt to receive a message.
 
 use cdb_client::{Error, ErrorKind};
 use cdb_model::Stored;
 
 use super::handler::Failed;
-use crate::mail::Mail;
+use crate::message::MessageDocument;
 use crate::outbox::Sealed;
 
-/// Where a stream stands after an attempt.
+/// The state of a stream after an attempt.
 pub(super) enum Step<C> {
-    /// The message was received or given up; the record as it is now. `None` for a message without a stream.
-    Received(Option<Box<Stored<Mail<C>>>>),
-    /// It is tried again later, and the stream waits for it.
+    /// The message was received or dead-lettered; the new record of the stream, `None` without a
+    /// stream.
+    Received(Option<Box<Stored<MessageDocument<C>>>>),
+    /// The message is retried later, and its stream waits.
     Waits,
-    /// Somebody else was there; what is known of the stream is out of date.
+    /// Another process was faster. The record of the stream must be read again.
     Lost,
 }
 
-/// What became of one effect that a handler made.
+/// The result of committing one effect of a handler.
 pub(super) enum Attempted<C> {
     /// It is decided.
     Step(Step<C>),
-    /// The handler has to look again; whether it counts as an attempt if that does not help.
+    /// The handler has to run again. `counts` tells whether a repeated failure counts as an
+    /// attempt.
     Stale { reason: String, counts: bool },
-    /// It cannot be committed.
+    /// The effect cannot be committed.
     Failed(Failed),
 }
 
-/// Why the batch of a receipt was not carried out.
+/// Why the batch of a receipt was refused.
 pub(super) enum Refusal {
-    /// Somebody else received the message, or sent on the same streams; or nobody knows. Reading tells.
+    /// Another process has received the message or used the same streams, or the outcome is
+    /// unknown. The record decides.
     Lost,
-    /// An operation of the handler found another state than it had read. Where a version has changed, somebody else got
-    /// on; where an id is taken or missing, it may be so for ever.
+    /// An operation of the handler met another state than the handler had read. A changed version
+    /// means that another process made progress; a taken or missing id may be permanent.
     Stale { counts: bool },
-    /// The service is not there; nobody's fault.
+    /// The service is away.
     Unreachable,
-    /// The service does not take what the handler made.
+    /// The service refused the content of the batch.
     Refused,
 }
 

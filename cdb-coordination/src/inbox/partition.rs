@@ -1,7 +1,7 @@
-//! What there is to receive in one partition, stream by stream.
+//! Receives the messages of one partition, stream by stream.
 //!
-//! Of a stream only the message after the last one received is taken, whatever else has arrived. The search is a hint:
-//! the record of the stream decides, and it is written under its ETag with the effect.
+//! Of a stream only the message after the last received one is handled. The search is a hint. The
+//! record of the stream decides, and the receipt replaces it under its ETag.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,33 +10,35 @@ use cdb_client::{Error, ErrorKind};
 use cdb_model::{BulkBatch, Container, MemberOf, PartitionKey, Patch, Query, Stored, Timestamp};
 
 use super::outcome::Step;
-use crate::mail::{Content, Incoming, Mail, MailKey, Side};
-use crate::mailbox::Inner;
+use crate::message::{Content, Incoming, MessageDocument, MessageDocumentKey, Side};
+use crate::messaging::Inner;
 use crate::telemetry;
 
-/// Messages that are looked at together.
+/// Messages per page of the search.
 const PAGE: u32 = 200;
 
-/// How long an early message waits at least until it is looked at again. Who receives the one before it does not wait.
+/// The shortest delay of an early message. When the message before it is received, the early one
+/// does not wait for its delay.
 const EARLY: Duration = Duration::from_secs(1);
 
-/// How soon to look again for messages that are left to this process and wait for earlier ones.
+/// The delay before this process looks again for messages that it has claimed and that wait for
+/// earlier ones.
 const SOON: Duration = Duration::from_millis(50);
 
-/// How often one look is given up to others who receive the same stream.
+/// How many lost races with other processes end a look at a stream.
 const LOSSES: u32 = 3;
 
-/// A stream with messages that have arrived.
+/// A stream with arrived messages.
 struct Arrived<'a, C> {
     partition: &'a PartitionKey,
     stream: String,
-    /// By number; those that were searched for, which need not be all.
-    waiting: BTreeMap<u64, Stored<Mail<C>>>,
-    seen: Option<Stored<Mail<C>>>,
+    /// By number. The search need not return all.
+    waiting: BTreeMap<u64, Stored<MessageDocument<C>>>,
+    seen: Option<Stored<MessageDocument<C>>>,
 }
 
 impl<C> Arrived<'_, C> {
-    /// Everything up to this number was received.
+    /// All messages up to this number were received.
     fn through(&self) -> u64 {
         match self.seen.as_ref().map(|seen| seen.document.content()) {
             Some(Content::Seen(seen)) => seen.through,
@@ -45,7 +47,7 @@ impl<C> Arrived<'_, C> {
     }
 }
 
-pub(super) fn incoming<C>(stored: &Stored<Mail<C>>) -> Option<&Incoming> {
+pub(super) fn incoming<C>(stored: &Stored<MessageDocument<C>>) -> Option<&Incoming> {
     match stored.document.content() {
         Content::Incoming(incoming) => Some(incoming),
         _ => None,
@@ -54,9 +56,9 @@ pub(super) fn incoming<C>(stored: &Stored<Mail<C>>) -> Option<&Incoming> {
 
 impl<C: Container> Inner<C>
 where
-    Mail<C>: MemberOf<C>,
+    MessageDocument<C>: MemberOf<C>,
 {
-    /// A partition has something to receive, perhaps.
+    /// Receives in a partition in the background, because it may have messages.
     pub(crate) fn hint(&self, partition: PartitionKey) {
         if !self.receives() || !self.hints.note(&partition) {
             return;
@@ -68,7 +70,7 @@ where
                     Err(_) => return,
                 };
                 let waits = waits.unwrap_or_else(|error| {
-                    tracing::warn!(%partition, %error, "messages cannot be received");
+                    tracing::warn!(%partition, %error, "receiving in a partition failed");
                     false
                 });
                 if !inner.hints.again(&partition, waits) {
@@ -81,29 +83,33 @@ where
         });
     }
 
-    /// Receives what is due in a partition. Returns whether something is left to this process that has to wait for an
-    /// earlier message.
+    /// Receives the due messages of a partition. Returns `true` if a message claimed by this
+    /// process waits for an earlier one.
     pub(crate) async fn receive_in(&self, partition: &PartitionKey) -> Result<bool, Error> {
-        let query = Query::<Mail<C>>::in_partition(partition)
-            // What is left to this process is due for others a little later.
-            .filter(Mail::<C>::RECEIVE_DUE.le(self.container.now() + self.config.reserved))
-            .order_by(Mail::<C>::BY_RECEIVE_DUE.asc());
+        let query = Query::<MessageDocument<C>>::in_partition(partition)
+            // A message reserved for this process is due for others a little later.
+            .filter(
+                MessageDocument::<C>::RECEIVE_DUE.le(self.container.now() + self.config.reserved),
+            )
+            .order_by(MessageDocument::<C>::BY_RECEIVE_DUE.asc());
         let run = self.container.query(query).page_size(PAGE).row_by_row();
         let mut pages = run.pages();
         let mut waits = false;
         while let Some(page) = pages.next_page().await? {
-            let mut streams: BTreeMap<String, BTreeMap<u64, Stored<Mail<C>>>> = BTreeMap::new();
+            let mut streams: BTreeMap<String, BTreeMap<u64, Stored<MessageDocument<C>>>> =
+                BTreeMap::new();
             for row in page {
                 let stored = match row {
                     Ok(stored) => stored,
                     Err(unreadable) => {
-                        self.put_aside(Side::Inbox, &[unreadable]).await;
+                        self.dead_letter_unreadable(Side::Inbox, &[unreadable])
+                            .await;
                         continue;
                     }
                 };
                 if let Some(incoming) = incoming(&stored) {
-                    let letter = &incoming.letter;
-                    let (stream, number) = (letter.stream.clone(), letter.number);
+                    let envelope = &incoming.envelope;
+                    let (stream, number) = (envelope.stream.clone(), envelope.number);
                     streams.entry(stream).or_default().insert(number, stored);
                 }
             }
@@ -123,13 +129,14 @@ where
         Ok(waits)
     }
 
-    /// Receives a stream as far as it has arrived. One that cannot be read on waits, and the others go on.
+    /// Receives the arrived messages of a stream. A stream with an unreadable document waits; the
+    /// others go on.
     async fn receive_stream(&self, mut arrived: Arrived<'_, C>) -> Result<bool, Error> {
         match self.receive_arrived(&mut arrived).await {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::Decode => {
                 let (partition, stream) = (arrived.partition, &*arrived.stream);
-                tracing::error!(%partition, stream, %error, "messages wait for a document that cannot be read");
+                tracing::error!(%partition, stream, %error, "a stream waits, because its record cannot be read");
             }
             Err(error) => return Err(error),
         }
@@ -138,13 +145,13 @@ where
 
     async fn receive_arrived(&self, arrived: &mut Arrived<'_, C>) -> Result<(), Error> {
         if let Some(redriven) = arrived.waiting.remove(&0) {
-            // It has left its stream, so nothing waits for it and no record tells of it: it goes with its effect.
+            // A redriven message belongs to no stream. Its deletion with the effect is its record.
             self.receive(&redriven, None).await?;
         }
         if arrived.waiting.is_empty() {
             return Ok(());
         }
-        let key = MailKey::seen(&arrived.stream);
+        let key = MessageDocumentKey::seen(&arrived.stream);
         arrived.seen = self.container.read_in(arrived.partition, &key).await?;
         let mut losses = 0;
         while !self.stop.is_cancelled() {
@@ -165,7 +172,7 @@ where
         Ok(())
     }
 
-    /// Removes what was received before.
+    /// Deletes messages that were received before.
     async fn drop_duplicates(&self, arrived: &mut Arrived<'_, C>) {
         let later = arrived.waiting.split_off(&(arrived.through() + 1));
         let duplicates = std::mem::replace(&mut arrived.waiting, later);
@@ -179,28 +186,32 @@ where
         for result in self.container.execute_bulk(&bulk).await {
             match result {
                 Ok(_) => telemetry::duplicate_dropped(),
-                // The next look finds it again.
-                Err(error) => tracing::debug!(%error, "a duplicate was not removed"),
+                // The next search finds it again.
+                Err(error) => tracing::debug!(%error, "a duplicate was not deleted"),
             }
         }
     }
 
-    /// The message whose turn it is, if it has arrived.
-    async fn next(&self, arrived: &mut Arrived<'_, C>) -> Result<Option<Stored<Mail<C>>>, Error> {
+    /// Returns the next message of the stream, if it has arrived.
+    async fn next(
+        &self,
+        arrived: &mut Arrived<'_, C>,
+    ) -> Result<Option<Stored<MessageDocument<C>>>, Error> {
         let number = arrived.through() + 1;
         if let Some(next) = arrived.waiting.remove(&number) {
             return Ok(Some(next));
         }
-        // The search may have missed it: it can be due later, or have come meanwhile.
-        let key = MailKey::incoming(&arrived.stream, number);
+        // The search may have missed the message: it is due later, or it has arrived since.
+        let key = MessageDocumentKey::incoming(&arrived.stream, number);
         if let Some(next) = self.container.read_in(arrived.partition, &key).await? {
             return Ok(Some(next));
         }
         let now = self.container.now();
-        let is_overdue = |stored: &Stored<Mail<C>>| {
+        let is_overdue = |stored: &Stored<MessageDocument<C>>| {
             let incoming = incoming(stored);
             incoming.is_some_and(|incoming| {
-                self.lifetimes().is_gap_closed(incoming.letter.sent_at, now)
+                self.lifetimes()
+                    .is_gap_closed(incoming.envelope.sent_at, now)
             })
         };
         if !arrived.waiting.values().any(is_overdue) {
@@ -209,28 +220,31 @@ where
         let first = self.first_of(arrived).await?;
         Ok(first.filter(is_overdue).inspect(|first| {
             if let Some(incoming) = incoming(first) {
-                arrived.waiting.remove(&incoming.letter.number);
+                arrived.waiting.remove(&incoming.envelope.number);
             }
         }))
     }
 
-    /// The first message of a stream that has arrived, due or not.
-    async fn first_of(&self, arrived: &Arrived<'_, C>) -> Result<Option<Stored<Mail<C>>>, Error> {
-        let query = Query::<Mail<C>>::in_partition(arrived.partition)
-            .filter(Mail::<C>::RECEIVE_DUE.gt(Timestamp::default()));
+    /// Returns the first arrived message of a stream, due or not.
+    async fn first_of(
+        &self,
+        arrived: &Arrived<'_, C>,
+    ) -> Result<Option<Stored<MessageDocument<C>>>, Error> {
+        let query = Query::<MessageDocument<C>>::in_partition(arrived.partition)
+            .filter(MessageDocument::<C>::RECEIVE_DUE.gt(Timestamp::default()));
         let found = self.container.query(query).row_by_row().all().await?;
         let of_stream = found.into_iter().flatten().filter_map(|stored| {
-            let letter = &incoming(&stored)?.letter;
-            let later = letter.stream == arrived.stream && letter.number > arrived.through();
-            later.then_some((letter.number, stored))
+            let envelope = &incoming(&stored)?.envelope;
+            let later = envelope.stream == arrived.stream && envelope.number > arrived.through();
+            later.then_some((envelope.number, stored))
         });
         Ok(of_stream
             .min_by_key(|(number, _)| *number)
             .map(|(_, stored)| stored))
     }
 
-    /// Has early messages looked at again later, the longer they wait the later. Returns whether some are left to this
-    /// process alone, which should look again soon.
+    /// Postpones early messages, the longer they have waited. Returns `true` if some are claimed by
+    /// this process, which should look again soon.
     async fn hold_back(&self, arrived: &Arrived<'_, C>) -> bool {
         let now = self.container.now();
         let mut bulk = BulkBatch::<C>::new();
@@ -244,19 +258,19 @@ where
                 ours |= incoming.is_claimed_by(&self.me, due, now);
                 continue;
             }
-            let waited = now.since(incoming.letter.sent_at);
+            let waited = now.since(incoming.envelope.sent_at);
             let delay = waited.clamp(EARLY, self.config.retry.longest_delay.max(EARLY));
             let later = Patch::new()
-                .set(Mail::<C>::RECEIVE_DUE, now + delay)
-                .set(Mail::<C>::CLAIMED_BY, None)
-                .set(Mail::<C>::STARTED, 0);
+                .set(MessageDocument::<C>::RECEIVE_DUE, now + delay)
+                .set(MessageDocument::<C>::CLAIMED_BY, None)
+                .set(MessageDocument::<C>::STARTED, 0);
             if let Err(error) = bulk.patch_stored(stored, &later) {
-                tracing::debug!(%error, "an early message cannot be held back");
+                tracing::debug!(%error, "an early message was not postponed");
             }
         }
         telemetry::held_back(arrived.waiting.len());
         if !bulk.is_empty() {
-            // What is not held back is looked at again sooner, nothing else.
+            // An early message that is not postponed is only found sooner.
             drop(self.container.execute_bulk(&bulk).await);
         }
         ours

@@ -1,105 +1,117 @@
-//! Receiving one message: taking it up, its effect, and what happens when there is none.
+//! Receives one message: claims it, runs its handler, and commits the effect with the receipt.
 
-use cdb_client::Error;
-use cdb_model::{Batch, BatchError, Container, MemberOf, OperationIndex, Stored};
+use cdb_client::{BatchOutcome, Error};
+use cdb_model::{Batch, BatchError, Container, MemberOf, OperationIndex, Stored, Timestamp};
 
 use super::handler::{Failed, Handled};
 use super::outcome::{Attempted, Refusal, Step};
 use super::partition::incoming;
-use crate::mail::{Dead, Incoming, Mail, Seen, Side};
-use crate::mailbox::Inner;
-use crate::outbox::{Draft, Streams, Terms, shortened};
+use crate::lease::is_lost_race;
+use crate::message::{Dead, Incoming, MessageDocument, Seen, Side};
+use crate::messaging::Inner;
+use crate::outbox::{OutboxBatch, Streams, Terms, shortened};
 use crate::telemetry;
 
-/// Why a message that is too old is not received any more.
+/// Why a message that is too old is not received.
 const TOO_OLD: &str = "it waited longer than what was received is remembered, so whether it had its effect before can \
                        no longer be told; redrive or discard it";
 
-/// How often a handler is asked again at once when the state that it had read has changed.
+/// How often a handler runs again at once after the state that it had read has changed.
 const STALE: u32 = 3;
 
-/// A message that this process has taken up.
-struct Taken<'a, C> {
-    stored: Stored<Mail<C>>,
+/// A message that this process has claimed.
+struct Claimed<'a, C> {
+    stored: Stored<MessageDocument<C>>,
     incoming: Incoming,
     /// The record of its stream.
-    seen: Option<&'a Stored<Mail<C>>>,
+    seen: Option<&'a Stored<MessageDocument<C>>>,
 }
 
-impl<C: Container> Taken<'_, C> {
-    fn draft(&self) -> Draft<C> {
-        Draft::new(self.incoming.letter.to.clone())
+/// The new record of a stream, with the operation that writes it.
+type Record<C> = (OperationIndex, MessageDocument<C>);
+
+impl<C: Container> Claimed<'_, C> {
+    fn batch(&self) -> OutboxBatch<C> {
+        OutboxBatch::new(self.incoming.envelope.to.clone())
     }
 }
 
 impl<C: Container> Inner<C>
 where
-    Mail<C>: MemberOf<C>,
+    MessageDocument<C>: MemberOf<C>,
 {
-    /// Receives a message whose turn it is. `seen` is the record of its stream.
+    /// Receives the next message of a stream. `seen` is the record of the stream.
     pub(super) async fn receive(
         &self,
-        stored: &Stored<Mail<C>>,
-        seen: Option<&Stored<Mail<C>>>,
+        stored: &Stored<MessageDocument<C>>,
+        seen: Option<&Stored<MessageDocument<C>>>,
     ) -> Result<Step<C>, Error> {
         let now = self.container.now();
         let (Some(incoming), Some(due)) = (incoming(stored), stored.document.receive_due) else {
             return Ok(Step::Waits);
         };
-        let taken = if incoming.is_claimed_by(&self.me, due, now) {
-            Taken {
+        let claimed = if incoming.is_claimed_by(&self.me, due, now) {
+            Claimed {
                 stored: stored.clone(),
                 incoming: incoming.clone(),
                 seen,
             }
         } else if due > now && !incoming.is_held_back() {
-            // Somebody else is at it, or it is to be tried again then.
+            // Another process handles the message, or it is due later.
             return Ok(Step::Waits);
         } else {
-            match self.take_up(incoming, stored, seen).await? {
-                Some(taken) => taken,
+            match self.claim(incoming, stored, seen).await? {
+                Some(claimed) => claimed,
                 None => return Ok(Step::Lost),
             }
         };
-        let letter = &taken.incoming.letter;
-        if !self.lifetimes().is_receivable(letter.sent_at, now) {
-            return self.give_up(taken, &Failed::permanently(TOO_OLD)).await;
+        let envelope = &claimed.incoming.envelope;
+        if !self.lifetimes().is_receivable(envelope.sent_at, now) {
+            return self
+                .dead_letter_received(claimed, &Failed::permanently(TOO_OLD))
+                .await;
         }
-        if letter.payload.is_none() {
-            // Its sender gave it up and only its number has come.
-            let nothing = taken.draft();
-            return match self.commit_receipt(&taken, nothing).await? {
+        if envelope.payload.is_none() {
+            // The sender dead-lettered the message. Only its number has arrived.
+            let nothing = claimed.batch();
+            return match self.commit_receipt(&claimed, nothing).await? {
                 Attempted::Step(step) => Ok(step),
                 Attempted::Stale { .. } | Attempted::Failed(_) => Ok(Step::Waits),
             };
         }
-        // Beginnings that ended neither way: their processes died, perhaps of it.
-        let Incoming { started, tries, .. } = &taken.incoming;
-        let in_vain = started.saturating_sub(1).saturating_sub(tries.counted);
-        if in_vain >= self.config.retry.max_attempts {
-            let reason = format!("it was begun {in_vain} times and never ended");
-            return self.give_up(taken, &Failed::permanently(reason)).await;
+        // Starts without a result: their processes died, perhaps because of the message.
+        let Incoming { started, tries, .. } = &claimed.incoming;
+        let unfinished = started.saturating_sub(1).saturating_sub(tries.counted);
+        if unfinished >= self.config.retry.max_attempts {
+            let reason = format!("its handler was started {unfinished} times without a result");
+            return self
+                .dead_letter_received(claimed, &Failed::permanently(reason))
+                .await;
         }
-        self.handle(taken).await
+        self.handle(claimed).await
     }
 
-    /// Takes a message up, and counts the attempt before it begins. `None` when somebody was faster.
-    async fn take_up<'a>(
+    /// Claims a message, and counts the attempt before it begins. Returns `None` when another
+    /// process was faster.
+    async fn claim<'a>(
         &self,
         incoming: &Incoming,
-        stored: &Stored<Mail<C>>,
-        seen: Option<&'a Stored<Mail<C>>>,
-    ) -> Result<Option<Taken<'a, C>>, Error> {
+        stored: &Stored<MessageDocument<C>>,
+        seen: Option<&'a Stored<MessageDocument<C>>>,
+    ) -> Result<Option<Claimed<'a, C>>, Error> {
         let now = self.container.now();
         let incoming = Incoming {
             claimed_by: Some(self.me.clone()),
             started: incoming.started.saturating_add(1),
             ..incoming.clone()
         };
-        let mail = Mail::<C>::incoming(incoming.clone(), now + self.config.claim);
-        let written = self.container.replace_if_match(&mail, &stored.etag).await;
+        let document = MessageDocument::<C>::incoming(incoming.clone(), now + self.config.claim);
+        let written = self
+            .container
+            .replace_if_match(&document, &stored.etag)
+            .await;
         match written {
-            Ok(written) => Ok(mail.stored(written.etag, now).map(|stored| Taken {
+            Ok(written) => Ok(document.stored(written.etag, now).map(|stored| Claimed {
                 stored,
                 incoming,
                 seen,
@@ -115,58 +127,61 @@ where
         }
     }
 
-    /// Has the handler make an effect and commits it.
-    async fn handle(&self, taken: Taken<'_, C>) -> Result<Step<C>, Error> {
+    /// Runs the handler and commits its effect.
+    async fn handle(&self, claimed: Claimed<'_, C>) -> Result<Step<C>, Error> {
         let mut tried = 0;
         let (failure, counts) = loop {
             tried += 1;
-            let draft = match self.effect_of(&taken).await {
-                Ok(draft) => draft,
+            let batch = match self.effect_of(&claimed).await {
+                Ok(batch) => batch,
                 Err(failed) => break (failed, true),
             };
-            match self.commit_receipt(&taken, draft).await? {
+            match self.commit_receipt(&claimed, batch).await? {
                 Attempted::Step(step) => return Ok(step),
                 Attempted::Stale { .. } if tried < STALE => {}
                 Attempted::Stale { reason, counts } => break (Failed::temporarily(reason), counts),
                 Attempted::Failed(failed) => break (failed, true),
             }
         };
-        let exhausted = taken.incoming.tries.counted + 1 >= self.config.retry.max_attempts;
+        let exhausted = claimed.incoming.tries.counted + 1 >= self.config.retry.max_attempts;
         if failure.is_final || (counts && exhausted) {
-            self.give_up(taken, &failure).await
+            self.dead_letter_received(claimed, &failure).await
         } else {
-            self.postpone(&taken, &failure.reason, counts).await
+            self.postpone(&claimed, &failure.reason, counts).await
         }
     }
 
-    /// What the handler makes of a message.
-    async fn effect_of(&self, taken: &Taken<'_, C>) -> Handled<C> {
+    /// Runs the handler and checks its batch.
+    async fn effect_of(&self, claimed: &Claimed<'_, C>) -> Handled<C> {
         let Incoming {
-            letter, started, ..
-        } = &taken.incoming;
-        let handled = self.handlers.handle(letter, *started, taken.draft()).await;
-        handled.and_then(|draft| {
-            if *draft.home() == letter.to {
-                Ok(draft)
+            envelope, started, ..
+        } = &claimed.incoming;
+        let handled = self
+            .handlers
+            .handle(envelope, *started, claimed.batch())
+            .await;
+        handled.and_then(|batch| {
+            if *batch.home() == envelope.to {
+                Ok(batch)
             } else {
                 Err(Failed::permanently(
-                    "the handler returned the draft of another",
+                    "the handler returned the batch of another message",
                 ))
             }
         })
     }
 
-    /// Commits the effect of a message with its removal, the record of it, and what follows from it.
+    /// Commits the effect of a message with its deletion, the record, and the sent messages.
     async fn commit_receipt(
         &self,
-        taken: &Taken<'_, C>,
-        draft: Draft<C>,
+        claimed: &Claimed<'_, C>,
+        batch: OutboxBatch<C>,
     ) -> Result<Attempted<C>, Error> {
         let unfit =
             |error: BatchError| Ok(Attempted::Failed(Failed::permanently(error.to_string())));
-        let streams = Streams::read(&self.container, &draft).await?;
+        let streams = Streams::read(&self.container, &batch).await?;
         let now = self.container.now();
-        // Nobody asks for it: whether a receipt took place is told by the record of its stream.
+        // Never looked up: the record of the stream tells whether a receipt took place.
         let unique = uuid::Uuid::new_v4().simple().to_string();
         let terms = Terms {
             token: &unique,
@@ -174,22 +189,20 @@ where
             reserved: self.config.reserved,
             lifetimes: self.lifetimes(),
         };
-        let mut sealed = match streams.seal(&draft, &terms) {
+        let mut sealed = match streams.seal(&batch, &terms) {
             Ok(sealed) => sealed,
             Err(error) => return unfit(error),
         };
-        let record = match self.remove_and_record(&mut sealed.batch, taken) {
+        let record = match self.remove_and_record(&mut sealed.batch, claimed) {
             Ok(record) => record,
             Err(error) => return unfit(error),
         };
         let error = match self.container.execute(&sealed.batch).await {
             Ok(outcome) => {
-                telemetry::received(now.since(taken.incoming.letter.sent_at));
-                let seen = record.and_then(|(index, mail)| {
-                    mail.stored(outcome.etag(index)?.clone(), now).map(Box::new)
-                });
+                telemetry::received(now.since(claimed.incoming.envelope.sent_at));
+                let step = received(record, &outcome, now);
                 self.hand_over(sealed.sent(&outcome, now));
-                return Ok(Attempted::Step(Step::Received(seen)));
+                return Ok(Attempted::Step(step));
             }
             Err(error) => error,
         };
@@ -201,46 +214,47 @@ where
             },
             Refusal::Refused => Attempted::Failed(Failed::temporarily(error.to_string())),
             Refusal::Unreachable => {
-                Attempted::Step(self.postpone(taken, &error.to_string(), false).await?)
+                Attempted::Step(self.postpone(claimed, &error.to_string(), false).await?)
             }
         })
     }
 
-    /// Adds to a batch what makes a message received. Returns the record of its stream, if it has one.
+    /// Adds the deletion of a message and the record of its receipt to a batch. Returns the record,
+    /// if the message has a stream.
     fn remove_and_record(
         &self,
         batch: &mut Batch<C>,
-        taken: &Taken<'_, C>,
-    ) -> Result<Option<(OperationIndex, Mail<C>)>, BatchError> {
-        batch.delete_stored(&taken.stored)?;
-        let letter = &taken.incoming.letter;
-        if letter.number == 0 {
+        claimed: &Claimed<'_, C>,
+    ) -> Result<Option<Record<C>>, BatchError> {
+        batch.delete_stored(&claimed.stored)?;
+        let envelope = &claimed.incoming.envelope;
+        if envelope.number == 0 {
             return Ok(None);
         }
         let seen = Seen {
-            stream: letter.stream.clone(),
-            from: letter.from.clone(),
-            through: letter.number,
+            stream: envelope.stream.clone(),
+            from: envelope.from.clone(),
+            through: envelope.number,
         };
-        let partition = letter.to.partition.clone();
-        let mail = Mail::<C>::seen(partition, seen, self.lifetimes().seen_ttl());
-        let index = match taken.seen {
-            Some(known) => batch.replace_if_match(&mail, &known.etag)?,
-            None => batch.create(&mail)?,
+        let partition = envelope.to.partition.clone();
+        let document = MessageDocument::<C>::seen(partition, seen, self.lifetimes().seen_ttl());
+        let index = match claimed.seen {
+            Some(known) => batch.replace_if_match(&document, &known.etag)?,
+            None => batch.create(&document)?,
         };
-        Ok(Some((index, mail)))
+        Ok(Some((index, document)))
     }
 
-    /// Keeps a message for another attempt. Its stream waits for it.
+    /// Stores a failed attempt. The stream waits for the next one.
     async fn postpone(
         &self,
-        taken: &Taken<'_, C>,
+        claimed: &Claimed<'_, C>,
         reason: &str,
         counts: bool,
     ) -> Result<Step<C>, Error> {
         telemetry::receipt_postponed();
         let now = self.container.now();
-        let mut incoming = taken.incoming.clone();
+        let mut incoming = claimed.incoming.clone();
         incoming.tries.note(now, reason, counts);
         incoming.claimed_by = None;
         if !counts {
@@ -248,74 +262,79 @@ where
         }
         let delay = self.config.retry.delay(incoming.tries.failed, &self.jitter);
         tracing::warn!(
-            message = incoming.letter.message_type,
-            id = %incoming.letter.id(),
+            message = incoming.envelope.message_type,
+            id = %incoming.envelope.id(),
             reason,
             ?delay,
-            "a message was not received and will be tried again"
+            "a message was not received; it is retried"
         );
-        let later = Mail::<C>::incoming(incoming, now + delay);
+        let later = MessageDocument::<C>::incoming(incoming, now + delay);
         match self
             .container
-            .replace_if_match(&later, &taken.stored.etag)
+            .replace_if_match(&later, &claimed.stored.etag)
             .await
         {
             Ok(_) => Ok(Step::Waits),
-            // It is tried again when this process no longer has it to itself.
+            // The message is retried when its claim ends.
             Err(error) if error.is_precondition_failed() || error.is_not_found() => Ok(Step::Lost),
             Err(error) => Err(error),
         }
     }
 
-    /// Makes a message a dead letter; its stream goes on.
-    async fn give_up(&self, taken: Taken<'_, C>, failure: &Failed) -> Result<Step<C>, Error> {
+    /// Turns a message into a dead letter; its stream goes on.
+    async fn dead_letter_received(
+        &self,
+        claimed: Claimed<'_, C>,
+        failure: &Failed,
+    ) -> Result<Step<C>, Error> {
         let now = self.container.now();
-        let letter = &taken.incoming.letter;
-        let mut tries = taken.incoming.tries.clone();
+        let envelope = &claimed.incoming.envelope;
+        let mut tries = claimed.incoming.tries.clone();
         tries.note(now, &failure.reason, true);
         tracing::error!(
-            message = letter.message_type,
-            id = %letter.id(),
+            message = envelope.message_type,
+            id = %envelope.id(),
             reason = failure.reason,
-            "a message was given up; it is a dead letter now"
+            "a message was dead-lettered"
         );
         let dead = Dead {
             side: Side::Inbox,
-            letter: letter.clone(),
+            envelope: envelope.clone(),
             reason: shortened(&failure.reason),
             tries,
             unreadable: false,
         };
-        let partition = letter.to.partition.clone();
+        let partition = envelope.to.partition.clone();
         let mut batch = Batch::<C>::new(&partition);
         let record = batch
-            .create(&Mail::<C>::dead(partition, dead, now))
-            .and_then(|_| self.remove_and_record(&mut batch, &taken));
+            .create(&MessageDocument::<C>::dead(partition, dead, now))
+            .and_then(|_| self.remove_and_record(&mut batch, &claimed));
         let record = match record {
             Ok(record) => record,
             Err(error) => {
-                // Messages are limited so that this cannot be; if it is, the message stays.
-                tracing::error!(%error, "a message cannot be made a dead letter");
-                return self.postpone(&taken, &error.to_string(), true).await;
+                // The size limit of messages excludes this. If it happens, the message stays.
+                tracing::error!(%error, "a message cannot become a dead letter");
+                return self.postpone(&claimed, &error.to_string(), true).await;
             }
         };
         match self.container.execute(&batch).await {
             Ok(outcome) => {
                 telemetry::unreceivable();
-                let seen = record.and_then(|(index, mail)| {
-                    mail.stored(outcome.etag(index)?.clone(), now).map(Box::new)
-                });
-                Ok(Step::Received(seen))
+                Ok(received(record, &outcome, now))
             }
-            Err(error)
-                if error.is_ambiguous()
-                    || error.is_conflict()
-                    || error.is_precondition_failed()
-                    || error.is_not_found() =>
-            {
-                Ok(Step::Lost)
-            }
+            Err(error) if error.is_ambiguous() || is_lost_race(&error) => Ok(Step::Lost),
             Err(error) => Err(error),
         }
     }
+}
+
+/// The step after a batch that wrote `record`.
+fn received<C: Container>(
+    record: Option<Record<C>>,
+    outcome: &BatchOutcome<C>,
+    now: Timestamp,
+) -> Step<C> {
+    let stored =
+        record.and_then(|(index, document)| document.stored(outcome.etag(index)?.clone(), now));
+    Step::Received(stored.map(Box::new))
 }

@@ -1,10 +1,10 @@
-//! What can become of a lease that somebody counted on.
+//! The errors of leases.
 
 use cdb_client::Error;
 use cdb_model::{BatchError, Document, IdError, Stored, Timestamp};
 
-/// Why something was not done under a lease. Nothing was written, unless it is a [`Client`](Self::Client) error that
-/// says [`is_ambiguous`](Error::is_ambiguous).
+/// The reason why a call under a lease failed. Nothing was written, unless the error is a
+/// [`Client`](Self::Client) error with [`is_ambiguous`](Error::is_ambiguous).
 ///
 /// ```
 /// use cdb_coordination::Leases;
@@ -23,82 +23,85 @@ use cdb_model::{BatchError, Document, IdError, Stored, Timestamp};
 #[non_exhaustive]
 pub enum LeaseError {
     /// The document does not exist.
-    #[error("the {document} `{id}` is gone, there is nothing to lease")]
+    #[error("{document} `{id}` does not exist")]
     Gone {
-        /// The document type, as it is stored.
+        /// The stored name of the document type.
         document: &'static str,
-        /// Its id.
+        /// The document's id.
         id: String,
     },
-    /// Somebody else holds the lease.
+    /// Another holder has the lease.
     #[error("`{id}` is held by `{holder}` until {until}; wait until then, or break the lease")]
     Held {
         /// The document's id.
         id: String,
-        /// Who holds it.
+        /// The holder's name.
         holder: String,
-        /// When that ends unless it is renewed, in the service's time.
+        /// When the lease expires unless it is renewed, in the service's time.
         until: Timestamp,
     },
-    /// The lease is no longer this guard's: it expired and somebody else took it, an operator broke it, or it was given back.
+    /// The guard no longer holds the lease: the lease expired and another holder took it, an
+    /// operator broke it, or the guard released it.
     #[error(
-        "the lease of `{id}` with token {token} is over, the document has token {current}; drop what was done under it"
+        "the lease of `{id}` with token {token} has ended, the document has token {current}; discard the work done under it"
     )]
     Lost {
         /// The document's id.
         id: String,
         /// The fencing token of the guard.
         token: u64,
-        /// The fencing token of the document now.
+        /// The fencing token that the document has now.
         current: u64,
     },
-    /// The lease is still held, and the write was refused all the same: the patch's own condition does not hold, or
-    /// somebody without a lease has changed the document since the guard read it.
+    /// The lease is still held, but the write was refused: the condition of the patch does not
+    /// hold, or a writer without a lease has changed the document since the guard read it.
     #[error(
-        "`{id}` is leased, but no longer as the guard read it; call `refresh` and decide again"
+        "the lease of `{id}` is held, but the document has changed since the guard read it; call `refresh` and try again"
     )]
     Changed {
         /// The document's id.
         id: String,
     },
-    /// The guard has patched the document and not read it since, so a replacement would undo the patch.
+    /// The guard has patched the document and has not read it since. A replacement would undo the
+    /// patch.
     #[error("`{id}` was patched under this lease; call `refresh` before `replace`")]
     Unread {
         /// The document's id.
         id: String,
     },
-    /// The batch was begun by another guard, or before another write of this one.
-    #[error("the batch was not begun after the last write of the guard of `{id}`; begin it anew")]
+    /// Another guard began the batch, or this guard has written since it began the batch.
+    #[error("the batch does not follow the last write of the guard of `{id}`; begin it again")]
     ForeignBatch {
         /// The document's id.
         id: String,
     },
-    /// The document changes faster than it can be leased.
-    #[error("`{id}` was changed by others at every attempt to lease it; try again later")]
+    /// Other writers changed the document at every attempt to lease it.
+    #[error("other writers changed `{id}` at every attempt to lease it; try again later")]
     Contended {
         /// The document's id.
         id: String,
     },
-    /// What is to be written does not fit a batch.
+    /// The write does not fit into a batch.
     #[error(transparent)]
     Batch(#[from] BatchError),
-    /// The service could not be asked, or refused for another reason.
+    /// The service cannot be reached, or refused the request for another reason.
     #[error(transparent)]
     Client(#[from] Error),
 }
 
 impl LeaseError {
-    /// Whether somebody else holds the document.
+    /// Returns `true` if another holder has the lease.
     pub fn is_held(&self) -> bool {
         matches!(self, Self::Held { .. })
     }
 
-    /// Whether a guard has lost its document, to somebody else or because it is gone: what was done under it does not count.
+    /// Returns `true` if the guard has lost its lease or the document is gone. Work done under the
+    /// lease does not count.
     pub fn is_lost(&self) -> bool {
         matches!(self, Self::Lost { .. } | Self::Gone { .. })
     }
 
-    /// Whether the document does not exist.
+    /// Returns `true` if the document does not exist.
     pub fn is_gone(&self) -> bool {
         matches!(self, Self::Gone { .. })
     }

@@ -1,4 +1,4 @@
-//! Leasing a document that one knows, and breaking a lease that somebody else holds.
+//! Leases one document by its key, and breaks leases of other holders.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -11,23 +11,24 @@ use cdb_model::{
 };
 use tokio::time::Instant;
 
+use super::contention::Contention;
 use super::error::LeaseError;
 use super::fenced::Held;
 use super::guard::LeaseGuard;
 use super::health::Event;
 use super::lock::{fresh_mark, lock};
-use super::take_next::Crowd;
 
-/// How long a lease lasts unless its holder says otherwise or writes.
+/// The duration of a lease, unless [`Leases::with_duration`] sets another.
 const DURATION: Duration = Duration::from_secs(60);
 
-/// How often a document is read anew because somebody changed it between reading and leasing.
+/// How often a document is read again after another writer changed it between the read and the
+/// lock.
 const ATTEMPTS: u32 = 8;
 
 /// The leases of the documents of type `D` in a container, in the name of one holder.
 ///
-/// The name is for people: two processes of one name do not share a lease, and a process that comes back waits for the
-/// leases of its former life to expire like anybody else.
+/// The holder's name is for people. Two processes with the same name do not share a lease, and a
+/// restarted process waits until the leases of its former run expire.
 ///
 /// ```no_run
 /// # use cdb_coordination::{LeaseError, Leases};
@@ -66,12 +67,12 @@ pub struct Leases<C, D> {
     pub(super) container: ContainerClient<C>,
     holder: Arc<str>,
     duration: Duration,
-    pub(super) crowd: Arc<Crowd>,
+    pub(super) contention: Arc<Contention>,
     marker: PhantomData<fn() -> D>,
 }
 
 /// An attempt to lease one version of a document.
-pub(super) struct Bid<D> {
+pub(super) struct LockAttempt<D> {
     pub(super) seen: Stored<D>,
     pub(super) lease: Lease,
     pub(super) mark: String,
@@ -83,19 +84,19 @@ where
     C: Container,
     D: MemberOf<C> + Leasable,
 {
-    /// Leases of 60 seconds in the name of `holder`.
+    /// Creates leases of 60 seconds in the name of `holder`.
     pub fn new(container: &ContainerClient<C>, holder: impl Into<Arc<str>>) -> Self {
         Self {
             container: container.clone(),
             holder: holder.into(),
             duration: DURATION,
-            crowd: Arc::default(),
+            contention: Arc::default(),
             marker: PhantomData,
         }
     }
 
-    /// The same with leases of another duration. Choose it well above the time between two writes of the holder, and above
-    /// the seconds that clocks may be apart where the service's time is not known yet.
+    /// Sets the duration of a lease. Choose it well above the time between two writes of the
+    /// holder, and above the clock difference between the processes.
     #[must_use]
     pub fn with_duration(mut self, duration: Duration) -> Self {
         self.duration = duration;
@@ -105,7 +106,8 @@ where
     /// Leases the document with this key, if it is free or its lease has expired.
     ///
     /// # Errors
-    /// [`Held`](LeaseError::Held) when somebody else has it, [`Gone`](LeaseError::Gone) when there is none.
+    /// [`Held`](LeaseError::Held) when another holder has the lease, [`Gone`](LeaseError::Gone)
+    /// when the document does not exist.
     pub async fn acquire(&self, key: &D::Key) -> Result<LeaseGuard<C, D>, LeaseError>
     where
         D::Key: LocatedKey,
@@ -113,10 +115,11 @@ where
         self.acquire_in(&key.partition_key(), key).await
     }
 
-    /// [`acquire`](Self::acquire) for keys that do not hold their partition.
+    /// Leases a document as [`acquire`](Self::acquire) does, for keys that do not contain the
+    /// partition.
     ///
     /// # Errors
-    /// The same.
+    /// As [`acquire`](Self::acquire).
     pub async fn acquire_in(
         &self,
         partition: &PartitionKey,
@@ -130,17 +133,19 @@ where
             if let Some(guard) = self.acquire_seen(seen).await? {
                 return Ok(guard);
             }
-            // Somebody was faster, whose write a read of this session need not see.
+            // Another writer was faster. A read with this session's consistency may not show that
+            // write.
             container = self.container.latest_committed();
         }
         let id = key.to_id()?.to_string();
         Err(LeaseError::Contended { id })
     }
 
-    /// Leases exactly this version of a document that was read or queried. `None` when it has changed since.
+    /// Leases exactly this version of a document. Returns `None` when the document has changed
+    /// since.
     ///
     /// # Errors
-    /// [`Held`](LeaseError::Held) when somebody else has it.
+    /// [`Held`](LeaseError::Held) when another holder has the lease.
     pub async fn acquire_seen(
         &self,
         seen: Stored<D>,
@@ -156,24 +161,32 @@ where
                 until: lease.until(),
             });
         }
-        let bid = self.bid(seen);
-        let Some(etag) = lock(&self.container, &bid.seen, &bid.patch(), &bid.mark).await? else {
+        let attempt = self.attempt(seen);
+        let Some(etag) = lock(
+            &self.container,
+            &attempt.seen,
+            &attempt.patch(),
+            &attempt.mark,
+        )
+        .await?
+        else {
             Event::Collision.count::<D>();
             return Ok(None);
         };
-        let mut guard = self.won(bid, etag);
-        // The answer was so long in coming that somebody else may have the document already.
+        let mut guard = self.won(attempt, etag);
+        // The answer took so long that another holder may already have the document.
         if guard.remaining().is_zero() {
             guard.renew().await?;
         }
         Ok(Some(guard))
     }
 
-    /// Takes a lease from its holder, whoever that is: his next write is refused, and anybody may lease the document. For
-    /// operators who know that the holder hangs. Returns the lease that was broken, `None` when nobody held it.
+    /// Ends the lease of any holder. The holder's next write is refused, and every process may
+    /// lease the document. For operators who know that the holder hangs. Returns the lease that was
+    /// broken, or `None` when the document was free.
     ///
     /// # Errors
-    /// [`Gone`](LeaseError::Gone) when there is no such document.
+    /// [`Gone`](LeaseError::Gone) when the document does not exist.
     pub async fn break_lease(&self, key: &D::Key) -> Result<Option<Lease>, LeaseError>
     where
         D::Key: LocatedKey,
@@ -181,10 +194,11 @@ where
         self.break_lease_in(&key.partition_key(), key).await
     }
 
-    /// [`break_lease`](Self::break_lease) for keys that do not hold their partition.
+    /// Breaks a lease as [`break_lease`](Self::break_lease) does, for keys that do not contain the
+    /// partition.
     ///
     /// # Errors
-    /// The same.
+    /// As [`break_lease`](Self::break_lease).
     pub async fn break_lease_in(
         &self,
         partition: &PartitionKey,
@@ -211,9 +225,9 @@ where
         Err(LeaseError::Contended { id })
     }
 
-    pub(super) fn bid(&self, seen: Stored<D>) -> Bid<D> {
+    pub(super) fn attempt(&self, seen: Stored<D>) -> LockAttempt<D> {
         let (mark, until) = (fresh_mark(), self.container.now() + self.duration);
-        Bid {
+        LockAttempt {
             lease: seen.document.lease().taken(&self.holder, &mark, until),
             seen,
             mark,
@@ -221,29 +235,29 @@ where
         }
     }
 
-    /// The guard of a bid that took place.
-    pub(super) fn won(&self, bid: Bid<D>, etag: cdb_model::ETag) -> LeaseGuard<C, D> {
+    /// The guard of an attempt that took place.
+    pub(super) fn won(&self, attempt: LockAttempt<D>, etag: cdb_model::ETag) -> LeaseGuard<C, D> {
         Event::Acquired.count::<D>();
-        if bid.seen.document.lease().holder().is_some() {
+        if attempt.seen.document.lease().holder().is_some() {
             Event::TakenOver.count::<D>();
         }
-        let mut stored = bid.seen;
+        let mut stored = attempt.seen;
         stored.etag = etag;
-        let token = bid.lease.token();
-        stored.document.set_lease(bid.lease);
+        let token = attempt.lease.token();
+        stored.document.set_lease(attempt.lease);
         LeaseGuard::new(Held {
             container: self.container.clone(),
             stored,
             token,
             duration: self.duration,
-            valid_until: bid.sent + self.duration,
-            over: None,
+            valid_until: attempt.sent + self.duration,
+            ended: None,
             is_unread: false,
         })
     }
 }
 
-impl<D: Leasable> Bid<D> {
+impl<D: Leasable> LockAttempt<D> {
     pub(super) fn patch(&self) -> Patch<D> {
         D::LEASE_PATHS.set(Patch::new(), &self.lease)
     }
@@ -255,7 +269,7 @@ impl<C, D> Clone for Leases<C, D> {
             container: self.container.clone(),
             holder: self.holder.clone(),
             duration: self.duration,
-            crowd: self.crowd.clone(),
+            contention: self.contention.clone(),
             marker: PhantomData,
         }
     }

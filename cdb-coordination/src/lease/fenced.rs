@@ -1,7 +1,8 @@
-//! What a holder writes: every write carries the fence of his last one and a mark of its own.
+//! The writes of a lease's holder: each carries the fence of the holder's last write, and a mark of its own.
 //!
-//! The mark answers "did it happen?" after a lost answer, and it makes sending again harmless: a write that arrives twice
-//! finds the fence moved by its first arrival. So a write under a lease takes place once or not at all, increments included.
+//! The mark tells after a lost answer whether the write took place. The fence makes sending again
+//! harmless: a write that arrives twice finds the fence moved by its first arrival. So a write under a
+//! lease takes place once or not at all, increments included.
 
 use std::time::Duration;
 
@@ -10,13 +11,11 @@ use cdb_model::{Batch, Container, ETag, Leasable, Lease, MemberOf, Patch, Stored
 use tokio::time::Instant;
 
 use super::error::LeaseError;
+use super::fenced_write::{Fenced, FencedWrite, Found, execute_fenced, is_at_fence};
 use super::health::Event;
-use super::lock::{fresh_mark, is_lost_race};
+use super::lock::fresh_mark;
 
-/// How often a write goes out whose outcome stays open although the document could be read in between.
-const ATTEMPTS: u32 = 4;
-
-/// A document in somebody's hands, as far as he knows.
+/// A leased document, as its holder knows it.
 #[derive(Debug)]
 pub(super) struct Held<C, D> {
     pub(super) container: ContainerClient<C>,
@@ -24,29 +23,29 @@ pub(super) struct Held<C, D> {
     pub(super) stored: Stored<D>,
     pub(super) token: u64,
     pub(super) duration: Duration,
-    /// By the monotonic clock, from before the last write was sent: never later than the service sees it.
+    /// By the monotonic clock, from before the last write was sent: never later than in the service's time.
     pub(super) valid_until: Instant,
-    /// The token that the document had when it was given back or lost.
-    pub(super) over: Option<u64>,
+    /// The token of the document when the lease was released or lost; `None` while the lease is held.
+    pub(super) ended: Option<u64>,
     /// Whether a patch was written that `stored` does not show.
     pub(super) is_unread: bool,
 }
 
-/// What becomes of the lease in a write.
+/// What a write does with the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
     Keep,
-    GiveBack,
+    Release,
     Delete,
 }
 
-/// One write under the lease: what it must find and what it leaves.
+/// The lease before and after one write.
 #[derive(Debug)]
 pub(super) struct Step {
-    found: Lease,
-    left: Lease,
+    before: Lease,
+    after: Lease,
     then: Then,
-    sent: Instant,
+    begun: Instant,
 }
 
 /// What is sent.
@@ -57,8 +56,8 @@ pub(super) enum Write<'a, C, D> {
     Batch(&'a Batch<C>),
 }
 
-/// A batch that begins with the fence of a lease: all of it takes place while the lease is held, or nothing. Made by
-/// [`LeaseGuard::begin`](super::LeaseGuard::begin).
+/// A batch that begins with the fence of a lease: all of it takes place while the lease is held, or
+/// nothing. Made by [`LeaseGuard::begin`](super::LeaseGuard::begin).
 ///
 /// ```
 /// use cdb_coordination::Leases;
@@ -77,7 +76,7 @@ pub(super) enum Write<'a, C, D> {
 /// ```
 #[derive(Debug)]
 pub struct LeasedBatch<C> {
-    /// Takes whatever else belongs to the same partition.
+    /// Takes further operations on the same partition.
     pub batch: Batch<C>,
     pub(super) step: Step,
 }
@@ -89,95 +88,172 @@ where
 {
     pub(super) fn step(&self, then: Then) -> Step {
         let (now, mark) = (self.container.now(), fresh_mark());
-        let found = self.stored.document.lease();
+        let before = self.stored.document.lease();
         Step {
-            left: match then {
-                Then::Keep => found.kept(&mark, now + self.duration),
-                Then::GiveBack | Then::Delete => found.given_back(&mark, now),
+            after: match then {
+                Then::Keep => before.kept(&mark, now + self.duration),
+                Then::Release | Then::Delete => before.given_back(&mark, now),
             },
-            found: found.clone(),
+            before: before.clone(),
             then,
-            sent: Instant::now(),
+            begun: Instant::now(),
         }
     }
 
-    /// The patch as it is sent.
+    /// Adds the fence and the lease of a step to a patch.
     pub(super) fn fenced(step: &Step, patch: Patch<D>) -> Patch<D> {
         let paths = D::LEASE_PATHS;
         paths
-            .set(patch, &step.left)
-            .and_when(paths.fence(&step.found))
+            .set(patch, &step.after)
+            .and_when(paths.fence(&step.before))
     }
 
-    /// The document as a step leaves it.
+    /// The document with the lease that a step leaves.
     pub(super) fn leased(step: &Step, mut document: D) -> D {
-        document.set_lease(step.left.clone());
+        document.set_lease(step.after.clone());
         document
     }
 
-    /// Writes, and knows afterwards whether it happened.
+    /// Sends a write until its outcome is known.
     pub(super) async fn write(
         &mut self,
         step: &Step,
         write: &Write<'_, C, D>,
     ) -> Result<(), LeaseError> {
-        if let Some(current) = self.over {
-            return Err(self.lost(current));
-        }
-        if step.found != *self.stored.document.lease() {
+        self.check_held()?;
+        if step.before != *self.stored.document.lease() {
             let id = self.stored.id.to_string();
             return Err(LeaseError::ForeignBatch { id });
         }
-        let etag = self.carried_out(step, write).await?;
-        self.note(step, etag);
+        let mut fenced = FencedStep {
+            held: self,
+            step,
+            write,
+            found: None,
+        };
+        let etag = match execute_fenced(&mut fenced).await? {
+            Fenced::Committed(Some(etag)) => etag,
+            Fenced::Committed(None) | Fenced::Earlier => fenced.found,
+            Fenced::Refused(error) | Fenced::Unknown(Some(error)) if !is_at_fence(&error) => {
+                return Err(error.into());
+            }
+            // The lease is still held, or `find_out` would have failed.
+            _ => return Err(LeaseError::changed(&self.stored)),
+        };
+        self.advance(step, etag);
         Ok(())
     }
 
-    /// The version that a write left; none after a deletion.
-    async fn carried_out(
-        &mut self,
-        step: &Step,
-        write: &Write<'_, C, D>,
-    ) -> Result<Option<ETag>, LeaseError> {
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            let error = match self.send(write).await {
-                Ok(etag) => return Ok(etag),
-                Err(error) => error,
-            };
-            // The fence is the first operation of a batch; any other one that fails says something about itself.
-            let at_the_fence = error.operation_index().unwrap_or(0) == 0;
-            let is_refused = at_the_fence && is_lost_race(&error);
-            if !(error.is_ambiguous() || is_refused) {
-                return Err(error.into());
-            }
-            if let Some(etag) = self.happened(step).await? {
-                return Ok(etag);
-            }
-            if !error.is_ambiguous() {
-                return Err(LeaseError::changed(&self.stored));
-            }
-            if attempts == ATTEMPTS {
-                return Err(error.into());
-            }
+    /// Takes over what a step left.
+    fn advance(&mut self, step: &Step, etag: Option<ETag>) {
+        self.stored.document.set_lease(step.after.clone());
+        if let Some(etag) = etag {
+            self.stored.etag = etag;
+        }
+        self.valid_until = step.begun + self.duration;
+        self.ended = (step.then != Then::Keep).then(|| step.after.token());
+        match step.then {
+            Then::Keep => Event::Renewed.count::<D>(),
+            Then::Release | Then::Delete => Event::Released.count::<D>(),
         }
     }
 
-    async fn send(&self, write: &Write<'_, C, D>) -> Result<Option<ETag>, Error> {
-        let (container, seen) = (&self.container, &self.stored);
-        let (partition, key) = (seen.document.partition_key(), seen.document.key());
-        match write {
+    /// Reads the latest version of the document, if the lease is still held.
+    pub(super) async fn refresh(&mut self) -> Result<(), LeaseError> {
+        self.check_held()?;
+        let latest = self.container.latest_committed();
+        let Some(found) = latest.read_stored(&self.stored).await? else {
+            return Err(self.gone());
+        };
+        let lease = found.document.lease();
+        if lease != self.stored.document.lease() {
+            return Err(self.lost(lease.token()));
+        }
+        self.stored = found;
+        self.is_unread = false;
+        Ok(())
+    }
+
+    fn check_held(&self) -> Result<(), LeaseError> {
+        self.ended
+            .map_or(Ok(()), |current| Err(self.error(current)))
+    }
+
+    /// Notes that the document was deleted.
+    fn gone(&mut self) -> LeaseError {
+        let _lost = self.lost(self.token);
+        LeaseError::gone::<D>(&self.stored.id)
+    }
+
+    /// Notes that the lease was lost to the holder of the token `current`.
+    fn lost(&mut self, current: u64) -> LeaseError {
+        self.ended = Some(current);
+        Event::Lost.count::<D>();
+        self.error(current)
+    }
+
+    fn error(&self, current: u64) -> LeaseError {
+        LeaseError::Lost {
+            id: self.stored.id.to_string(),
+            token: self.token,
+            current,
+        }
+    }
+
+    /// Releases the lease with one request. After a failure the lease expires.
+    pub(super) fn release_unconfirmed(&self) -> impl Future<Output = ()> + Send + use<C, D> {
+        let container = self.container.clone();
+        let document = &self.stored.document;
+        let (partition, key) = (document.partition_key(), document.key());
+        let patch = Self::fenced(&self.step(Then::Release), Patch::new());
+        async move {
+            match container.patch_in(&partition, &key, &patch).await {
+                Ok(_) => Event::Released.count::<D>(),
+                Err(error) => {
+                    tracing::debug!(%error, "the lease of a dropped guard was not released; it expires");
+                }
+            }
+        }
+    }
+}
+
+/// A write under a lease, for [`execute_fenced`].
+struct FencedStep<'a, C, D> {
+    held: &'a mut Held<C, D>,
+    step: &'a Step,
+    write: &'a Write<'a, C, D>,
+    /// The version with the mark of the step.
+    found: Option<ETag>,
+}
+
+impl<C, D> FencedWrite for FencedStep<'_, C, D>
+where
+    C: Container,
+    D: MemberOf<C> + Leasable,
+{
+    type Container = C;
+    /// The version that the write left; `None` after a deletion.
+    type Answer = Option<ETag>;
+    type Error = LeaseError;
+
+    fn container(&self) -> &ContainerClient<C> {
+        &self.held.container
+    }
+
+    async fn send(&self) -> Result<Option<ETag>, Error> {
+        let (container, stored) = (&self.held.container, &self.held.stored);
+        match self.write {
             Write::Patch(patch) => {
+                let (partition, key) = (stored.document.partition_key(), stored.document.key());
                 let written = container.patch_in(&partition, &key, patch).await?;
                 Ok(Some(written.etag))
             }
             Write::Replace(document) => {
-                let written = container.replace_if_match(*document, &seen.etag).await?;
+                let written = container.replace_if_match(*document, &stored.etag).await?;
                 Ok(Some(written.etag))
             }
             Write::Delete => {
-                container.delete_stored(seen).await?;
+                container.delete_stored(stored).await?;
                 Ok(None)
             }
             Write::Batch(batch) => {
@@ -187,89 +263,23 @@ where
         }
     }
 
-    /// Whether a write of unknown outcome took place; the version it left, none after a deletion.
-    ///
-    /// # Errors
-    /// When it did not and the lease is lost.
-    async fn happened(&mut self, step: &Step) -> Result<Option<Option<ETag>>, LeaseError> {
-        let now = self.container.latest_committed();
-        let Some(found) = now.read_stored(&self.stored).await? else {
-            if step.then == Then::Delete {
-                return Ok(Some(None));
-            }
-            self.end(self.token);
-            return Err(LeaseError::gone::<D>(&self.stored.id));
+    /// Fails when the lease was lost.
+    async fn find_out(&mut self, latest: &ContainerClient<C>) -> Result<Found, LeaseError> {
+        let (held, step) = (&mut *self.held, self.step);
+        let Some(found) = latest.read_stored(&held.stored).await? else {
+            return match step.then {
+                Then::Delete => Ok(Found::Done),
+                Then::Keep | Then::Release => Err(held.gone()),
+            };
         };
         let lease = found.document.lease();
-        if lease.mark() == step.left.mark() {
-            return Ok(Some(Some(found.etag)));
+        if lease.mark() == step.after.mark() {
+            self.found = Some(found.etag);
+            return Ok(Found::Done);
         }
-        if (lease.token(), lease.mark()) == (step.found.token(), step.found.mark()) {
-            return Ok(None);
+        if (lease.token(), lease.mark()) == (step.before.token(), step.before.mark()) {
+            return Ok(Found::Unchanged);
         }
-        self.end(lease.token());
-        Err(self.lost(lease.token()))
-    }
-
-    /// Takes over what a step left.
-    fn note(&mut self, step: &Step, etag: Option<ETag>) {
-        self.stored.document.set_lease(step.left.clone());
-        if let Some(etag) = etag {
-            self.stored.etag = etag;
-        }
-        self.valid_until = step.sent + self.duration;
-        self.over = (step.then != Then::Keep).then(|| step.left.token());
-        match step.then {
-            Then::Keep => Event::Renewed.count::<D>(),
-            Then::GiveBack | Then::Delete => Event::Released.count::<D>(),
-        }
-    }
-
-    /// Reads the document as it is now, if the lease is still held.
-    pub(super) async fn refresh(&mut self) -> Result<(), LeaseError> {
-        if let Some(current) = self.over {
-            return Err(self.lost(current));
-        }
-        let now = self.container.latest_committed();
-        let found = now.read_stored(&self.stored).await?;
-        let Some(found) = found else {
-            self.end(self.token);
-            return Err(LeaseError::gone::<D>(&self.stored.id));
-        };
-        if found.document.lease() != self.stored.document.lease() {
-            let current = found.document.lease().token();
-            self.end(current);
-            return Err(self.lost(current));
-        }
-        self.stored = found;
-        self.is_unread = false;
-        Ok(())
-    }
-
-    fn end(&mut self, current: u64) {
-        self.over = Some(current);
-        Event::Lost.count::<D>();
-    }
-
-    fn lost(&self, current: u64) -> LeaseError {
-        LeaseError::Lost {
-            id: self.stored.id.to_string(),
-            token: self.token,
-            current,
-        }
-    }
-
-    /// Gives the lease back without looking whether it worked: where not, it expires.
-    pub(super) fn farewell(&self) -> impl Future<Output = ()> + Send + use<C, D> {
-        let container = self.container.clone();
-        let document = &self.stored.document;
-        let (partition, key) = (document.partition_key(), document.key());
-        let patch = Self::fenced(&self.step(Then::GiveBack), Patch::new());
-        async move {
-            match container.patch_in(&partition, &key, &patch).await {
-                Ok(_) => Event::Released.count::<D>(),
-                Err(error) => tracing::debug!(%error, "a dropped lease is left to expire"),
-            }
-        }
+        Err(held.lost(lease.token()))
     }
 }

@@ -1,7 +1,8 @@
-//! A write that takes place once or not at all: sent, and after a lost answer looked for, until its outcome is known.
+//! A write that takes place once or not at all: sent until its outcome is known.
 //!
-//! Its first operation carries the fence: the version or condition that the write must find. The same write is sent again, so
-//! that a send that lands late leaves what any other one would have left.
+//! Its first operation carries the fence: the version or condition that the write must find. Every
+//! send is the same write, so a send that the service carries out late leaves what another send
+//! would leave.
 
 use std::time::Duration;
 
@@ -11,10 +12,13 @@ use tokio::time::{sleep, timeout};
 
 use super::lock::is_lost_race;
 
+/// How often a write is sent while its outcome is unknown, unless it says otherwise.
+const MAX_SENDS: u32 = 4;
+
 /// How long to wait between two sends.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A write for [`execute_fenced`], which shows a whole one.
+/// A write for [`execute_fenced`], whose example shows a complete one.
 ///
 /// ```
 /// use cdb_coordination::{Fenced, FencedWrite, execute_fenced};
@@ -35,26 +39,38 @@ pub trait FencedWrite: Send {
     /// The container that is written to.
     fn container(&self) -> &ContainerClient<Self::Container>;
 
-    /// Prepares the send after `sends` others. Returns how long it may take, or `None` when the write is not sent any more.
+    /// Whether an earlier call may have sent the same write. If not, a refusal of the first send is
+    /// final, and [`execute_fenced`] does not read what became of the write.
+    fn may_be_repeated(&self) -> bool {
+        true
+    }
+
+    /// Prepares the send after `sends` others. Returns the timeout of the send, or `None` to stop
+    /// sending. By default a write is sent four times, without a timeout of its own.
     ///
-    /// A holder of a lock renews it here, returns a third of the lock time, and `None` after the lock has ended. The
-    /// renewal moves the version, so it prepares the same write under the new one.
+    /// A holder of a lock renews it here, returns a third of the lock time, and `None` after the
+    /// lock has ended. The renewal moves the version, so it prepares the same write under the new
+    /// one.
     fn prepare(
         &mut self,
         sends: u32,
-    ) -> impl Future<Output = Result<Option<Duration>, Self::Error>> + Send;
+    ) -> impl Future<Output = Result<Option<Duration>, Self::Error>> + Send {
+        let timeout = (sends < MAX_SENDS).then_some(Duration::MAX);
+        std::future::ready(Ok(timeout))
+    }
 
     /// Sends the write.
     fn send(&self) -> impl Future<Output = Result<Self::Answer, Error>> + Send;
 
-    /// Reads from `latest`, which answers from the latest committed state, what became of the write.
+    /// Reads from `latest`, which answers from the latest committed state, what became of the
+    /// write.
     fn find_out(
         &mut self,
         latest: &ContainerClient<Self::Container>,
     ) -> impl Future<Output = Result<Found, Self::Error>> + Send;
 }
 
-/// What [`FencedWrite::find_out`] reads.
+/// The result of [`FencedWrite::find_out`].
 ///
 /// ```
 /// use cdb_coordination::Found;
@@ -64,18 +80,19 @@ pub trait FencedWrite: Send {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// The proof that the write took place: its token, a document that only it creates, or the absence of one that only it
-    /// deletes.
+    /// The store proves that the write took place: by the token of the write, by a document that
+    /// only the write creates, or by the absence of a document that only the write deletes.
     Done,
-    /// What the write must find, as it was when it was prepared.
+    /// The store has the version that the write was prepared for.
     Unchanged,
-    /// Another version, under which the write can be sent: the lock is still held.
+    /// The store has another version, but the lock is still held: the write can be sent under that
+    /// version.
     Moved,
-    /// Neither: another writer was faster.
+    /// Another writer was faster.
     Lost,
 }
 
-/// What became of a [`FencedWrite`].
+/// The result of [`execute_fenced`].
 ///
 /// ```
 /// use cdb_coordination::Fenced;
@@ -85,15 +102,16 @@ pub enum Found {
 /// ```
 #[derive(Debug)]
 pub enum Fenced<A> {
-    /// The write took place. Without an answer, the proof was found.
+    /// The write took place. Without an answer, the store proved it.
     Committed(Option<A>),
     /// The write had taken place before this call.
     Earlier,
     /// Another writer was faster.
     Lost,
-    /// The write did not take place, for a reason that [`operation_index`](Error::operation_index) may point to.
+    /// The write did not take place. [`operation_index`](Error::operation_index) names the refused
+    /// operation of a batch.
     Refused(Error),
-    /// The outcome is still unknown, and the write is not sent any more.
+    /// The outcome is still unknown, and sending has stopped.
     Unknown(Option<Error>),
 }
 
@@ -103,7 +121,6 @@ pub enum Fenced<A> {
 /// When the write cannot be prepared, or its outcome cannot be read.
 ///
 /// ```
-/// use std::time::Duration;
 /// use cdb_client::{ContainerClient, Error};
 /// use cdb_coordination::{Fenced, FencedWrite, Found, execute_fenced};
 /// use cdb_model::{ETag, Stored};
@@ -123,10 +140,6 @@ pub enum Fenced<A> {
 ///
 ///     fn container(&self) -> &ContainerClient<Shop> {
 ///         &self.shop
-///     }
-///
-///     async fn prepare(&mut self, sends: u32) -> Result<Option<Duration>, Error> {
-///         Ok((sends < 4).then_some(Duration::from_secs(10)))
 ///     }
 ///
 ///     async fn send(&self) -> Result<ETag, Error> {
@@ -166,7 +179,9 @@ pub async fn execute_fenced<W: FencedWrite>(write: &mut W) -> Result<Fenced<W::A
             Err(_elapsed) => None,
         };
         is_open |= refusal.is_none();
-        if let Some(error) = refusal.take_if(|error| !is_open && !is_at_fence(error)) {
+        // After an unanswered send, or at the fence, the write may have taken place before.
+        let is_unclear = |error: &Error| is_open || (write.may_be_repeated() && is_at_fence(error));
+        if let Some(error) = refusal.take_if(|error| !is_unclear(error)) {
             return Ok(Fenced::Refused(error));
         }
         match (write.find_out(&latest).await?, refusal) {
@@ -180,8 +195,8 @@ pub async fn execute_fenced<W: FencedWrite>(write: &mut W) -> Result<Fenced<W::A
     Ok(Fenced::Unknown(last))
 }
 
-/// Whether a write was refused by its first operation, because that found something else.
-fn is_at_fence(error: &Error) -> bool {
+/// Whether the first operation of a write was refused, because its condition does not hold.
+pub(super) fn is_at_fence(error: &Error) -> bool {
     error.operation_index().unwrap_or(0) == 0 && is_lost_race(error)
 }
 

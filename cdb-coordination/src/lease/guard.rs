@@ -1,4 +1,4 @@
-//! The lease of one document as a value: who has it may write, and it is given back when it goes.
+//! The lease of one document as a value.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,14 +10,15 @@ use tokio::time::Instant;
 use super::error::LeaseError;
 use super::fenced::{Held, LeasedBatch, Then, Write};
 
-/// A leased document. Every write goes through it and carries the fence of the lease: once somebody else holds the document,
-/// or an operator broke the lease, the write is refused with [`LeaseError::Lost`] and nothing of it takes place. Every
-/// write that succeeds renews the lease.
+/// A leased document. Every write of the guard carries the fence of the lease and renews the lease.
+/// After the lease is lost or broken, a write fails with [`LeaseError::Lost`] and changes nothing.
 ///
-/// A lease that expired and that nobody took over still fences, so a write that comes late does no harm and may succeed.
+/// An expired lease still fences until another holder takes it, so a late write of the guard may
+/// succeed and does no harm.
 ///
-/// Dropping the guard gives the lease back in the background where a tokio runtime runs, and else leaves it to expire.
-/// [`release`](Self::release) does it for certain, and [`release_with`](Self::release_with) together with the last change.
+/// Dropping the guard releases the lease in the background if a Tokio runtime runs. Otherwise the
+/// lease expires. [`release`](Self::release) waits for the release;
+/// [`release_with`](Self::release_with) combines it with the last change.
 ///
 /// ```
 /// use cdb_coordination::Leases;
@@ -51,7 +52,8 @@ where
         Self { held }
     }
 
-    /// The document as this guard last read or replaced it; what it patched since shows after [`refresh`](Self::refresh).
+    /// The document as this guard last read or replaced it. Patches show after
+    /// [`refresh`](Self::refresh).
     pub fn document(&self) -> &D {
         &self.held.stored.document
     }
@@ -61,32 +63,33 @@ where
         &self.held.stored
     }
 
-    /// The fencing token: larger than that of every holder before. Other systems that are written to on behalf of the
-    /// document can refuse whoever comes with a smaller one.
+    /// The fencing token, larger than that of every holder before. Pass it to other systems that
+    /// can refuse a smaller one.
     pub fn token(&self) -> u64 {
         self.held.token
     }
 
-    /// For how long nobody else can take the document, at least; zero once it may be taken.
+    /// For how long the lease is certain to be held. Zero once another holder may take the
+    /// document.
     pub fn remaining(&self) -> Duration {
         let now = Instant::now();
         self.held.valid_until.saturating_duration_since(now)
     }
 
-    /// Holds the document for the whole duration from now on.
+    /// Renews the lease for its whole duration.
     ///
     /// # Errors
-    /// [`Lost`](LeaseError::Lost) and [`Gone`](LeaseError::Gone) when there is nothing to hold any more.
+    /// [`Lost`](LeaseError::Lost) and [`Gone`](LeaseError::Gone) when the lease is no longer held.
     pub async fn renew(&mut self) -> Result<(), LeaseError> {
         let step = self.held.step(Then::Keep);
         let patch = Held::fenced(&step, Patch::new());
         self.held.write(&step, &Write::Patch(&patch)).await
     }
 
-    /// [`renew`](Self::renew), if less than half of the duration is left. Whether it was.
+    /// Renews the lease if less than half of its duration is left. Returns whether it did.
     ///
     /// # Errors
-    /// The same.
+    /// As [`renew`](Self::renew).
     pub async fn renew_if_due(&mut self) -> Result<bool, LeaseError> {
         let due = self.remaining() < self.held.duration / 2;
         if due {
@@ -95,30 +98,33 @@ where
         Ok(due)
     }
 
-    /// Reads the document as it is now: with what this guard patched, and what others wrote without a lease.
+    /// Reads the latest version of the document, with the patches of this guard and the changes of
+    /// writers without a lease.
     ///
     /// # Errors
-    /// [`Lost`](LeaseError::Lost) and [`Gone`](LeaseError::Gone) when it is no longer this guard's.
+    /// [`Lost`](LeaseError::Lost) and [`Gone`](LeaseError::Gone) when the lease is no longer held.
     pub async fn refresh(&mut self) -> Result<&D, LeaseError> {
         self.held.refresh().await?;
         Ok(self.document())
     }
 
-    /// Changes the document. The patch takes nine changes, since the lease is one; its own condition holds beside the fence.
+    /// Patches the document. The patch may have nine operations, because the lease is the tenth.
+    /// Its own condition holds besides the fence.
     ///
     /// # Errors
-    /// [`Lost`](LeaseError::Lost) and [`Gone`](LeaseError::Gone) when it is no longer this guard's,
+    /// [`Lost`](LeaseError::Lost) and [`Gone`](LeaseError::Gone) when the lease is no longer held,
     /// [`Changed`](LeaseError::Changed) when the patch's own condition does not hold.
     pub async fn patch(&mut self, patch: Patch<D>) -> Result<(), LeaseError> {
         self.write_patch(patch, Then::Keep).await
     }
 
-    /// Puts `document` in the place of the one that this guard has read. Its lease field is of no matter.
+    /// Replaces the document that this guard has read. The lease field of `document` is ignored.
     ///
     /// # Errors
-    /// [`Lost`](LeaseError::Lost) and [`Gone`](LeaseError::Gone) when it is no longer this guard's,
-    /// [`Changed`](LeaseError::Changed) when somebody without a lease wrote it since it was read,
-    /// [`Unread`](LeaseError::Unread) when this guard has patched it since.
+    /// [`Lost`](LeaseError::Lost) and [`Gone`](LeaseError::Gone) when the lease is no longer held,
+    /// [`Changed`](LeaseError::Changed) when a writer without a lease has written the document
+    /// since it was read, [`Unread`](LeaseError::Unread) when this guard has patched the document
+    /// since.
     pub async fn replace(&mut self, document: D) -> Result<(), LeaseError> {
         self.write_document(document, Then::Keep).await
     }
@@ -126,58 +132,62 @@ where
     /// Deletes the document.
     ///
     /// # Errors
-    /// As [`replace`](Self::replace); the guard gives the lease back then.
+    /// As [`replace`](Self::replace). The guard then releases the lease.
     pub async fn delete(mut self) -> Result<(), LeaseError> {
         let step = self.held.step(Then::Delete);
         self.held.write(&step, &Write::Delete).await
     }
 
-    /// Gives the lease back.
+    /// Releases the lease.
     ///
     /// # Errors
-    /// [`Lost`](LeaseError::Lost) and [`Gone`](LeaseError::Gone) when there was nothing to give back.
+    /// [`Lost`](LeaseError::Lost) and [`Gone`](LeaseError::Gone) when the lease was no longer held.
     pub async fn release(self) -> Result<(), LeaseError> {
         self.release_with(Patch::new()).await
     }
 
-    /// Changes the document and gives the lease back in the same write.
+    /// Patches the document and releases the lease in one write.
     ///
     /// # Errors
-    /// As [`patch`](Self::patch); the guard gives the lease back in the background then, without the change.
+    /// As [`patch`](Self::patch). The guard then releases the lease in the background, without the
+    /// change.
     pub async fn release_with(mut self, patch: Patch<D>) -> Result<(), LeaseError> {
-        self.write_patch(patch, Then::GiveBack).await
+        self.write_patch(patch, Then::Release).await
     }
 
-    /// Replaces the document and gives the lease back in the same write.
+    /// Replaces the document and releases the lease in one write.
     ///
     /// # Errors
-    /// As [`replace`](Self::replace); the guard gives the lease back in the background then, without the replacement.
+    /// As [`replace`](Self::replace). The guard then releases the lease in the background, without
+    /// the replacement.
     pub async fn replace_and_release(mut self, document: D) -> Result<(), LeaseError> {
-        self.write_document(document, Then::GiveBack).await
+        self.write_document(document, Then::Release).await
     }
 
-    /// Begins a batch that takes place under the lease or not at all: `patch` changes the document, what else belongs to its
-    /// partition is added to [`LeasedBatch::batch`], and [`commit`](Self::commit) sends it.
+    /// Begins a batch that takes place under the lease or not at all. `patch` changes the document;
+    /// add other operations on its partition to [`LeasedBatch::batch`] and send them with
+    /// [`commit`](Self::commit).
     ///
     /// # Errors
-    /// When the patch cannot be sent.
+    /// When the patch does not fit into a batch.
     pub fn begin(&self, patch: Patch<D>) -> Result<LeasedBatch<C>, LeaseError> {
         self.batch(patch, Then::Keep)
     }
 
-    /// [`begin`](Self::begin) of the last batch: the lease is given back in it.
+    /// Begins a batch as [`begin`](Self::begin) does, and releases the lease in it.
     ///
     /// # Errors
-    /// The same.
+    /// As [`begin`](Self::begin).
     pub fn begin_release(&self, patch: Patch<D>) -> Result<LeasedBatch<C>, LeaseError> {
-        self.batch(patch, Then::GiveBack)
+        self.batch(patch, Then::Release)
     }
 
-    /// Carries out a batch that this guard has begun after its last write.
+    /// Sends a batch that this guard began after its last write.
     ///
     /// # Errors
-    /// As [`patch`](Self::patch); [`ForeignBatch`](LeaseError::ForeignBatch) for a batch of another guard or from before
-    /// another write; [`Client`](LeaseError::Client) when another operation of the batch failed.
+    /// As [`patch`](Self::patch). [`ForeignBatch`](LeaseError::ForeignBatch) for a batch of another
+    /// guard or from before another write; [`Client`](LeaseError::Client) when another operation of
+    /// the batch failed.
     pub async fn commit(&mut self, batch: LeasedBatch<C>) -> Result<(), LeaseError> {
         let write = Write::Batch(&batch.batch);
         self.held.write(&batch.step, &write).await?;
@@ -220,11 +230,11 @@ where
     D: MemberOf<C> + Leasable,
 {
     fn drop(&mut self) {
-        if self.held.over.is_some() {
+        if self.held.ended.is_some() {
             return;
         }
         if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(self.held.farewell());
+            runtime.spawn(self.held.release_unconfirmed());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How leases fare, for `metrics`: counters under `cdb.lease`, by document type.
+//! Counters of leases for `metrics`: under `cdb.lease`, by document type.
 
 use cdb_model::Document;
 use metrics::counter;
@@ -6,21 +6,21 @@ use metrics::counter;
 /// What happened to a lease.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
-    /// Somebody holds it who did not before.
+    /// A holder leased a free document.
     Acquired,
-    /// He took it from a holder who let it expire. Counted beside `Acquired`.
+    /// The lease was taken from a holder that let it expire. Counted besides `Acquired`.
     TakenOver,
-    /// Its holder has it for longer, by whatever write.
+    /// A write of the holder extended the lease.
     Renewed,
-    /// Its holder gave it back.
+    /// The holder released the lease.
     Released,
-    /// Its holder was refused: somebody else has it, or an operator broke it.
+    /// A write of the holder was refused: another holder has the lease, or an operator broke it.
     Lost,
-    /// An operator took it from its holder.
+    /// An operator broke the lease.
     Broken,
-    /// A free document was leased by somebody else a moment before.
+    /// Another holder leased a free document first.
     Collision,
-    /// A free document does not fit its type and was passed by.
+    /// A free document does not fit its type and was skipped.
     Unreadable,
 }
 

@@ -1,21 +1,22 @@
-//! The core of every lock: an expiry in the service's time, a mark that is new with every write of the lock, one conditional
-//! write, and an answer to "did it happen?" after a lost one.
+//! The core of every lock: an expiry in the service's time, a mark that is new with every write of
+//! the lock, and one conditional write. After a lost answer the mark tells whether the write took
+//! place.
 //!
-//! It does not know how a document stores the two values: [`Lockable`] says what they are, and the patch that writes them is
-//! the caller's. So documents whose lock has a form of its own (`lockToken`, `lockedUntil`) are locked by the same steps as
-//! those with a [`Lease`](cdb_model::Lease).
+//! The caller's document type stores the two values: [`Lockable`] reads them, and the caller's
+//! patch writes them. So documents with other lock fields (`lockToken`, `lockedUntil`) are locked
+//! by the same code as documents with a [`Lease`](cdb_model::Lease).
 
 use cdb_client::{ContainerClient, Error};
 use cdb_model::{Container, Document, ETag, Leasable, MemberOf, Patch, Stored, Timestamp};
 
-/// A document that one process at a time works on.
+/// A document that one process at a time may own.
 ///
 /// ```
 /// use cdb_coordination::Lockable;
 /// use cdb_model::{Document, Timestamp};
 /// use serde::{Deserialize, Serialize};
 ///
-/// /// A document whose lock has a form of its own; one with a `Lease` is lockable by itself.
+/// /// A document with lock fields of its own. A document with a `Lease` is `Lockable` already.
 /// #[derive(Document, Serialize, Deserialize)]
 /// #[document(type = "task", id = "{list}:task")]
 /// struct Task {
@@ -40,13 +41,13 @@ use cdb_model::{Container, Document, ETag, Leasable, MemberOf, Patch, Stored, Ti
 /// assert!(!task.is_lockable(Timestamp::from_millis(999)) && task.is_lockable(until));
 /// ```
 pub trait Lockable: Document {
-    /// The random text of the last write that took, kept or gave back the lock.
+    /// The mark of the last write that took, kept or released the lock: a random text.
     fn lock_mark(&self) -> Option<&str>;
 
-    /// When the lock ends or has ended; `None` when there is none.
+    /// When the lock ends or has ended; `None` without a lock.
     fn locked_until(&self) -> Option<Timestamp>;
 
-    /// Whether anybody may lock it at this time.
+    /// Returns `true` if any process may lock the document at this time.
     fn is_lockable(&self, now: Timestamp) -> bool {
         self.locked_until().is_none_or(|until| until <= now)
     }
@@ -63,17 +64,17 @@ impl<D: Leasable> Lockable for D {
     }
 }
 
-/// A mark that no write has had before.
+/// A mark that no other write has.
 pub(super) fn fresh_mark() -> String {
     uuid::Uuid::new_v4().simple().to_string()
 }
 
-/// Locks exactly the version that was seen: writes `patch`, which puts `mark` where [`Lockable::lock_mark`] finds it. No
-/// other write may ever have had the same mark: draw it, as a UUID.
-/// The new version, or `None` when somebody was faster or the document is gone.
+/// Locks exactly the version `seen`. `patch` must write `mark` where [`Lockable::lock_mark`] reads
+/// it, and `mark` must be unique, such as a UUID. Returns the new version, or `None` when another
+/// writer was faster or the document is gone.
 ///
 /// # Errors
-/// When the service cannot be reached or refuses the write itself.
+/// When the service cannot be reached or refuses the write for another reason.
 ///
 /// ```
 /// use std::time::Duration;
@@ -85,11 +86,11 @@ pub(super) fn fresh_mark() -> String {
 ///
 /// # shop.create(&order(7)).await?;
 /// let seen = shop.read(&OrderKey::new("ann", 7_u64)).await?.expect("it was placed");
-/// let mark = "6f1e62a0"; // a UUID, in earnest
+/// let mark = "6f1e62a0"; // use a UUID
 /// let lease = seen.document.lease.taken("packer-1", mark, shop.now() + Duration::from_secs(30));
 /// let patch = Order::LEASE_PATHS.set(Patch::new(), &lease);
 /// assert!(lock(&shop, &seen, &patch, mark).await?.is_some());
-/// assert!(lock(&shop, &seen, &patch, mark).await?.is_none()); // that version is no more
+/// assert!(lock(&shop, &seen, &patch, mark).await?.is_none()); // the version has changed
 /// # Ok(()) }).unwrap();
 /// ```
 pub async fn lock<C, D>(
@@ -104,7 +105,7 @@ where
 {
     let written = container.patch_stored(seen, patch).await;
     let now = container.latest_committed();
-    settle(
+    confirm_lock(
         written.map(|written| written.etag),
         mark,
         now.read_stored(seen),
@@ -112,34 +113,34 @@ where
     .await
 }
 
-/// What a conditional write of a lock did: the version it left, or `None` when it did not take place. `read` reads the
-/// document as it is now, from the latest committed state, and is asked only after a lost answer: the write took place if
-/// the document carries its `mark`.
+/// Returns the version that a conditional write of a lock left, or `None` when the write did not
+/// take place. `read` reads the document from the latest committed state. It runs only after a lost
+/// answer: the write took place if the document has `mark`.
 ///
-/// A write that was sent and not seen may still arrive behind the read. Then nobody knows that he holds the lock, and it
-/// ends by its expiry.
+/// The service may carry out a lost request after that read. Then the document is locked without an
+/// owner until the lock expires.
 ///
 /// # Errors
-/// When the write failed for good, or the document cannot be read after a lost answer.
+/// When the write failed, or the document cannot be read after a lost answer.
 ///
 /// ```
 /// use std::time::Duration;
-/// use cdb_coordination::settle;
+/// use cdb_coordination::confirm_lock;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, OrderKey, order};
 /// # shop::with_shop(async |shop| {
 ///
-/// // A document that is locked from its creation on.
-/// let mark = "6f1e62a0"; // a UUID, in earnest
+/// // A document that is created with a lock.
+/// let mark = "6f1e62a0"; // use a UUID
 /// let mut order: Order = order(7);
 /// order.lease = order.lease.taken("packer-1", mark, shop.now() + Duration::from_secs(30));
 /// let created = shop.create(&order).await.map(|created| created.etag);
 /// let key = OrderKey::new("ann", 7_u64);
-/// let ours = settle(created, mark, shop.latest_committed().read(&key)).await?;
+/// let ours = confirm_lock(created, mark, shop.latest_committed().read(&key)).await?;
 /// assert!(ours.is_some());
 /// # Ok(()) }).unwrap();
 /// ```
-pub async fn settle<D: Lockable>(
+pub async fn confirm_lock<D: Lockable>(
     written: Result<ETag, Error>,
     mark: &str,
     read: impl Future<Output = Result<Option<Stored<D>>, Error>>,
@@ -157,7 +158,7 @@ pub async fn settle<D: Lockable>(
     }
 }
 
-/// What became of a write under a lock that its holder believes to have.
+/// The result of [`keep`], a write under a lock.
 ///
 /// ```
 /// use cdb_coordination::{Kept, keep};
@@ -173,31 +174,33 @@ pub async fn settle<D: Lockable>(
 /// # let key = OrderKey::new("ann", 7_u64);
 /// # let mut held = shop.read(&key).await?.expect("it was created");
 /// # shop.patch(&key, &Patch::new().set(Order::STATE, "paid".to_owned())).await?;
-/// // `held` is the document as we locked it; meanwhile it was paid.
+/// // `held` is the locked document. Another process has marked it as paid since.
 /// let packed = Patch::new().set(Order::STATE, "packed".to_owned());
 /// match keep(&shop, &held, &packed).await? {
 ///     Kept::Written(etag) => held.etag = etag,
-///     Kept::Held(now) => held = *now, // still ours: look whether it is packed, and go on from there
-///     Kept::Lost => return Err("somebody else has it; drop what was done".into()),
+///     Kept::Held(now) => held = *now, // still locked: continue with the latest version
+///     Kept::Lost => return Err("another process has it; discard the work".into()),
 /// }
 /// assert_eq!(held.document.state, "paid");
 /// # Ok(()) }).unwrap();
 /// ```
 #[derive(Debug)]
 pub enum Kept<D> {
-    /// It took place and left this version.
+    /// The write took place and left this version.
     Written(ETag),
-    /// The lock is still the holder's, and whether the write took place the document says, which is as it is now.
+    /// The lock is still held. The document, read after a lost answer, shows whether the write took
+    /// place.
     Held(Box<Stored<D>>),
-    /// Somebody else has the document, or it is gone.
+    /// Another process has locked the document, or the document is gone.
     Lost,
 }
 
-/// Writes `patch` to the version that the holder of a lock knows, without changing the mark: to renew the lock, for one. If
-/// there is no answer, or the version has changed, the document is read: it is still the holder's while it has the mark.
+/// Writes `patch` to the version that the holder of a lock knows, and leaves the mark as it is: for
+/// example to renew the lock. After a lost answer or a changed version, the document is read. The
+/// lock is still held while the document has the mark.
 ///
 /// # Errors
-/// When the write failed for good, or the document cannot be read.
+/// When the write failed, or the document cannot be read.
 ///
 /// ```
 /// use std::time::Duration;
@@ -211,7 +214,7 @@ pub enum Kept<D> {
 /// # locked.lease = locked.lease.taken("packer-1", "6f1e62a0", shop.now() + Duration::from_secs(1));
 /// # shop.create(&locked).await?;
 /// # let held = shop.read(&OrderKey::new("ann", 7_u64)).await?.expect("it was created");
-/// // `held` is the document as we locked it.
+/// // `held` is the locked document.
 /// let longer = held.document.lease.kept("6f1e62a0", shop.now() + Duration::from_secs(30));
 /// let renewal = Order::LEASE_PATHS.set(Patch::new(), &longer);
 /// assert!(matches!(keep(&shop, &held, &renewal).await?, Kept::Written(_)));
@@ -240,8 +243,8 @@ where
     }
 }
 
-/// Whether a conditional write came too late.
-pub(super) fn is_lost_race(error: &Error) -> bool {
+/// Returns `true` if a conditional write was refused because another writer was faster.
+pub(crate) fn is_lost_race(error: &Error) -> bool {
     error.is_conflict() || error.is_precondition_failed() || error.is_not_found()
 }
 
@@ -253,7 +256,7 @@ mod tests {
 
     use super::*;
 
-    /// A document with a lock of its own form.
+    /// A document with lock fields of its own.
     #[derive(Document, Serialize, Deserialize, Clone, Debug)]
     #[document(type = "task", id = "{list}:task")]
     struct Task {
@@ -308,7 +311,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_renewal_without_an_answer_is_told_from_one_that_was_lost_on_the_way() {
+    async fn a_renewal_without_an_answer_reads_whether_it_took_place() {
         let (emulator, container, held) = held().await;
         for (effect, until) in [
             (Effect::DropRequest, held.document.locked_until),
@@ -321,13 +324,14 @@ mod tests {
             };
             assert_eq!(found.document.locked_until, until);
         }
-        // By then it has another version than the one that the holder knows, and is still his.
+        // The document has another version than the one that the holder knows, but the lock is
+        // still held.
         let kept = keep(&container, &held, &renewal()).await;
         assert!(matches!(kept, Ok(Kept::Held(_))), "{kept:?}");
     }
 
     #[tokio::test]
-    async fn what_somebody_else_has_taken_or_deleted_is_lost() {
+    async fn a_lock_is_lost_when_another_process_takes_or_deletes_the_document() {
         let (_emulator, container, held) = held().await;
         let kept = keep(&container, &held, &renewal()).await;
         let Ok(Kept::Written(etag)) = kept else {

@@ -1,16 +1,12 @@
-//! A batch that is proven by one document, which only it creates or only it deletes.
-
-use std::time::Duration;
+//! A batch whose outcome is known from the store: from a document that only it creates or deletes,
+//! or from a token that it writes.
 
 use cdb_client::{BatchOutcome, ContainerClient, Error};
 use cdb_model::{Batch, Container, LocatedKey, MemberOf};
 
 use super::fenced_write::{Fenced, FencedWrite, Found, execute_fenced};
 
-/// How often the batch is sent while its outcome is unknown.
-const MAX_SENDS: u32 = 4;
-
-/// What proves that a batch took place; [`execute_proven`] shows it in use.
+/// The proof that a batch took place; see [`execute_proven`].
 ///
 /// ```
 /// use cdb_coordination::Proof;
@@ -22,11 +18,12 @@ const MAX_SENDS: u32 = 4;
 pub enum Proof<K> {
     /// The document of this key exists. No other writer uses the key.
     Created(K),
-    /// The document of this key does not exist any more. No other writer deletes it.
+    /// The document of this key no longer exists. No other writer deletes it.
     Deleted(K),
 }
 
-/// Sends a batch until it is known whether it took place. See [`execute_fenced`] for one whose versions change between sends.
+/// Sends a batch until it is known whether it took place. [`execute_fenced`] does the same for a
+/// batch whose versions change between sends.
 ///
 /// # Errors
 /// When the outcome cannot be read.
@@ -59,22 +56,58 @@ where
     let mut write = ProvenBatch {
         container,
         batch,
-        proof,
+        may_be_repeated: true,
+        took_place: |latest: ContainerClient<C>| async move {
+            Ok(match proof {
+                Proof::Created(key) => latest.read(key).await?.is_some(),
+                Proof::Deleted(key) => latest.read(key).await?.is_none(),
+            })
+        },
     };
     execute_fenced(&mut write).await
 }
 
-struct ProvenBatch<'a, C, K> {
-    container: &'a ContainerClient<C>,
-    batch: &'a Batch<C>,
-    proof: &'a Proof<K>,
-}
-
-impl<C, K> FencedWrite for ProvenBatch<'_, C, K>
+/// Sends a new batch until it is known whether it took place. `took_place` looks for the proof in
+/// the latest committed state.
+///
+/// # Errors
+/// The error of the last send, when the batch did not take place or its outcome is unknown.
+pub(crate) async fn execute_once<C, F, R>(
+    container: &ContainerClient<C>,
+    batch: &Batch<C>,
+    took_place: F,
+) -> Result<(), Error>
 where
     C: Container,
-    K: LocatedKey,
-    K::Document: MemberOf<C>,
+    F: Fn(ContainerClient<C>) -> R + Send + Sync,
+    R: Future<Output = Result<bool, Error>> + Send,
+{
+    let mut write = ProvenBatch {
+        container,
+        batch,
+        may_be_repeated: false,
+        took_place,
+    };
+    match execute_fenced(&mut write).await? {
+        Fenced::Refused(error) | Fenced::Unknown(Some(error)) => Err(error),
+        // A missing proof is `Found::Unchanged`, and a send without a timeout has an answer or an
+        // error.
+        Fenced::Committed(_) | Fenced::Earlier | Fenced::Lost | Fenced::Unknown(None) => Ok(()),
+    }
+}
+
+struct ProvenBatch<'a, C, F> {
+    container: &'a ContainerClient<C>,
+    batch: &'a Batch<C>,
+    may_be_repeated: bool,
+    took_place: F,
+}
+
+impl<C, F, R> FencedWrite for ProvenBatch<'_, C, F>
+where
+    C: Container,
+    F: Fn(ContainerClient<C>) -> R + Send + Sync,
+    R: Future<Output = Result<bool, Error>> + Send,
 {
     type Container = C;
     type Answer = BatchOutcome<C>;
@@ -84,9 +117,8 @@ where
         self.container
     }
 
-    async fn prepare(&mut self, sends: u32) -> Result<Option<Duration>, Error> {
-        // No lock ends while it is sent: a send takes as long as the client allows.
-        Ok((sends < MAX_SENDS).then_some(Duration::MAX))
+    fn may_be_repeated(&self) -> bool {
+        self.may_be_repeated
     }
 
     async fn send(&self) -> Result<BatchOutcome<C>, Error> {
@@ -94,11 +126,7 @@ where
     }
 
     async fn find_out(&mut self, latest: &ContainerClient<C>) -> Result<Found, Error> {
-        let is_done = match self.proof {
-            Proof::Created(key) => latest.read(key).await?.is_some(),
-            Proof::Deleted(key) => latest.read(key).await?.is_none(),
-        };
-        Ok(if is_done {
+        Ok(if (self.took_place)(latest.clone()).await? {
             Found::Done
         } else {
             Found::Unchanged

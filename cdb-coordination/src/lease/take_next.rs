@@ -1,11 +1,10 @@
-//! Lease and return: the next free documents that match a query, each taken by one conditional write.
+//! Leases the next free documents that match a query, each by one conditional write.
 //!
-//! The query is a hint; each write is conditional on the version that the query saw, so a document that is returned still
-//! matches, and no two competitors get the same. What competitors cost each other is refused writes: whoever meets them
-//! asks one physical partition at a time, for more candidates than it needs, and picks among them, all at random; and comes
-//! back to the oldest ones of all when it is alone again.
-
-use std::sync::atomic::{AtomicUsize, Ordering};
+//! The query is a hint. Each write is conditional on the version that the query returned, so a
+//! leased document still matches, and no two competitors lease the same one. Competitors cost each
+//! other refused writes. After a collision a process queries one random physical partition, asks
+//! for more candidates than it needs, and picks among them at random. Without collisions it returns
+//! to the oldest documents step by step.
 
 use cdb_client::{Error, OperationResult, RangeId};
 use cdb_model::{
@@ -15,63 +14,24 @@ use futures::future::try_join_all;
 use uuid::Uuid;
 
 use super::error::LeaseError;
-use super::explicit::{Bid, Leases};
+use super::explicit::{Leases, LockAttempt};
 use super::guard::LeaseGuard;
 use super::health::Event;
-use super::lock::settle;
+use super::lock::confirm_lock;
 use crate::search::Found;
 
-/// How often the candidates are asked for anew because others took them all.
+/// How often candidates are queried again after competitors leased all of them.
 const ASKS: u32 = 4;
 
-/// How many times more candidates than needed are asked for at most.
-const WIDEST: usize = 32;
-
-/// Most candidates of one query, unless more leases are wanted.
+/// The most candidates of one query, unless more leases are wanted.
 const WINDOW: usize = 256;
 
-/// What earlier queries have taught about the next one.
-#[derive(Debug)]
-pub(super) struct Crowd {
-    /// How many times more candidates than needed it asks for.
-    width: AtomicUsize,
-    /// How many of the first documents cannot be read, so that it looks behind them at once.
-    unreadable: AtomicUsize,
-}
-
-impl Default for Crowd {
-    fn default() -> Self {
-        Self {
-            width: AtomicUsize::new(1),
-            unreadable: AtomicUsize::new(0),
-        }
-    }
-}
-
-impl Crowd {
-    fn width(&self) -> usize {
-        self.width.load(Ordering::Relaxed)
-    }
-
-    /// Takes note of how many of the wanted documents somebody else was faster with.
-    fn met(&self, collided: usize, wanted: usize) {
-        let width = self.width();
-        let width = match collided {
-            0 => (width - 1).max(1),
-            few if few * 4 < wanted => width,
-            _ => (width * 2).min(WIDEST),
-        };
-        // A value lost between two takes of one process makes the next one a little worse.
-        self.width.store(width, Ordering::Relaxed);
-    }
-}
-
-/// What a query found.
+/// The result of a query.
 struct Candidates<D> {
     rows: Vec<Stored<D>>,
-    /// Whether there are no more.
+    /// Whether the query returned all matching documents.
     are_all: bool,
-    /// Whether there may be others elsewhere.
+    /// Whether other physical partitions may have more.
     are_of_one_range: bool,
 }
 
@@ -85,7 +45,7 @@ impl<D> Candidates<D> {
     }
 }
 
-/// A candidate and its place in the order of the query.
+/// A candidate with its position in the query's order.
 type Candidate<D> = (usize, Stored<D>);
 
 impl<C, D> Leases<C, D>
@@ -93,15 +53,16 @@ where
     C: Container,
     D: MemberOf<C> + QueriedIn<C> + Leasable,
 {
-    /// Leases up to `count` free documents that match `query` and returns them in its order; those that have been free for
-    /// longest come first where it names none. The query may ask one partition or all of them; its own `top` is of no
-    /// matter. Several competitors share the oldest documents between them, in no order among each other.
+    /// Leases up to `count` free documents that match `query` and returns them in the order of the
+    /// query. Without an order, documents that have been free for longest come first. The query may
+    /// cover one partition or all; its `top` is ignored. Competitors share the oldest documents in
+    /// no particular order.
     ///
-    /// Returns fewer, or none, when there are no more free ones at the moment or others were faster: ask again after a
-    /// while.
+    /// Returns fewer documents, or none, when no more are free or competitors were faster. Call
+    /// again later.
     ///
     /// # Errors
-    /// When the documents cannot be asked for. Leases that were taken until then are given back.
+    /// When the query or a write fails. Leases that were already taken are released.
     pub async fn take_next(
         &self,
         query: Query<D>,
@@ -109,16 +70,16 @@ where
     ) -> Result<Vec<LeaseGuard<C, D>>, LeaseError> {
         let mut taken: Vec<(usize, LeaseGuard<C, D>)> = Vec::new();
         for ask in 0..ASKS {
-            // Who holds some already does not let them grow old while he looks for more.
+            // Stop once any lease is held, so it does not age during another query.
             if count == 0 || !taken.is_empty() {
                 break;
             }
             let found = self.candidates(&query, count, ask == 0).await?;
             let candidates = found.rows.into_iter().enumerate().collect();
             let collided = self
-                .take(picked(candidates, count), count, &mut taken)
+                .take(ordered(candidates, count), count, &mut taken)
                 .await?;
-            self.crowd.met(collided, count);
+            self.contention.adapt(collided, count);
             if found.are_all || (collided == 0 && !found.are_of_one_range) {
                 break;
             }
@@ -127,14 +88,14 @@ where
         Ok(taken.into_iter().map(|(_, guard)| guard).collect())
     }
 
-    /// Free documents that match, more than wanted where others want them too.
+    /// Queries free documents that match, more than wanted while there are competitors.
     async fn candidates(
         &self,
         query: &Query<D>,
         wanted: usize,
         may_choose: bool,
     ) -> Result<Candidates<D>, LeaseError> {
-        let (paths, width) = (D::LEASE_PATHS, self.crowd.width());
+        let (paths, width) = (D::LEASE_PATHS, self.contention.width());
         let query = query
             .clone()
             .filter(paths.free(self.container.now()))
@@ -142,11 +103,11 @@ where
         let everywhere = Fetch::<C>::statement(&query).scope == Scope::AllPartitions;
         if may_choose && everywhere && width > 1 {
             let ranges = self.container.ranges().await?;
-            if let Some(range) = anyone(&ranges).filter(|_| ranges.len() > 1) {
+            if let Some(range) = pick(&ranges).filter(|_| ranges.len() > 1) {
                 let window = window(wanted, width.div_ceil(ranges.len()));
                 return match self.read(&query, window, Some(range)).await {
                     Ok((rows, _)) => Ok(Candidates::in_one_range(rows)),
-                    // The range is gone; its children are asked with all the others.
+                    // The range was split. The next query covers all ranges.
                     Err(error) if error.is_partition_split() => {
                         Ok(Candidates::in_one_range(Vec::new()))
                     }
@@ -162,8 +123,9 @@ where
         })
     }
 
-    /// The first documents of a query that can be read, as many as the window holds, and whether there are no more. What
-    /// cannot be read is passed by: it keeps nobody from what is behind it.
+    /// Returns the first readable documents of a query, as many as the window holds, and whether
+    /// there are no more. An unreadable document is skipped, so it does not hide the documents
+    /// after it.
     async fn read(
         &self,
         query: &Query<D>,
@@ -171,7 +133,7 @@ where
         range: Option<&RangeId>,
     ) -> Result<(Vec<Stored<D>>, bool), Error> {
         loop {
-            let expected = self.crowd.unreadable.load(Ordering::Relaxed);
+            let expected = self.contention.unreadable();
             let asked = window.saturating_add(expected);
             let run = self.container.query(top(query.clone(), asked)).row_by_row();
             let found = match range {
@@ -181,18 +143,19 @@ where
             let are_all = found.len() < asked;
             let Found { rows, unreadable } = Found::apart(found);
             for unreadable in &unreadable {
-                tracing::error!(%unreadable, "a document that cannot be read is passed by");
+                tracing::error!(%unreadable, "skipped a document that cannot be read");
                 Event::Unreadable.count::<D>();
             }
             let count = unreadable.len();
-            self.crowd.unreadable.store(count, Ordering::Relaxed);
+            self.contention.set_unreadable(count);
             if are_all || count <= expected {
                 return Ok((rows, are_all));
             }
         }
     }
 
-    /// Tries candidates until half of the wanted ones are taken or none are left. How many somebody else was faster with.
+    /// Tries candidates until half of the wanted documents are leased or no candidates are left.
+    /// Returns the number of collisions.
     async fn take(
         &self,
         mut candidates: Vec<Candidate<D>>,
@@ -208,7 +171,7 @@ where
             let lost = sent - won.len();
             collided += lost;
             (0..lost).for_each(|_| Event::Collision.count::<D>());
-            // One whose answer took the whole duration may be somebody else's by now.
+            // After an answer that took the whole duration, another holder may have the lease.
             taken.extend(
                 won.into_iter()
                     .filter(|(_, guard)| !guard.remaining().is_zero()),
@@ -217,33 +180,34 @@ where
         Ok(collided)
     }
 
-    /// One conditional write per candidate, in one request per physical partition. Those that took place.
+    /// Sends one conditional write per candidate, in one request per physical partition. Returns
+    /// the candidates that were leased.
     async fn send(
         &self,
         candidates: Vec<Candidate<D>>,
     ) -> Result<Vec<(usize, LeaseGuard<C, D>)>, LeaseError> {
-        let bids: Vec<(usize, Bid<D>)> = candidates
+        let attempts: Vec<(usize, LockAttempt<D>)> = candidates
             .into_iter()
-            .map(|(at, seen)| (at, self.bid(seen)))
+            .map(|(at, seen)| (at, self.attempt(seen)))
             .collect();
         let mut bulk = BulkBatch::<C>::new();
-        for (_, bid) in &bids {
-            bulk.patch_stored(&bid.seen, &bid.patch())?;
+        for (_, attempt) in &attempts {
+            bulk.patch_stored(&attempt.seen, &attempt.patch())?;
         }
         let results = self.container.execute_bulk(&bulk).await;
-        let settled = bids
+        let guards = attempts
             .into_iter()
             .zip(results)
-            .map(|((at, bid), result)| async move {
-                let guard = self.settled(bid, result).await?;
+            .map(|((at, attempt), result)| async move {
+                let guard = self.guard_of(attempt, result).await?;
                 Ok::<_, LeaseError>(guard.map(|guard| (at, guard)))
             });
-        Ok(try_join_all(settled).await?.into_iter().flatten().collect())
+        Ok(try_join_all(guards).await?.into_iter().flatten().collect())
     }
 
-    async fn settled(
+    async fn guard_of(
         &self,
-        bid: Bid<D>,
+        attempt: LockAttempt<D>,
         result: Result<OperationResult, Error>,
     ) -> Result<Option<LeaseGuard<C, D>>, LeaseError> {
         let written = match result {
@@ -254,8 +218,8 @@ where
             Err(error) => Err(error),
         };
         let now = self.container.latest_committed();
-        let etag = settle(written, &bid.mark, now.read_stored(&bid.seen)).await?;
-        Ok(etag.map(|etag| self.won(bid, etag)))
+        let etag = confirm_lock(written, &attempt.mark, now.read_stored(&attempt.seen)).await?;
+        Ok(etag.map(|etag| self.won(attempt, etag)))
     }
 }
 
@@ -267,14 +231,14 @@ fn top<D: Queryable>(query: Query<D>, rows: usize) -> Query<D> {
     query.top(u32::try_from(rows).unwrap_or(u32::MAX))
 }
 
-/// One of them, at random.
-fn anyone<T>(all: &[T]) -> Option<&T> {
+/// Picks an element at random.
+fn pick<T>(all: &[T]) -> Option<&T> {
     all.iter().min_by_key(|_| Uuid::new_v4())
 }
 
-/// The candidates in the order in which they are tried: as they came where no more were asked for than are wanted, at
-/// random where competitors want the same ones.
-fn picked<D>(mut candidates: Vec<Candidate<D>>, wanted: usize) -> Vec<Candidate<D>> {
+/// Orders the candidates: as queried if there are no more than wanted, at random if competitors
+/// want the same ones.
+fn ordered<D>(mut candidates: Vec<Candidate<D>>, wanted: usize) -> Vec<Candidate<D>> {
     if candidates.len() > wanted {
         candidates.sort_by_cached_key(|_| Uuid::new_v4());
     }
@@ -286,20 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crowd_widens_the_search_and_solitude_narrows_it() {
-        let crowd = Crowd::default();
-        let width = |collided| {
-            crowd.met(collided, 20);
-            crowd.width()
-        };
-        assert_eq!(
-            [width(0), width(4), width(5), width(20), width(2)],
-            [1, 1, 2, 4, 4]
-        );
-        (0..20).for_each(|_| crowd.met(20, 20));
-        assert_eq!(crowd.width(), WIDEST);
-        (0..40).for_each(|_| crowd.met(0, 20));
-        assert_eq!(crowd.width(), 1);
+    fn a_window_grows_with_the_width_and_holds_at_least_the_wanted_documents() {
         assert_eq!([window(10, 8), window(1000, 8)], [80, 1000]);
     }
 }

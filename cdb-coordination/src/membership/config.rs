@@ -1,8 +1,8 @@
-//! What a user can set about membership.
+//! The configuration of membership.
 
 use std::time::Duration;
 
-/// Which members a process belongs to, and as whom.
+/// The group that a process joins, its name, and its heartbeat interval.
 ///
 /// ```
 /// use std::time::Duration;
@@ -13,14 +13,15 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MembershipConfig {
-    /// The group, which is a partition of the container: members of one group share the slots. `cdb:members` by default.
+    /// The group: a partition of the container whose members share the slots. `cdb:members` by
+    /// default.
     pub group: String,
-    /// Who this process is. A name that stays the same over restarts keeps its slots; of two processes that use one name at
-    /// the same time, the one that came later counts. By default the name of the machine, the process id and a random
-    /// number, so that nobody shares it.
+    /// The name of this process in the group. A process that keeps its name over restarts keeps its
+    /// slots. Of two running processes with one name, the later one is the member. The default is
+    /// unique: machine name, process id and a random number.
     pub member: String,
-    /// The time between two heartbeats, each of which is one request; 3 s by default, 100 ms at least. A member that was
-    /// killed is removed after two to three of them.
+    /// The interval between heartbeats, each of which is one request; 3 s by default, at least 100
+    /// ms. A killed member is removed after two to three intervals.
     pub heartbeat: Duration,
 }
 
@@ -36,7 +37,7 @@ impl Default for MembershipConfig {
 }
 
 impl MembershipConfig {
-    /// The default with another name.
+    /// The default configuration with another member name.
     pub fn named(member: impl Into<String>) -> Self {
         Self {
             member: member.into(),
@@ -49,7 +50,8 @@ impl MembershipConfig {
     }
 }
 
-/// The machine's name, for people who look at the roster. The random part of a member's name makes it unique.
+/// The machine's name, for people who read the roster. The random part of the default name makes it
+/// unique.
 fn machine() -> String {
     let from_variable = |name| std::env::var(name).ok();
     from_variable("HOSTNAME")
@@ -65,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_processes_never_have_the_same_name_by_default() {
+    fn the_default_name_is_unique() {
         let (one, other) = (MembershipConfig::default(), MembershipConfig::default());
         assert_ne!(one.member, other.member);
         assert_eq!(one.group, other.group);

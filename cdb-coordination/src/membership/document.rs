@@ -1,13 +1,14 @@
-//! What membership keeps in the container, inside a document type of the container's own.
+//! The records that membership stores, inside a document type of the caller's container.
 //!
-//! The documents of a group are one roster, which names the members, and one document per member, which the member
-//! writes with every heartbeat. They lie in one partition, so that a batch can change or see several of them at once.
+//! A group has one roster, which lists the members, and one document per member, which the member
+//! writes with every heartbeat. All of them are in one partition, so that a batch can read and
+//! change several at once.
 
 use cdb_model::{Document, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// A document type that holds the records of [`Membership`](super::Membership). Each container gives it its own, because
-/// each has its own partition key:
+/// A document type that stores the records of [`Membership`](super::Membership). Every container
+/// defines its own, with its own partition key:
 ///
 /// ```
 /// use cdb_coordination::{MemberDocument, MemberRecord};
@@ -40,14 +41,15 @@ use serde::{Deserialize, Serialize};
 /// }
 /// ```
 pub trait MemberDocument: Document {
-    /// The document of `group` with this name. Group and name together make its id, the group alone its partition.
+    /// The document `name` of `group`. The group alone must determine the partition, group and name
+    /// together the id.
     fn new(group: &str, name: &str, record: MemberRecord) -> Self;
 
-    /// What it holds.
+    /// The record of the document.
     fn into_record(self) -> MemberRecord;
 }
 
-/// One document of a group.
+/// The content of one document of a group.
 ///
 /// ```
 /// use cdb_client::ContainerClient;
@@ -58,7 +60,7 @@ pub trait MemberDocument: Document {
 ///
 /// # let me = Membership::start::<WorkMember, _>(container.clone(), MembershipConfig::named("worker-1"));
 /// # me.watch().wait_for(|view| view.standing() == Standing::Member).await?;
-/// // From outside: who belongs to the group?
+/// // Reads the members of the group.
 /// let found = container.query(Query::<WorkMember>::in_partition("cdb:members")).all().await?;
 /// let roster = found.into_iter().find_map(|stored| match stored.document.record {
 ///     MemberRecord::Roster { members } => Some(members),
@@ -74,19 +76,19 @@ pub trait MemberDocument: Document {
     rename_all_fields = "camelCase"
 )]
 pub enum MemberRecord {
-    /// Who belongs to the group.
+    /// The members of the group.
     Roster {
         /// The members' names.
         members: Vec<String>,
     },
-    /// A sign of life.
+    /// A heartbeat of one member.
     Heartbeat {
-        /// Another one each time that a process joins under this name.
+        /// Unique for each process that joins under this name.
         incarnation: String,
-        /// The time between two heartbeats.
+        /// The interval between heartbeats in milliseconds.
         period_ms: u64,
-        /// When it was written, as the member knows the service's time. For people: silence is judged by the ETag, so
-        /// that no two clocks are compared.
+        /// When it was written, in the service's time as the member knows it. For people: the
+        /// failure detector uses the ETag and compares no clocks.
         at: Timestamp,
     },
 }

@@ -1,4 +1,4 @@
-//! The handle that a process holds while it is a member.
+//! The handle of a member.
 
 use std::fmt;
 
@@ -14,17 +14,19 @@ use super::heartbeat::Heartbeat;
 use super::view::{MembershipView, Standing};
 use crate::slots::{LeaseProvider, SlotSet};
 
-/// Membership of one process: on the roster from [`start`](Self::start) until [`leave`](Self::leave), or until it is
-/// dropped. As a [`LeaseProvider`] it gives the slots that fall to this member.
+/// The membership of one process: from [`start`](Self::start) until [`leave`](Self::leave) or drop.
+/// As a [`LeaseProvider`] it provides the slots of this member.
 ///
-/// What happens when:
-/// - **Join or leave**: the others know with their next heartbeat; only the slots of who came or went move.
-/// - **Crash**: the others remove who has been silent over three of their own heartbeats, without comparing clocks, and
-///   know its slots for theirs at once or with the next heartbeat.
-/// - **Restart under the same name**: the new process takes the place of the old one, whose slots do not move. The old
-///   one, if it still runs, serves no slots from its next heartbeat on, and logs an error.
-/// - **No answer**: the share stays as it was for three heartbeats; then this process serves every slot, as if it were
-///   alone, until it is back. Whom the others have removed meanwhile joins again by itself.
+/// Events and their effects:
+/// - **Join or leave**: the others notice with their next heartbeat. Only the slots of the joining
+///   or leaving member move.
+/// - **Crash**: the others remove a member that is silent for three of their heartbeats, without
+///   comparing clocks. They serve its slots at once or with their next heartbeat.
+/// - **Restart under the same name**: the new process replaces the old one, and no slots move. The
+///   old process, if it still runs, serves no slots from its next heartbeat on and logs an error.
+/// - **No answer**: the share stays unchanged for three heartbeats. Then this process serves every
+///   slot, as if it were alone, until it reaches the roster again. A member that was removed
+///   rejoins automatically.
 ///
 /// ```
 /// use cdb_client::ContainerClient;
@@ -34,7 +36,7 @@ use crate::slots::{LeaseProvider, SlotSet};
 ///
 /// let me = Membership::start::<WorkMember, _>(container, MembershipConfig::named("worker-1"));
 /// me.watch().wait_for(|view| view.standing() == Standing::Member).await?;
-/// assert!(me.slots().await.is_all()); // alone so far
+/// assert!(me.slots().await.is_all()); // the only member
 /// me.leave().await;
 /// assert!(me.slots().await.is_empty());
 /// # Ok(()) }).unwrap();
@@ -42,13 +44,13 @@ use crate::slots::{LeaseProvider, SlotSet};
 pub struct Membership {
     views: watch::Receiver<MembershipView>,
     stop: CancellationToken,
-    /// Who drops the handle leaves too.
+    /// Dropping the handle leaves the group.
     _leave_on_drop: DropGuard,
 }
 
 impl Membership {
-    /// Joins in the background, and beats from then on. `D` is the document type that keeps members in this container.
-    /// Until this process is on the roster it serves every slot.
+    /// Joins in the background and starts the heartbeats. `D` is the document type that stores
+    /// members in this container. Until the process is on the roster, it serves every slot.
     ///
     /// # Panics
     /// Outside of a Tokio runtime.
@@ -69,22 +71,23 @@ impl Membership {
         }
     }
 
-    /// What this process knows about the members now.
+    /// The latest view of the members.
     pub fn view(&self) -> MembershipView {
         self.views.borrow().clone()
     }
 
-    /// The same, and every change of it.
+    /// A receiver of the view and all its changes.
     pub fn watch(&self) -> watch::Receiver<MembershipView> {
         self.views.clone()
     }
 
-    /// Leaves, so that the others serve these slots from their next heartbeat on. Ends after 5 s at the latest; who could
-    /// not leave by then is found out by silence.
+    /// Leaves the group, so that the others serve these slots from their next heartbeat on. Returns
+    /// after 5 s at the latest. Without an answer by then, the failure detectors of the others
+    /// remove this member.
     pub async fn leave(&self) {
         self.stop.cancel();
         let mut views = self.views.clone();
-        // The sender goes with the task.
+        // The channel closes when the heartbeat task ends.
         while views.changed().await.is_ok() {}
     }
 }

@@ -1,4 +1,4 @@
-//! The task behind a membership: joins, beats, removes the silent, leaves.
+//! The background task of a membership: joins, sends heartbeats, removes failed members, leaves.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,24 +12,25 @@ use tokio_util::sync::CancellationToken;
 
 use super::config::MembershipConfig;
 use super::document::MemberDocument;
+use super::failure_detector::{FailureDetector, watched_by};
 use super::roster::{Beat, Listed, Roster, RosterError};
-use super::silence::{Silence, watched_by};
 use super::view::{MembershipView, Standing};
 
-/// Heartbeats without success after which a member counts itself as unheard: by then the others have removed it.
-const PATIENCE: u32 = 3;
+/// After how many intervals without a successful heartbeat a member is unheard. By then the others
+/// have removed it.
+const UNHEARD_AFTER: u32 = 3;
 
-/// How long leaving may take. Who cannot leave in this time is found out by silence.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// The timeout of leaving. After it, the failure detectors of the others remove this member.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) struct Heartbeat<C, D> {
     roster: Roster<C, D>,
-    silence: Silence,
+    failures: FailureDetector,
     group: String,
     member: Arc<str>,
     period: Duration,
     views: watch::Sender<MembershipView>,
-    /// When the roster was last reached.
+    /// The time of the last successful heartbeat.
     reached: Option<Instant>,
 }
 
@@ -40,7 +41,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Heartbeat<C, D> {
         views: watch::Sender<MembershipView>,
     ) -> Self {
         Self {
-            silence: Silence::default(),
+            failures: FailureDetector::default(),
             group: config.group.clone(),
             member: config.member.as_str().into(),
             period: config.period(),
@@ -50,7 +51,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Heartbeat<C, D> {
         }
     }
 
-    /// Runs until `stop`, and leaves then; or until another process has taken the member's name.
+    /// Runs until `stop` and then leaves, or until another process has replaced this member.
     pub(super) async fn run(mut self, stop: CancellationToken) {
         let mut failures = 0;
         loop {
@@ -71,7 +72,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Heartbeat<C, D> {
                     self.failed(&error);
                 }
             }
-            // One failure is made good before anybody notices; several are no reason to send more.
+            // Retries the first failure soon. After several failures the normal interval is enough.
             let pause = if failures == 1 {
                 self.period / 4
             } else {
@@ -85,7 +86,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Heartbeat<C, D> {
         self.leave().await;
     }
 
-    /// One heartbeat, or what comes before the first.
+    /// Joins, or sends one heartbeat.
     async fn step(&mut self) -> Result<Listed, RosterError> {
         if self.reached.is_none() {
             return self.roster.join().await;
@@ -95,40 +96,40 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Heartbeat<C, D> {
             .await
             .unwrap_or(Err(RosterError::Late));
         match beat {
-            Ok(beat) => Ok(self.bury(beat).await),
+            Ok(beat) => Ok(self.remove_failed(beat).await),
             Err(RosterError::Removed) => {
-                tracing::warn!(group = %self.group, member = %self.member, "this member was removed, since its heartbeats did not come; it joins again");
+                tracing::warn!(group = %self.group, member = %self.member, "this member was removed because its heartbeats were late; it rejoins");
                 self.roster.rejoin().await
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Takes those off the roster who have fallen silent. Where that does not work now, the next heartbeat tries again.
-    async fn bury(&mut self, beat: Beat) -> Listed {
+    /// Removes failed members from the roster. After an error the next heartbeat tries again.
+    async fn remove_failed(&mut self, beat: Beat) -> Listed {
         let Beat {
             listed,
             sightings,
             missing,
         } = beat;
-        let silent = self.silence.look(sightings, Instant::now());
-        if silent.is_empty() && missing.is_empty() {
+        let failed = self.failures.observe(sightings, Instant::now());
+        if failed.is_empty() && missing.is_empty() {
             return listed;
         }
-        // Not for longer than a heartbeat: while it lasts, this member is silent itself.
-        let removal = self.roster.remove(&listed, &silent, &missing);
+        // At most one interval, because this member sends no heartbeat meanwhile.
+        let removal = self.roster.remove(&listed, &failed, &missing);
         let removed = tokio::time::timeout(self.period, removal).await;
         let left = match removed.unwrap_or(Err(RosterError::Late)) {
             Ok(Some(left)) => left,
-            // Somebody else was quicker, or it lives.
+            // Another member was faster, or the member is alive.
             Ok(None) => return listed,
             Err(error) => {
-                tracing::debug!(group = %self.group, %error, "silent members are not removed yet");
+                tracing::debug!(group = %self.group, %error, "failed members were not removed; the next heartbeat tries again");
                 return listed;
             }
         };
         for member in listed.members.iter().filter(|name| !left.contains(name)) {
-            tracing::warn!(group = %self.group, %member, "a member has fallen silent and was removed; the others serve its slots");
+            tracing::warn!(group = %self.group, %member, "a failed member was removed; the others serve its slots");
             self.count("cdb.membership.removals", 1);
         }
         left
@@ -147,10 +148,10 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Heartbeat<C, D> {
 
     fn failed(&mut self, error: &RosterError) {
         self.count("cdb.membership.heartbeats_failed", 1);
-        tracing::warn!(group = %self.group, member = %self.member, %error, "the roster cannot be reached");
+        tracing::warn!(group = %self.group, member = %self.member, %error, "a heartbeat failed");
         let unheard = self
             .reached
-            .is_some_and(|at| at.elapsed() > self.period * PATIENCE);
+            .is_some_and(|at| at.elapsed() > self.period * UNHEARD_AFTER);
         if unheard {
             let members = self.views.borrow().members().to_vec();
             self.publish(Standing::Unheard, &members);
@@ -158,16 +159,16 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Heartbeat<C, D> {
     }
 
     fn replaced(&self) {
-        tracing::error!(group = %self.group, member = %self.member, "another process has joined under this member's name and serves its slots now; give each process a name of its own");
+        tracing::error!(group = %self.group, member = %self.member, "another process has joined under this member's name and serves its slots; give each process a unique name");
         self.count("cdb.membership.replaced", 1);
         self.publish(Standing::Replaced, &[]);
     }
 
     async fn leave(&mut self) {
         self.publish(Standing::Left, &[]);
-        let left = tokio::time::timeout(FAREWELL, self.roster.leave()).await;
+        let left = tokio::time::timeout(LEAVE_TIMEOUT, self.roster.leave()).await;
         if let Err(error) = left.unwrap_or(Err(RosterError::Late)) {
-            tracing::debug!(group = %self.group, member = %self.member, %error, "this member could not leave; the others will notice");
+            tracing::debug!(group = %self.group, member = %self.member, %error, "leaving failed; the other members will remove this member");
         }
     }
 

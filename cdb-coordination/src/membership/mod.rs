@@ -1,14 +1,14 @@
-//! Who is alive and shares the work: a roster in the container, one request per heartbeat and member.
+//! Membership: a roster in the container, with one request per heartbeat and member.
 //!
-//! Membership spreads load and decides nothing. A process that believes wrongly to be a member, or not to be one, races
-//! with others for locks and loses or wins them in the store.
+//! Membership only spreads load. A process with a wrong view of the members races with others for
+//! locks, and the store decides.
 
 mod config;
 mod document;
+mod failure_detector;
 mod handle;
 mod heartbeat;
 mod roster;
-mod silence;
 mod view;
 
 #[cfg(test)]

@@ -1,38 +1,42 @@
-//! The requests: join, heartbeat, remove, leave. Each change is one batch under the ETags of all that it replaces.
+//! The requests of a member: join, heartbeat, remove, leave. Each change is one batch under the
+//! ETags of all documents that it replaces.
 //!
-//! After a lost answer the member's own document is read: its incarnation says whether it is still this process's.
+//! After a lost answer the member's own document is read: its incarnation tells whether it still
+//! belongs to this process.
 
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, Error, ErrorKind};
+use cdb_client::{ContainerClient, Error};
 use cdb_model::{
     Batch, BatchError, Container, Document, ETag, MemberOf, OperationIndex, PartitionKey, Stored,
 };
 
 use super::config::MembershipConfig;
 use super::document::{MemberDocument, MemberRecord};
-use super::silence::Sighting;
+use super::failure_detector::Sighting;
+use crate::lease::is_lost_race;
 
-/// The roster's name. A member's document is `member.` and its name, so no member can take it.
+/// The name of the roster document. The document of a member has the prefix `member.`, so names
+/// cannot collide.
 const ROSTER: &str = "roster";
 
-/// How often a change is tried that others come before.
+/// How often a change is tried when other members are faster.
 const TRIES: u32 = 16;
 
-/// How much longer each of these tries waits than the one before, at most.
+/// By how much the longest wait grows with every try.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Why a request did not do what it was for.
+/// The reason why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RosterError {
     /// Another process has joined under this member's name.
     #[error("another process has joined under this member's name")]
     Replaced,
-    /// This member was removed.
+    /// This member was removed from the roster.
     #[error("this member is not on the roster")]
     Removed,
-    /// No answer in time; nobody knows what took place.
+    /// No answer within the interval. The outcome is unknown.
     #[error("no answer within a heartbeat")]
     Late,
     #[error(transparent)]
@@ -43,9 +47,9 @@ pub(super) enum RosterError {
 
 /// Why a heartbeat was refused.
 enum Refused {
-    /// This one of those that are watched has no document any more.
+    /// The watched member at this index has no document.
     NoDocument(usize),
-    /// The own document has another version.
+    /// The member's own document has another version.
     OwnChanged,
     Other(RosterError),
 }
@@ -56,12 +60,12 @@ impl<E: Into<RosterError>> From<E> for Refused {
     }
 }
 
-/// The roster as one request has seen it.
+/// A version of the roster.
 #[derive(Clone, Debug)]
 pub(super) struct Listed {
-    /// Ascending.
+    /// In ascending order.
     pub(super) members: Vec<String>,
-    /// Its version; nothing where there is no roster yet.
+    /// The version; `None` while there is no roster.
     etag: Option<ETag>,
 }
 
@@ -71,21 +75,21 @@ impl Listed {
     }
 }
 
-/// What a heartbeat has seen, all at one moment.
+/// What one heartbeat has read, from one snapshot.
 #[derive(Debug)]
 pub(super) struct Beat {
     pub(super) listed: Listed,
     pub(super) sightings: Vec<Sighting>,
-    /// On the roster, but without a document: nobody who lives.
+    /// Listed on the roster but without a document, so not alive.
     pub(super) missing: Vec<String>,
 }
 
-/// One member's access to its group.
+/// The access of one member to its group.
 pub(super) struct Roster<C, D> {
     container: ContainerClient<C>,
     config: MembershipConfig,
     incarnation: String,
-    /// The version of the own document; unknown after a lost answer.
+    /// The version of the member's own document; unknown after a lost answer.
     own: Option<ETag>,
     marker: PhantomData<fn() -> D>,
 }
@@ -101,12 +105,14 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
         }
     }
 
-    /// Puts this process on the roster, in place of whoever has its name. Its slots stay where they are then.
+    /// Puts this process on the roster. It replaces a process with the same name, whose slots do
+    /// not move.
     pub(super) async fn join(&mut self) -> Result<Listed, RosterError> {
         self.enter(false).await
     }
 
-    /// The same for one who was removed: whoever has taken its name meanwhile came later, and counts.
+    /// Joins again after a removal. If another process has taken the name since, that process stays
+    /// the member.
     pub(super) async fn rejoin(&mut self) -> Result<Listed, RosterError> {
         self.enter(true).await
     }
@@ -127,17 +133,17 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
             }
             let mut batch = self.batch();
             match &self.own {
-                Some(etag) => batch.replace_if_match(&self.sign_of_life(), etag)?,
-                None => batch.create(&self.sign_of_life())?,
+                Some(etag) => batch.replace_if_match(&self.heartbeat(), etag)?,
+                None => batch.create(&self.heartbeat())?,
             };
             if !on_roster {
                 listed.members.push(self.config.member.clone());
                 self.write_roster(&mut batch, &listed)?;
             }
             match self.container.execute(&batch).await {
-                // The next round reads what is there now, which all that follows rests on.
+                // The next round reads the result.
                 Ok(_) => {}
-                Err(error) if tries < TRIES && (was_too_late(&error) || error.is_ambiguous()) => {}
+                Err(error) if tries < TRIES && (is_lost_race(&error) || error.is_ambiguous()) => {}
                 Err(error) => return Err(error.into()),
             }
             self.pause(tries).await;
@@ -145,8 +151,8 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
         }
     }
 
-    /// Writes a sign of life, and sees the roster and those that are watched. One request, unless somebody has just
-    /// left or an answer was lost.
+    /// Writes a heartbeat, and reads the roster and the watched members. One request, unless a
+    /// member has just left or an answer was lost.
     pub(super) async fn beat(&mut self, watched: &[String]) -> Result<Beat, RosterError> {
         let mut watched = watched.to_vec();
         let mut missing: Vec<String> = Vec::new();
@@ -161,12 +167,12 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
                     beat.missing = missing;
                     return Ok(beat);
                 }
-                // Nothing took place: who has left is not asked for again.
+                // Nothing was written. The next try does not read the missing member.
                 Err(Refused::NoDocument(at)) => {
                     self.own = Some(etag);
                     missing.push(watched.remove(at));
                 }
-                // Written by a request whose answer was lost, or by who has this name now.
+                // Written by a request whose answer was lost, or by another process with this name.
                 Err(Refused::OwnChanged) => {}
                 Err(Refused::Other(error)) => return Err(error),
             }
@@ -175,7 +181,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
 
     async fn try_beat(&mut self, etag: &ETag, watched: &[String]) -> Result<Beat, Refused> {
         let mut batch = self.batch();
-        let own = batch.replace_if_match(&self.sign_of_life(), etag)?;
+        let own = batch.replace_if_match(&self.heartbeat(), etag)?;
         let roster = batch.read(&self.key(ROSTER))?;
         let others = watched
             .iter()
@@ -200,7 +206,8 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
         for (name, index) in watched.iter().zip(others) {
             match outcome.document::<D>(index) {
                 Ok(seen) => sightings.extend(seen.and_then(|seen| sighting(name, seen))),
-                // It cannot be written either, so its member falls silent, is removed, and joins again if it lives.
+                // The member cannot write it either. It will be removed, and rejoins if it is
+                // alive.
                 Err(error) => {
                     tracing::warn!(member = name, %error, "a member's document cannot be read");
                     sightings.extend(outcome.etag(index).map(|etag| Sighting {
@@ -218,22 +225,22 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
         })
     }
 
-    /// Takes silent members off the roster, unless one of them has written since, or somebody else was quicker. Returns
-    /// who is left.
+    /// Removes failed members from the roster, unless one of them has sent a heartbeat since, or
+    /// another member was faster. Returns the remaining members.
     pub(super) async fn remove(
         &self,
         listed: &Listed,
-        silent: &[Sighting],
+        failed: &[Sighting],
         missing: &[String],
     ) -> Result<Option<Listed>, RosterError> {
         let mut batch = self.batch();
-        for sighting in silent {
+        for sighting in failed {
             let key = self.key(&document_name(&sighting.name));
             batch.delete_if_match(&key, &sighting.etag)?;
         }
         let mut listed = listed.clone();
         listed.members.retain(|name| {
-            !missing.contains(name) && !silent.iter().any(|sighting| sighting.name == *name)
+            !missing.contains(name) && !failed.iter().any(|sighting| sighting.name == *name)
         });
         let roster = self.write_roster(&mut batch, &listed)?;
         match self.container.execute(&batch).await {
@@ -241,12 +248,12 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
                 listed.etag = outcome.etag(roster).cloned();
                 Ok(Some(listed))
             }
-            Err(error) if was_too_late(&error) => Ok(None),
+            Err(error) if is_lost_race(&error) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Takes this process off the roster, unless somebody else has its name by now.
+    /// Removes this process from the roster, unless another process has taken its name.
     pub(super) async fn leave(&mut self) -> Result<(), RosterError> {
         let mut tries = 0;
         loop {
@@ -261,7 +268,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
             self.write_roster(&mut batch, &listed)?;
             match self.container.execute(&batch).await {
                 Ok(_) => return Ok(()),
-                Err(error) if tries < TRIES && (was_too_late(&error) || error.is_ambiguous()) => {}
+                Err(error) if tries < TRIES && (is_lost_race(&error) || error.is_ambiguous()) => {}
                 Err(error) => return Err(error.into()),
             }
             self.pause(tries).await;
@@ -269,7 +276,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
         }
     }
 
-    /// The version of the own document, if it is still this process's.
+    /// The version of the member's own document, if it still belongs to this process.
     async fn find_own(&self) -> Result<ETag, RosterError> {
         match self.find(&self.own_name()).await? {
             Some(own) if self.is_ours(&own) => Ok(own.etag),
@@ -280,7 +287,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
 
     async fn find(&self, name: &str) -> Result<Option<Stored<MemberRecord>>, RosterError> {
         let (partition, key) = (self.partition(), self.key(name));
-        // What is read after a lost answer must not be older than what that request may have written.
+        // A read after a lost answer must show the write of that request.
         let now = self.container.latest_committed();
         let found = now.read_in(&partition, &key).await?;
         Ok(found.map(|stored| stored.map(D::into_record)))
@@ -304,7 +311,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
         D::new(&self.config.group, name, record)
     }
 
-    fn sign_of_life(&self) -> D {
+    fn heartbeat(&self) -> D {
         let period = self.config.period().as_millis();
         let record = MemberRecord::Heartbeat {
             incarnation: self.incarnation.clone(),
@@ -342,7 +349,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
         Batch::new(self.partition())
     }
 
-    /// Members that start together come before each other; a random time between the tries spreads them.
+    /// Waits for a random time, so that members that start together do not collide again.
     async fn pause(&self, tries: u32) {
         let longest = PAUSE * tries;
         let (own, _) = uuid::Uuid::new_v4().as_u64_pair();
@@ -353,14 +360,6 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Roster<C, D> {
 
 fn document_name(member: &str) -> String {
     format!("member.{member}")
-}
-
-/// Whether somebody else has changed what a batch rests on.
-fn was_too_late(error: &Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::Conflict | ErrorKind::PreconditionFailed | ErrorKind::NotFound
-    )
 }
 
 fn as_listed<D: MemberDocument>(stored: Option<Stored<D>>) -> Listed {

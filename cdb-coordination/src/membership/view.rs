@@ -1,18 +1,18 @@
-//! What a process knows about the members, and which share of the work follows from it.
+//! What a process knows about the members, and the share of the work that follows.
 
 use std::sync::Arc;
 
 use crate::rendezvous::slots_of_member;
 use crate::slots::SlotSet;
 
-/// Whether a process counts as a member.
+/// The status of a process in its group.
 ///
 /// ```
 /// use cdb_coordination::Standing;
 ///
 /// /// For a readiness probe.
 /// fn is_ready(standing: Standing) -> bool {
-///     // Unheard, it serves more and not less.
+///     // An unheard process serves all slots.
 ///     matches!(standing, Standing::Member | Standing::Unheard)
 /// }
 /// assert!(is_ready(Standing::Unheard) && !is_ready(Standing::Replaced));
@@ -20,19 +20,19 @@ use crate::slots::SlotSet;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Standing {
-    /// Not yet: it has never reached the roster.
+    /// The process has not reached the roster yet.
     Joining,
-    /// It is on the roster.
+    /// The process is on the roster.
     Member,
-    /// It has not reached the roster for so long that others have divided its share.
+    /// The process has not reached the roster for so long that the others have divided its share.
     Unheard,
-    /// Another process has joined under its name, and counts instead of it.
+    /// Another process has joined under its name and replaced it.
     Replaced,
-    /// It has left.
+    /// The process has left.
     Left,
 }
 
-/// The members at some moment, seen by one of them.
+/// The members as one of them has last seen them.
 ///
 /// ```
 /// use cdb_client::ContainerClient;
@@ -45,7 +45,7 @@ pub enum Standing {
 /// let view: MembershipView =
 ///     views.wait_for(|view| view.standing() == Standing::Member).await?.clone();
 /// assert_eq!(view.members(), ["worker-1"]);
-/// assert_eq!(view.share(3), [0, 1, 2]); // of three shards of one's own, those for this process
+/// assert_eq!(view.share(3), [0, 1, 2]); // of three shards, those of this process
 /// # me.leave().await; Ok(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,25 +72,27 @@ impl MembershipView {
         }
     }
 
-    /// Whether this process counts as a member.
+    /// The status of this process.
     pub fn standing(&self) -> Standing {
         self.standing
     }
 
-    /// The members' names as last seen, in ascending order.
+    /// The members' names, in ascending order.
     pub fn members(&self) -> &[String] {
         &self.members
     }
 
-    /// Which of the 256 dispatch slots this process serves.
+    /// The dispatch slots, out of 256, that this process serves.
     ///
-    /// A process that cannot reach the roster serves all of them: it works as if it were alone, which costs races, where
-    /// serving nothing could mean that nobody serves it. One that was replaced or has left serves none.
+    /// A process that cannot reach the roster serves all slots, as if it were alone. That costs
+    /// races; serving none could leave slots unserved. A replaced process, or one that has left,
+    /// serves none.
     pub fn slots(&self) -> &SlotSet {
         &self.slots
     }
 
-    /// The same for work that is divided into `count` parts: those that this process serves, in ascending order.
+    /// The share of this process in work with `count` parts: the numbers of its parts, in ascending
+    /// order.
     pub fn share(&self, count: u32) -> Vec<u32> {
         match self.standing {
             Standing::Member => slots_of_member(&self.members, &self.member, count).collect(),
@@ -105,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_roster_everything_is_served_and_after_the_end_nothing() {
+    fn a_process_serves_all_slots_without_a_roster_and_none_after_it_left() {
         let me: Arc<str> = "me".into();
         let members = ["me".to_owned(), "you".to_owned()];
         let served = |standing| {

@@ -1,4 +1,4 @@
-//! Committing a draft: change and messages in one batch, exactly once, whatever answers are lost.
+//! Commits an outbox batch exactly once, also after lost answers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,39 +6,39 @@ use std::time::Duration;
 use cdb_client::{ContainerClient, Error};
 use cdb_model::{Container, MemberOf, Stored};
 
-use super::draft::Draft;
+use super::batch::OutboxBatch;
 use super::error::OutboxError;
 use super::streams::{Streams, Terms};
-use crate::mail::{Address, Lifetimes, Mail};
+use crate::message::{Address, Lifetimes, MessageDocument};
 
-/// How often a commit tries while others send on the same streams, or answers are lost.
+/// How often a commit is tried while other commits use the same streams, or answers are lost.
 const TRIES: u32 = 8;
 
-/// The first try of a commit that may have taken place.
-struct Open {
+/// The first try that may have taken place.
+struct Unanswered {
     error: Error,
     firsts: BTreeMap<Address, u64>,
 }
 
-/// Commits a draft, and returns its messages as they are stored. After a lost answer they are not known, and none is
-/// returned: they are delivered by whoever finds them.
+/// Commits a batch and returns its messages as they are stored. After a lost answer the stored
+/// versions are unknown: it returns no messages, and the reconciler delivers them.
 pub(crate) async fn commit<C: Container>(
     container: &ContainerClient<C>,
-    draft: &Draft<C>,
+    batch: &OutboxBatch<C>,
     reserved: Duration,
     lifetimes: Lifetimes,
-) -> Result<Vec<Stored<Mail<C>>>, OutboxError>
+) -> Result<Vec<Stored<MessageDocument<C>>>, OutboxError>
 where
-    Mail<C>: MemberOf<C>,
+    MessageDocument<C>: MemberOf<C>,
 {
     let token = uuid::Uuid::new_v4().simple().to_string();
     let mut reader = container.clone();
-    let mut open: Option<Open> = None;
+    let mut open: Option<Unanswered> = None;
     let mut last = None;
     for _ in 0..TRIES {
-        let streams = match Streams::read(&reader, draft).await {
+        let streams = match Streams::read(&reader, batch).await {
             Ok(streams) => streams,
-            // Of two failures the caller hears of the one that may have changed something.
+            // The lost answer is the more important error: that try may have changed something.
             Err(error) => return Err(open.map_or(error, |open| open.error).into()),
         };
         if let Some(tried) = open.take() {
@@ -55,22 +55,22 @@ where
             reserved,
             lifetimes,
         };
-        let sealed = streams.seal(draft, &terms)?;
+        let sealed = streams.seal(batch, &terms)?;
         let error = match container.execute(&sealed.batch).await {
             Ok(outcome) => return Ok(sealed.sent(&outcome, terms.now)),
             Err(error) => error,
         };
         let asked = error.is_ambiguous() && !firsts.is_empty();
-        // Whatever fails after a lost answer may fail because the first copy of the batch was carried out after all.
+        // After a lost answer, any error may mean that the first try took place.
         if !asked && open.is_none() && !sealed.lost_race(&error) {
             return Err(error.into());
         }
         if asked && open.is_none() {
-            open = Some(Open { error, firsts });
+            open = Some(Unanswered { error, firsts });
         } else if !sealed.lost_race(&error) {
             last = Some(error);
         }
-        // What others wrote a moment ago decides now.
+        // Read the writes of other processes before the next try.
         reader = container.latest_committed();
     }
     Err(match last.or(open.map(|open| open.error)) {

@@ -1,31 +1,34 @@
-//! Dead letters: messages that were given up, kept until somebody decides.
+//! Dead letters: messages that failed for good, stored until an operator redrives or discards them.
 
 use std::time::Duration;
 
 use cdb_client::{ContainerClient, Continuation, Error, Page};
 use cdb_model::{Batch, Container, MemberOf, PartitionKey, Query, Stored, Timestamp};
 
+use super::batch::OutboxBatch;
 use super::commit::commit;
-use super::draft::Draft;
 use super::error::OutboxError;
 use super::retry::Attempt;
 use super::route::arriving;
 use super::unreadable::read_again;
-use crate::mail::{Address, Content, Dead, Letter, Mail, MailKey, MessageId, Side};
-use crate::mailbox::MailboxConfig;
+use crate::lease::execute_once;
+use crate::message::{
+    Address, Content, Dead, Envelope, MessageDocument, MessageDocumentKey, MessageId, Side,
+};
+use crate::messaging::MessagingConfig;
 use crate::search::find;
 
-/// A message that was given up.
+/// A message that failed for good.
 ///
 /// ```
-/// use cdb_coordination::{DeadLetter, DeadLetters, MailboxConfig};
+/// use cdb_coordination::{DeadLetter, DeadLetters, MessagingConfig};
 /// use cdb_model::Timestamp;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/dead_letter.rs")); }
 /// # use shop::given_up;
 /// # shop::with_shop(async |shop| {
 ///
 /// # given_up(shop.clone()).await?;
-/// let dead = DeadLetters::new(shop, MailboxConfig::default());
+/// let dead = DeadLetters::new(shop, MessagingConfig::default());
 /// let letter: DeadLetter = dead.list(Timestamp::default(), 1).await?.remove(0);
 /// assert_eq!((&*letter.message_type, &*letter.payload), ("placed", r#"{"number":7}"#));
 /// assert_eq!(letter.reason, "closed on Sundays");
@@ -34,53 +37,53 @@ use crate::search::find;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DeadLetter {
-    /// The partition that keeps it: the sender's, or the receiver's.
+    /// The partition that stores it: the sender's or the receiver's.
     pub partition: PartitionKey,
-    /// Names it within the partition.
+    /// Its id within the partition.
     pub name: String,
-    /// Which half gave it up.
+    /// The half that dead-lettered the message.
     pub side: Side,
     /// The message's id.
     pub id: MessageId,
-    /// Who sent it.
+    /// The sending partition.
     pub from: Address,
-    /// Who should have received it.
+    /// The receiving partition.
     pub to: Address,
-    /// The name of its type.
+    /// The stored name of its type.
     pub message_type: String,
-    /// Its contents, as JSON text.
+    /// The payload as JSON text.
     pub payload: String,
     /// When it was sent.
     pub sent_at: Timestamp,
-    /// When it was given up.
-    pub buried_at: Timestamp,
-    /// Why.
+    /// When it became a dead letter.
+    pub dead_lettered_at: Timestamp,
+    /// The reason of the last failure.
     pub reason: String,
-    /// How often it was tried.
+    /// How many attempts failed.
     pub attempts: u32,
-    /// The newest attempts that failed, oldest first.
+    /// The newest failed attempts, oldest first.
     pub history: Vec<Attempt>,
-    /// It is a document that could not be read: the payload is all of it, as it was found.
+    /// Whether it is a document that could not be read. The payload is then the whole document.
     pub is_unreadable: bool,
 }
 
 impl DeadLetter {
-    fn new<C: Container>(stored: &Stored<Mail<C>>) -> Option<Self> {
+    fn new<C: Container>(stored: &Stored<MessageDocument<C>>) -> Option<Self> {
         let Content::Dead(dead) = stored.document.content() else {
             return None;
         };
-        let letter = &dead.letter;
+        let envelope = &dead.envelope;
         Some(Self {
             partition: stored.document.partition().clone(),
             name: stored.document.slot.clone(),
             side: dead.side,
-            id: letter.id(),
-            from: letter.from.clone(),
-            to: letter.to.clone(),
-            message_type: letter.message_type.clone(),
-            payload: letter.payload.clone().unwrap_or_default(),
-            sent_at: letter.sent_at,
-            buried_at: stored.document.buried_at.unwrap_or(stored.timestamp),
+            id: envelope.id(),
+            from: envelope.from.clone(),
+            to: envelope.to.clone(),
+            message_type: envelope.message_type.clone(),
+            payload: envelope.payload.clone().unwrap_or_default(),
+            sent_at: envelope.sent_at,
+            dead_lettered_at: stored.document.dead_lettered_at.unwrap_or(stored.timestamp),
             reason: dead.reason.clone(),
             attempts: dead.tries.failed,
             history: dead.tries.history.clone(),
@@ -89,15 +92,15 @@ impl DeadLetter {
     }
 }
 
-/// The dead letters of a container: to list, to look at, to send once more, to throw away.
+/// Lists, redrives and discards the dead letters of a container.
 ///
 /// ```
-/// use cdb_coordination::{DeadLetters, MailboxConfig};
+/// use cdb_coordination::{DeadLetters, MessagingConfig};
 /// use cdb_model::Timestamp;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # shop::with_shop(async |shop| {
 ///
-/// let dead = DeadLetters::new(shop, MailboxConfig::default());
+/// let dead = DeadLetters::new(shop, MessagingConfig::default());
 /// for letter in dead.list(Timestamp::default(), 100).await? {
 ///     println!("{} from {}: {}", letter.id, letter.from, letter.reason);
 ///     dead.redrive(&letter).await?;
@@ -108,27 +111,27 @@ impl DeadLetter {
 #[derive(Clone, Debug)]
 pub struct DeadLetters<C> {
     container: ContainerClient<C>,
-    config: MailboxConfig,
+    config: MessagingConfig,
 }
 
 impl<C: Container> DeadLetters<C>
 where
-    Mail<C>: MemberOf<C>,
+    MessageDocument<C>: MemberOf<C>,
 {
-    /// The dead letters of `container`. `config` as the mailboxes on it have it.
-    pub fn new(container: ContainerClient<C>, config: MailboxConfig) -> Self {
+    /// Accesses the dead letters of `container`. `config` must be the one of its messaging.
+    pub fn new(container: ContainerClient<C>, config: MessagingConfig) -> Self {
         Self { container, config }
     }
 
-    /// The oldest dead letters of the container that were given up later than `after`, at most `most`. One that somebody
-    /// has spoiled so that it cannot be read is in the log instead.
+    /// Returns the oldest `most` dead letters that were dead-lettered later than `after`. A dead
+    /// letter that cannot be read is logged and left out.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// When the query fails.
     pub async fn list(&self, after: Timestamp, most: u32) -> Result<Vec<DeadLetter>, Error> {
-        let query = Query::<Mail<C>>::across_partitions()
-            .filter(Mail::<C>::BURIED_AT.gt(after))
-            .order_by(Mail::<C>::BY_BURIED_AT.asc());
+        let query = Query::<MessageDocument<C>>::across_partitions()
+            .filter(MessageDocument::<C>::DEAD_LETTERED_AT.gt(after))
+            .order_by(MessageDocument::<C>::BY_DEAD_LETTERED_AT.asc());
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let found = find(&self.container, query, most).await?;
         for unreadable in &found.unreadable {
@@ -137,19 +140,19 @@ where
         Ok(found.rows.iter().filter_map(DeadLetter::new).collect())
     }
 
-    /// A page of so many dead letters, the oldest first, from the beginning or from where another page ended: for lists
-    /// that are read one page after the other.
+    /// Returns a page of dead letters, oldest first, from the beginning or from the continuation of
+    /// another page.
     ///
     /// # Errors
-    /// When they cannot be read, or `from` is of another query.
+    /// When the query fails, or `from` belongs to another query.
     pub async fn page(
         &self,
         rows: usize,
         from: Option<&Continuation>,
     ) -> Result<Page<DeadLetter>, Error> {
-        let query = Query::<Mail<C>>::across_partitions()
-            .filter(Mail::<C>::BURIED_AT.gt(Timestamp::default()))
-            .order_by(Mail::<C>::BY_BURIED_AT.asc());
+        let query = Query::<MessageDocument<C>>::across_partitions()
+            .filter(MessageDocument::<C>::DEAD_LETTERED_AT.gt(Timestamp::default()))
+            .order_by(MessageDocument::<C>::BY_DEAD_LETTERED_AT.asc());
         let page = self.container.query(query).page(rows, from).await?;
         Ok(Page {
             rows: page.rows.iter().filter_map(DeadLetter::new).collect(),
@@ -157,21 +160,21 @@ where
         })
     }
 
-    /// How many there are.
+    /// Counts the dead letters.
     ///
     /// # Errors
-    /// When they cannot be counted.
+    /// When the query fails.
     pub async fn count(&self) -> Result<u64, Error> {
-        let query = Query::<Mail<C>>::across_partitions()
-            .filter(Mail::<C>::BURIED_AT.gt(Timestamp::default()))
+        let query = Query::<MessageDocument<C>>::across_partitions()
+            .filter(MessageDocument::<C>::DEAD_LETTERED_AT.gt(Timestamp::default()))
             .count();
         Ok(self.container.query(query).first().await?.unwrap_or(0))
     }
 
-    /// A dead letter by its partition and name; `None` when it is gone.
+    /// Returns a dead letter by its partition and name; `None` when it was redriven or discarded.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the read fails.
     pub async fn get(
         &self,
         partition: &PartitionKey,
@@ -181,31 +184,32 @@ where
         Ok(stored.as_ref().and_then(DeadLetter::new))
     }
 
-    /// Sends a dead letter once more. One that was never delivered takes a new place at the end of its stream; one that
-    /// could not be received is put before its receiver again, out of order: what came after it has been received.
+    /// Sends the message of a dead letter again. An undelivered message gets a new number at the
+    /// end of its stream. A delivered message goes back to its receiver out of order, because later
+    /// messages of the stream were received already.
     ///
-    /// It is a new message in the same step as the dead letter goes, so of several who redrive it one succeeds.
+    /// The same batch deletes the dead letter, so of several callers one succeeds.
     ///
     /// # Errors
-    /// [`OutboxError::Gone`] when somebody was faster; [`OutboxError::Unreadable`] when it is a document that this program
-    /// cannot read either.
+    /// [`OutboxError::Gone`] when another caller was faster; [`OutboxError::Unreadable`] when this
+    /// program cannot read the document either.
     pub async fn redrive(&self, letter: &DeadLetter) -> Result<(), OutboxError> {
         let (stored, dead) = self.find(letter).await?;
-        let letter = if dead.unreadable {
+        let envelope = if dead.unreadable {
             read_again::<C>(&dead)?
         } else {
-            dead.letter
+            dead.envelope
         };
         match dead.side {
-            Side::Outbox => self.send_again(&stored, &letter).await,
-            Side::Inbox => self.receive_again(&stored, letter).await,
+            Side::Outbox => self.send_again(&stored, &envelope).await,
+            Side::Inbox => self.receive_again(&stored, envelope).await,
         }
     }
 
-    /// Throws a dead letter away.
+    /// Deletes a dead letter.
     ///
     /// # Errors
-    /// [`OutboxError::Gone`] when somebody was faster.
+    /// [`OutboxError::Gone`] when another caller was faster.
     pub async fn discard(&self, letter: &DeadLetter) -> Result<(), OutboxError> {
         let (stored, _) = self.find(letter).await?;
         match self.container.delete_stored(&stored).await {
@@ -218,15 +222,15 @@ where
 
     async fn send_again(
         &self,
-        stored: &Stored<Mail<C>>,
-        letter: &Letter,
+        stored: &Stored<MessageDocument<C>>,
+        envelope: &Envelope,
     ) -> Result<(), OutboxError> {
-        let mut draft = Draft::new(letter.from.clone());
-        draft.batch().delete_stored(stored)?;
-        draft.send_again(letter);
+        let mut batch = OutboxBatch::new(envelope.from.clone());
+        batch.changes().delete_stored(stored)?;
+        batch.send_again(envelope);
         let lifetimes = self.config.lifetimes();
-        // Nothing is reserved: whoever dispatches delivers it.
-        match commit(&self.container, &draft, Duration::ZERO, lifetimes).await {
+        // Not reserved: the reconciler of any process delivers it.
+        match commit(&self.container, &batch, Duration::ZERO, lifetimes).await {
             Err(OutboxError::Failed(error)) if error.is_not_found() => Err(OutboxError::Gone),
             committed => committed.map(drop),
         }
@@ -234,32 +238,33 @@ where
 
     async fn receive_again(
         &self,
-        stored: &Stored<Mail<C>>,
-        letter: Letter,
+        stored: &Stored<MessageDocument<C>>,
+        envelope: Envelope,
     ) -> Result<(), OutboxError> {
         let now = self.container.now();
-        let again = Letter {
+        let again = Envelope {
             stream: uuid::Uuid::new_v4().simple().to_string(),
             number: 0,
             sent_at: now,
-            ..letter
+            ..envelope
         };
         let mut batch = Batch::<C>::new(stored.document.partition());
         batch.delete_stored(stored)?;
-        batch.create(&Mail::<C>::incoming(arriving(again), now))?;
-        match self.container.execute(&batch).await {
-            Ok(_) => Ok(()),
-            Err(error) if error.is_ambiguous() => {
-                // Only this batch or another redrive takes it away and leaves a message.
-                let gone = self.read_latest(stored).await?.is_none();
-                if gone { Ok(()) } else { Err(error.into()) }
-            }
+        batch.create(&MessageDocument::<C>::incoming(arriving(again), now))?;
+        // Only this batch or another redrive deletes the dead letter and leaves a message.
+        let took_place = |latest: ContainerClient<C>| async move {
+            Ok(latest.read_stored(stored).await?.is_none())
+        };
+        match execute_once(&self.container, &batch, took_place).await {
             Err(error) if error.is_not_found() || error.is_conflict() => Err(OutboxError::Gone),
-            Err(error) => Err(error.into()),
+            executed => Ok(executed?),
         }
     }
 
-    async fn find(&self, letter: &DeadLetter) -> Result<(Stored<Mail<C>>, Dead), OutboxError> {
+    async fn find(
+        &self,
+        letter: &DeadLetter,
+    ) -> Result<(Stored<MessageDocument<C>>, Dead), OutboxError> {
         let stored = self.read(&letter.partition, &letter.name).await?;
         let stored = stored.ok_or(OutboxError::Gone)?;
         match stored.document.content().clone() {
@@ -272,17 +277,8 @@ where
         &self,
         partition: &PartitionKey,
         name: &str,
-    ) -> Result<Option<Stored<Mail<C>>>, Error> {
-        let key = MailKey::dead(name);
+    ) -> Result<Option<Stored<MessageDocument<C>>>, Error> {
+        let key = MessageDocumentKey::dead(name);
         self.container.read_in(partition, &key).await
-    }
-
-    async fn read_latest(
-        &self,
-        stored: &Stored<Mail<C>>,
-    ) -> Result<Option<Stored<Mail<C>>>, Error> {
-        let key = MailKey::dead(&stored.document.slot);
-        let container = self.container.latest_committed();
-        container.read_in(stored.document.partition(), &key).await
     }
 }

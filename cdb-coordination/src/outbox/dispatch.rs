@@ -1,8 +1,8 @@
-//! The machinery of delivery, for parcels of any kind: rounds, waiting, removal, and what was left behind.
+//! Delivers messages of any kind: in rounds after a commit, and again by the reconciler.
 //!
-//! A parcel is something that was committed and has to be carried elsewhere; its [`Carrier`] knows how. Delivering it
-//! twice must change nothing, so nobody needs to know who else delivers: what this process committed goes out at once,
-//! and what is found lying about, whoever left it, goes out again.
+//! A [`Relay`] knows how to deliver the messages of one kind. A second delivery of a message must
+//! change nothing, so processes deliver without coordination: each delivers its own commits at
+//! once, and the reconciler delivers whatever is left over.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,49 +13,49 @@ use tokio::sync::oneshot;
 
 use super::retry::{Jitter, RetryPolicy, Undelivered};
 
-/// Most parcels of one round.
+/// The most messages of one round.
 const ROUND: usize = 100;
 
-/// How long delivered parcels wait for others, to be removed in one request.
+/// How long delivered messages wait for others before they are deleted in one request.
 const LINGER: Duration = Duration::from_millis(20);
 
-/// What is done with parcels of one kind.
+/// Delivers the messages of one kind for a [`Dispatcher`] and [`reconcile`].
 ///
 /// ```
 /// use std::sync::Mutex;
 /// use std::time::Duration;
-/// use cdb_coordination::{Carrier, Jitter, RetryPolicy, Undelivered, reconcile};
+/// use cdb_coordination::{Relay, Jitter, RetryPolicy, Undelivered, reconcile};
 ///
-/// /// Rings doorbells. Which ones are still to be rung is kept in `left`; a program's own would be in a container.
+/// /// Rings doorbells. The houses to ring at are in memory; use a container instead.
 /// #[derive(Default)]
 /// struct Bell {
 ///     left: Mutex<Vec<u64>>,
 /// }
 ///
 /// #[async_trait::async_trait]
-/// impl Carrier for Bell {
-///     type Parcel = u64;
+/// impl Relay for Bell {
+///     type Message = u64;
 ///
 ///     async fn deliver(&self, houses: &[u64], rung: &[u64]) -> Vec<Result<(), Undelivered>> {
 ///         self.left.lock().unwrap().retain(|house| !rung.contains(house));
 ///         let ring = |&house: &u64| match house {
-///             13 => Err(Undelivered::hopeless("there is no such house")),
-///             _ => Ok(()), // twice does no harm
+///             13 => Err(Undelivered::permanent("there is no such house")),
+///             _ => Ok(()), // ringing twice does no harm
 ///         };
 ///         houses.iter().map(ring).collect()
 ///     }
 ///
-///     async fn left_behind(&self, most: usize) -> Result<Vec<u64>, cdb_client::Error> {
+///     async fn find_due(&self, most: usize) -> Result<Vec<u64>, cdb_client::Error> {
 ///         Ok(self.left.lock().unwrap().iter().copied().take(most).collect())
 ///     }
 ///
 ///     fn attempts(&self, _: &u64) -> (u32, u32) {
-///         (0, 0) // stored with the parcel, where it is tried more than once
+///         (0, 0) // store the attempts with the message to retry it
 ///     }
 ///
 ///     async fn postpone(&self, _: &u64, _: &Undelivered, _: Duration) {}
 ///
-///     async fn bury(&self, house: &u64, _: &Undelivered) {
+///     async fn dead_letter(&self, house: &u64, _: &Undelivered) {
 ///         self.left.lock().unwrap().retain(|left| left != house);
 ///     }
 ///
@@ -72,51 +72,55 @@ const LINGER: Duration = Duration::from_millis(20);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[async_trait]
-pub trait Carrier: Send + Sync {
-    /// Something that was committed and has to be carried elsewhere.
-    type Parcel: Send + Sync;
+pub trait Relay: Send + Sync {
+    /// A committed message that is to be delivered.
+    type Message: Send + Sync;
 
-    /// Delivers parcels, and removes others that were delivered before, in as few requests as it can. One result per
-    /// parcel, in their order. A parcel that arrived before is delivered. What is not removed is found again.
+    /// Delivers `messages` and deletes the messages `delivered` earlier, in as few requests as
+    /// possible. Returns one result per message, in order. A message that had arrived before counts
+    /// as delivered. A message that is not deleted is found again.
     async fn deliver(
         &self,
-        parcels: &[Self::Parcel],
-        delivered: &[Self::Parcel],
+        messages: &[Self::Message],
+        delivered: &[Self::Message],
     ) -> Vec<Result<(), Undelivered>>;
 
-    /// What is due and was left behind by whomever, the oldest first.
+    /// Returns the oldest messages that are due, of any process.
     ///
     /// # Errors
-    /// When it cannot be searched for.
-    async fn left_behind(&self, most: usize) -> Result<Vec<Self::Parcel>, Error>;
+    /// When the search fails.
+    async fn find_due(&self, most: usize) -> Result<Vec<Self::Message>, Error>;
 
-    /// The attempts at a parcel that have failed: those that count, and all.
-    fn attempts(&self, parcel: &Self::Parcel) -> (u32, u32);
+    /// The failed attempts at a message: those that count for [`RetryPolicy::max_attempts`], and
+    /// all.
+    fn attempts(&self, message: &Self::Message) -> (u32, u32);
 
-    /// Keeps the parcel, with the attempt that failed, and has it found again after `delay`.
-    async fn postpone(&self, parcel: &Self::Parcel, failure: &Undelivered, delay: Duration);
+    /// Stores the failed attempt, and makes the message due again after `delay`.
+    async fn postpone(&self, message: &Self::Message, failure: &Undelivered, delay: Duration);
 
-    /// Turns the parcel into a dead letter: kept with the reason, and never found again.
-    async fn bury(&self, parcel: &Self::Parcel, failure: &Undelivered);
+    /// Turns the message into a dead letter with the reason. [`find_due`](Self::find_due) does not
+    /// return it again.
+    async fn dead_letter(&self, message: &Self::Message, failure: &Undelivered);
 
-    /// Names the parcel in the log.
-    fn describe(&self, parcel: &Self::Parcel) -> String;
+    /// Describes the message for the log.
+    fn describe(&self, message: &Self::Message) -> String;
 }
 
-/// What is to be delivered. One round at a time: what comes meanwhile travels together in the next.
+/// The messages that this process has committed and not yet delivered. One round runs at a time;
+/// messages that come meanwhile go with the next.
 ///
 /// ```
 /// use cdb_coordination::Dispatcher;
-/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/post.rs")); }
-/// # use setup::Post;
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/relay.rs")); }
+/// # use setup::Numbers;
 /// # tokio::runtime::Runtime::new()?.block_on(async {
 ///
-/// let (dispatcher, post) = (Dispatcher::default(), Post::default()); // `Post` is a `Carrier` of numbers
-/// let handover = dispatcher.hand_over(vec![7]); // was committed a moment ago
+/// let (dispatcher, numbers) = (Dispatcher::default(), Numbers::default()); // `Numbers` is a `Relay` of numbers
+/// let handover = dispatcher.hand_over(vec![7]); // just committed
 /// if handover.must_work {
-///     dispatcher.work(&post).await; // in a task of its own, so that nobody waits for it
+///     dispatcher.work(&numbers).await; // usually in a task of its own
 /// }
-/// assert_eq!(*post.delivered.lock().unwrap(), [7]);
+/// assert_eq!(*numbers.delivered.lock().unwrap(), [7]);
 /// # });
 /// # Ok::<(), std::io::Error>(())
 /// ```
@@ -128,49 +132,49 @@ pub struct Dispatcher<P> {
 #[derive(Debug)]
 struct State<P> {
     waiting: Vec<Waiting<P>>,
-    /// Delivered, to be removed.
+    /// Delivered, and to be deleted.
     delivered: Vec<P>,
     at_work: bool,
 }
 
 #[derive(Debug)]
 struct Waiting<P> {
-    parcel: P,
-    /// Told when the parcel has had its turn, whatever came of it.
+    message: P,
+    /// Signals that the message was tried, with any result.
     done: oneshot::Sender<()>,
 }
 
-/// Parcels that were handed over. Dropping it changes nothing about their delivery.
+/// Messages that a [`Dispatcher`] has accepted. Dropping it does not affect their delivery.
 ///
 /// ```
 /// use cdb_coordination::Dispatcher;
-/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/post.rs")); }
-/// # use setup::Post;
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/relay.rs")); }
+/// # use setup::Numbers;
 /// # tokio::runtime::Runtime::new()?.block_on(async {
 ///
-/// let (dispatcher, post) = (Dispatcher::default(), Post::default());
+/// let (dispatcher, numbers) = (Dispatcher::default(), Numbers::default());
 /// let first = dispatcher.hand_over(vec![7]);
 /// let second = dispatcher.hand_over(vec![8]);
-/// assert!(first.must_work && !second.must_work); // whoever works for the first carries the second too
-/// dispatcher.work(&post).await;
+/// assert!(first.must_work && !second.must_work); // one call of `work` delivers both
+/// dispatcher.work(&numbers).await;
 /// second.done().await;
-/// # assert_eq!(*post.delivered.lock().unwrap(), [7, 8]);
+/// # assert_eq!(*numbers.delivered.lock().unwrap(), [7, 8]);
 /// # });
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-#[must_use = "`must_work` says whether somebody has to call `Dispatcher::work`"]
+#[must_use = "`must_work` says whether the caller has to spawn `Dispatcher::work`"]
 pub struct Handover {
     answers: Vec<oneshot::Receiver<()>>,
-    /// Nobody delivers at the moment: call [`Dispatcher::work`], in a task of its own.
+    /// Whether no task delivers now: the caller must then spawn [`Dispatcher::work`].
     pub must_work: bool,
 }
 
 impl Handover {
-    /// Waits until every parcel has had its turn, whatever came of it.
+    /// Waits until every message was tried, with any result.
     pub async fn done(self) {
         for answer in self.answers {
-            // A round that was dropped has delivered nothing; what it left is found again.
+            // A dropped round has delivered nothing. The reconciler finds its messages.
             let _dropped = answer.await;
         }
     }
@@ -194,27 +198,27 @@ impl<P: Send + Sync> Dispatcher<P> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes parcels that were just committed.
-    pub fn hand_over(&self, parcels: Vec<P>) -> Handover {
-        let mut answers = Vec::with_capacity(parcels.len());
-        if parcels.is_empty() {
+    /// Accepts messages that were just committed.
+    pub fn hand_over(&self, messages: Vec<P>) -> Handover {
+        let mut answers = Vec::with_capacity(messages.len());
+        if messages.is_empty() {
             return Handover {
                 answers,
                 must_work: false,
             };
         }
         let mut state = self.state();
-        for parcel in parcels {
+        for message in messages {
             let (done, answer) = oneshot::channel();
             answers.push(answer);
-            state.waiting.push(Waiting { parcel, done });
+            state.waiting.push(Waiting { message, done });
         }
         let must_work = !std::mem::replace(&mut state.at_work, true);
         Handover { answers, must_work }
     }
 
-    /// Delivers round after round until nothing waits. What fails is left to [`reconcile`].
-    pub async fn work<K: Carrier<Parcel = P>>(&self, carrier: &K) {
+    /// Delivers in rounds until no message waits. [`reconcile`] retries failed messages.
+    pub async fn work<K: Relay<Message = P>>(&self, relay: &K) {
         loop {
             let (waiting, delivered) = {
                 let mut state = self.state();
@@ -230,7 +234,7 @@ impl<P: Send + Sync> Dispatcher<P> {
                 }
                 continue;
             }
-            self.round(carrier, waiting, &delivered).await;
+            self.round(relay, waiting, &delivered).await;
             let idle = self.state().waiting.is_empty();
             if idle {
                 tokio::time::sleep(LINGER).await;
@@ -238,29 +242,29 @@ impl<P: Send + Sync> Dispatcher<P> {
         }
     }
 
-    async fn round<K: Carrier<Parcel = P>>(
+    async fn round<K: Relay<Message = P>>(
         &self,
-        carrier: &K,
+        relay: &K,
         waiting: Vec<Waiting<P>>,
         delivered: &[P],
     ) {
-        let (parcels, done): (Vec<_>, Vec<_>) = waiting
+        let (messages, done): (Vec<_>, Vec<_>) = waiting
             .into_iter()
-            .map(|waiting| (waiting.parcel, waiting.done))
+            .map(|waiting| (waiting.message, waiting.done))
             .unzip();
-        let results = carrier.deliver(&parcels, delivered).await;
+        let results = relay.deliver(&messages, delivered).await;
         for done in done {
-            // Nobody waits for it any more.
+            // The receiver may have stopped waiting.
             let _unheard = done.send(());
         }
         let mut fresh = Vec::new();
-        for (parcel, result) in parcels.into_iter().zip(results) {
+        for (message, result) in messages.into_iter().zip(results) {
             match result {
-                Ok(()) => fresh.push(parcel),
+                Ok(()) => fresh.push(message),
                 Err(failure) => tracing::warn!(
-                    parcel = carrier.describe(&parcel),
+                    message = relay.describe(&message),
                     %failure,
-                    "not delivered; it will be tried again"
+                    "message not delivered; the reconciler retries it"
                 ),
             }
         }
@@ -268,62 +272,62 @@ impl<P: Send + Sync> Dispatcher<P> {
     }
 }
 
-/// Delivers what was left behind: once, a round of it. What fails is tried again later, and given up when `policy` says
-/// so. Returns whether more is waiting that may succeed.
+/// Finds due messages and delivers them in one round. Failed messages are postponed or
+/// dead-lettered, as `policy` says. Returns `true` if more messages are waiting and may succeed.
 ///
 /// ```
 /// use cdb_coordination::{Jitter, RetryPolicy, reconcile};
-/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/post.rs")); }
-/// # use setup::Post;
+/// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/relay.rs")); }
+/// # use setup::Numbers;
 /// # tokio::runtime::Runtime::new()?.block_on(async {
 ///
-/// // Of a process that died between commit and delivery.
-/// let post = Post { left: vec![7].into(), ..Post::default() };
-/// reconcile(&post, &RetryPolicy::default(), &Jitter::random()).await; // once a second, say
-/// assert_eq!(*post.delivered.lock().unwrap(), [7]);
+/// // Left by a process that died between commit and delivery.
+/// let numbers = Numbers { left: vec![7].into(), ..Numbers::default() };
+/// reconcile(&numbers, &RetryPolicy::default(), &Jitter::random()).await; // for example once a second
+/// assert_eq!(*numbers.delivered.lock().unwrap(), [7]);
 /// # });
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub async fn reconcile<K: Carrier>(carrier: &K, policy: &RetryPolicy, jitter: &Jitter) -> bool {
-    let found = match carrier.left_behind(ROUND).await {
+pub async fn reconcile<K: Relay>(relay: &K, policy: &RetryPolicy, jitter: &Jitter) -> bool {
+    let found = match relay.find_due(ROUND).await {
         Ok(found) => found,
         Err(error) => {
-            tracing::warn!(%error, "the outbox cannot be searched");
+            tracing::warn!(%error, "the search for undelivered messages failed");
             return false;
         }
     };
     let full = found.len() == ROUND;
-    let results = carrier.deliver(&found, &[]).await;
+    let results = relay.deliver(&found, &[]).await;
     let mut delivered = Vec::new();
-    for (parcel, result) in found.into_iter().zip(results) {
+    for (message, result) in found.into_iter().zip(results) {
         match result {
-            Ok(()) => delivered.push(parcel),
-            Err(failure) => settle(carrier, &parcel, &failure, (policy, jitter)).await,
+            Ok(()) => delivered.push(message),
+            Err(failure) => retry_or_dead_letter(relay, &message, &failure, (policy, jitter)).await,
         }
     }
     if !delivered.is_empty() {
-        // No parcels, no results: what was not removed is found again.
-        carrier.deliver(&[], &delivered).await;
+        // Without messages there are no results. A message that is not deleted is found again.
+        relay.deliver(&[], &delivered).await;
     }
     full && !delivered.is_empty()
 }
 
-/// Postpones or gives up what was not delivered.
-async fn settle<K: Carrier>(
-    carrier: &K,
-    parcel: &K::Parcel,
+/// Postpones or dead-letters a message after a failed delivery.
+async fn retry_or_dead_letter<K: Relay>(
+    relay: &K,
+    message: &K::Message,
     failure: &Undelivered,
     (policy, jitter): (&RetryPolicy, &Jitter),
 ) {
-    let (counted, failed) = carrier.attempts(parcel);
+    let (counted, failed) = relay.attempts(message);
     let counted = counted.saturating_add(u32::from(failure.counts()));
-    let name = carrier.describe(parcel);
+    let name = relay.describe(message);
     if failure.is_final(counted, policy) {
-        tracing::error!(parcel = name, %failure, "given up; it is a dead letter now");
-        carrier.bury(parcel, failure).await;
+        tracing::error!(message = name, %failure, "message dead-lettered");
+        relay.dead_letter(message, failure).await;
     } else {
         let delay = policy.delay(failed.saturating_add(1), jitter);
-        tracing::warn!(parcel = name, %failure, ?delay, "still not delivered");
-        carrier.postpone(parcel, failure, delay).await;
+        tracing::warn!(message = name, %failure, ?delay, "message not delivered; it is postponed");
+        relay.postpone(message, failure, delay).await;
     }
 }

@@ -1,48 +1,50 @@
-//! Why a change was not committed with its messages.
+//! The errors of outbox batches and dead letters.
 
 use cdb_client::Error;
 use cdb_model::BatchError;
 
-/// Why a draft was not committed.
+/// The reason why a batch was not committed, or a dead letter was not changed.
 ///
 /// ```
-/// use cdb_coordination::{Mailbox, OutboxError};
+/// use cdb_coordination::{Messaging, OutboxError};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Placed, order};
 /// # shop::with_shop(async |shop| {
 ///
 /// shop.create(&order(7)).await?;
-/// let mailbox = Mailbox::builder(shop).start();
-/// let mut draft = mailbox.draft("ann");
-/// draft.batch().create(&order(7))?;
-/// draft.send("warehouse", &Placed { number: 7 })?;
-/// let refused = mailbox.commit(draft).await; // nothing is sent either
+/// let messaging = Messaging::builder(shop).start();
+/// let mut batch = messaging.batch("ann");
+/// batch.changes().create(&order(7))?;
+/// batch.send("warehouse", &Placed { number: 7 })?;
+/// let refused = messaging.commit(batch).await; // the message is not sent either
 /// assert!(matches!(refused, Err(OutboxError::Failed(error)) if error.is_conflict()));
-/// # mailbox.stop().await; Ok(()) }).unwrap();
+/// # messaging.stop().await; Ok(()) }).unwrap();
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutboxError {
-    /// Change and messages together do not fit into one batch. Nothing was written.
+    /// The change and its messages do not fit into one batch. Nothing was written.
     #[error("the change and its messages do not fit into one batch: {0}")]
     Unfit(#[from] BatchError),
-    /// The service refused an operation of the change, or could not be reached.
-    /// [`is_ambiguous`](Error::is_ambiguous) when it may have been committed; with a message in it, that was looked
-    /// up already.
+    /// The service refused an operation of the change, or cannot be reached. With
+    /// [`is_ambiguous`](Error::is_ambiguous) the batch may have been committed: a batch with a
+    /// message was looked up without a result.
     #[error(transparent)]
     Failed(#[from] Error),
-    /// Others kept sending to the same partitions at the same time. Nothing was written; try again.
-    #[error("others kept sending to the same partitions; commit the draft again")]
-    Contended,
-    /// The dead letter is no longer there: somebody has redriven or discarded it.
-    #[error("the dead letter is gone; somebody has redriven or discarded it")]
-    Gone,
-    /// The dead letter is a document that could not be read, and still cannot be. Nothing was changed.
+    /// Other commits kept using the same streams. Nothing was written.
     #[error(
-        "the dead letter cannot be read: {reason}; redrive it with a program that can, or discard it"
+        "other commits to the same partitions were faster at every attempt; commit the batch again"
+    )]
+    Contended,
+    /// Another process has redriven or discarded the dead letter.
+    #[error("the dead letter is gone; another process has redriven or discarded it")]
+    Gone,
+    /// The dead letter is a document that still cannot be read. Nothing was changed.
+    #[error(
+        "the dead letter cannot be read: {reason}; redrive it with a program that can read it, or discard it"
     )]
     Unreadable {
-        /// What is wrong with it.
+        /// Why it cannot be read.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! When what has failed is tried again, and when it is given up.
+//! The retry policy: when failures are retried, and when they are final.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use cdb_client::{Error, ErrorKind};
 use cdb_model::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// When to try again, and how often.
+/// When and how often failures are retried.
 ///
 /// ```
 /// use std::time::Duration;
@@ -24,11 +24,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RetryPolicy {
-    /// The first wait, 1 s by default; doubles each time.
+    /// The first delay, 1 s by default. Doubles with each failure.
     pub first_delay: Duration,
-    /// The longest wait, 5 min by default.
+    /// The longest delay, 5 min by default.
     pub longest_delay: Duration,
-    /// After so many attempts that count, 10 by default, a message is a dead letter.
+    /// How many counted attempts a message has before it becomes a dead letter, 10 by default.
     pub max_attempts: u32,
 }
 
@@ -43,21 +43,21 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Sets the first and the longest wait.
+    /// Sets the first and the longest delay.
     pub fn with_delays(mut self, first: Duration, longest: Duration) -> Self {
         self.first_delay = first;
         self.longest_delay = longest;
         self
     }
 
-    /// Sets how many attempts count until a message is given up; at least one.
+    /// Sets how many counted attempts a message has; at least one.
     pub fn with_max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = attempts.max(1);
         self
     }
 
-    /// The wait after `failures` failures: doubling, half of it certain and half of it drawn, so that what failed
-    /// together does not come again together.
+    /// The delay after `failures` failures: exponential backoff, half of it fixed and half of it
+    /// jitter.
     pub fn delay(&self, failures: u32, jitter: &Jitter) -> Duration {
         let doublings = failures.saturating_sub(1).min(30);
         let whole = self
@@ -68,14 +68,14 @@ impl RetryPolicy {
     }
 }
 
-/// A source of numbers from 0 to 1. Injected, so that tests know what it draws.
+/// A source of numbers from 0 to 1. Tests inject a fixed one.
 ///
 /// ```
 /// use std::time::Duration;
 /// use cdb_coordination::{Jitter, RetryPolicy};
 ///
 /// let policy = RetryPolicy::default();
-/// let least = Jitter::from_source(|| 0.0); // in a test; else `Jitter::random()`
+/// let least = Jitter::from_source(|| 0.0); // in tests; otherwise use `Jitter::random()`
 /// assert_eq!(policy.delay(1, &least), policy.first_delay / 2);
 /// assert!(policy.delay(1, &Jitter::random()) <= Duration::from_secs(1));
 /// ```
@@ -83,7 +83,7 @@ impl RetryPolicy {
 pub struct Jitter(Arc<dyn Fn() -> f64 + Send + Sync>);
 
 impl Jitter {
-    /// Random, by way of UUIDs: there is no need for a generator of our own.
+    /// Draws from random UUIDs.
     pub fn random() -> Self {
         Self(Arc::new(|| {
             let [.., a, b, c, d] = *uuid::Uuid::new_v4().as_bytes();
@@ -107,15 +107,15 @@ impl fmt::Debug for Jitter {
     }
 }
 
-/// Why something was not delivered, and what that means.
+/// The reason why a message was not delivered, and whether to retry.
 ///
 /// ```
 /// use cdb_coordination::{RetryPolicy, Undelivered};
 ///
 /// let policy = RetryPolicy::default().with_max_attempts(3);
 /// assert!(Undelivered::refused("the queue is full").is_final(3, &policy));
-/// assert!(Undelivered::hopeless("no such queue").is_final(1, &policy));
-/// assert!(!Undelivered::unreachable("no answer").is_final(1_000, &policy)); // an outage buries nothing
+/// assert!(Undelivered::permanent("no such queue").is_final(1, &policy));
+/// assert!(!Undelivered::unreachable("no answer").is_final(1_000, &policy)); // an outage is never final
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
@@ -124,48 +124,50 @@ pub struct Undelivered {
     weight: Weight,
 }
 
-/// How much a failure says about what failed.
+/// What a failure says about the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Weight {
-    /// Nothing: the service was not there. It never makes a dead letter, or an outage would make one of every message.
+    /// Nothing: the service was away. Never final, because an outage must not turn every message
+    /// into a dead letter.
     Unreachable,
-    /// It counts as an attempt.
+    /// The failure counts as an attempt.
     Refused,
     /// No attempt can succeed.
-    Hopeless,
+    Permanent,
 }
 
 impl Undelivered {
-    /// The service could not be reached or had no room: tried again for ever.
+    /// The service cannot be reached or has no capacity: retried without limit.
     pub fn unreachable(reason: impl Into<String>) -> Self {
         Self::new(reason.into(), Weight::Unreachable)
     }
 
-    /// It was refused: tried again as often as the policy says.
+    /// The message was refused: retried as often as the policy says.
     pub fn refused(reason: impl Into<String>) -> Self {
         Self::new(reason.into(), Weight::Refused)
     }
 
-    /// It cannot be delivered, ever: not tried again.
-    pub fn hopeless(reason: impl Into<String>) -> Self {
-        Self::new(reason.into(), Weight::Hopeless)
+    /// The message can never be delivered: not retried.
+    pub fn permanent(reason: impl Into<String>) -> Self {
+        Self::new(reason.into(), Weight::Permanent)
     }
 
     fn new(reason: String, weight: Weight) -> Self {
         Self { reason, weight }
     }
 
-    /// Whether this failure counts as an attempt.
+    /// Returns `true` if this failure counts as an attempt.
     pub fn counts(&self) -> bool {
         self.weight != Weight::Unreachable
     }
 
-    /// Whether to give up, after `attempts` that counted, this one included.
+    /// Returns `true` if the failure is final after `attempts` counted attempts, including this
+    /// one.
     pub fn is_final(&self, attempts: u32, policy: &RetryPolicy) -> bool {
         match self.weight {
             Weight::Unreachable => false,
             Weight::Refused => attempts >= policy.max_attempts,
-            Weight::Hopeless => true,
+            Weight::Permanent => true,
         }
     }
 }
@@ -181,14 +183,14 @@ impl From<&Error> for Undelivered {
             | ErrorKind::TooLarge
             | ErrorKind::Encode
             | ErrorKind::ContainerMismatch => Weight::Refused,
-            // Keys are rotated, answers come from gateways, partitions split: none of it is the message's fault.
+            // Rotated keys, errors of gateways and split partitions say nothing about the message.
             _ => Weight::Unreachable,
         };
         Self::new(error.to_string(), weight)
     }
 }
 
-/// One failed attempt.
+/// A failed attempt.
 ///
 /// ```
 /// use cdb_coordination::Attempt;
@@ -197,7 +199,7 @@ impl From<&Error> for Undelivered {
 /// # shop::with_shop(async |shop| {
 ///
 /// # let letter = given_up(shop).await?;
-/// // `letter` is one of `DeadLetters::list`.
+/// // `letter` comes from `DeadLetters::list`.
 /// let failed: &[Attempt] = &letter.history;
 /// assert_eq!(failed[0].reason, "closed on Sundays");
 /// assert!(letter.sent_at <= failed[0].at);
@@ -206,32 +208,33 @@ impl From<&Error> for Undelivered {
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Attempt {
-    /// When it had failed, by the service's clock.
+    /// When it failed, in the service's time.
     pub at: Timestamp,
-    /// What went wrong.
+    /// The error.
     pub reason: String,
 }
 
-/// The attempts so far, stored with what they are about.
+/// The attempts at a message, stored with the message.
 #[derive(Serialize, Deserialize, Clone, Debug, Default)]
 pub(crate) struct Tries {
-    /// Those that count.
+    /// The attempts that count.
     #[serde(default)]
     pub(crate) counted: u32,
-    /// All of them; the wait grows with it.
+    /// All attempts; the delay grows with them.
     #[serde(default)]
     pub(crate) failed: u32,
-    /// The newest, oldest first.
+    /// The newest attempts, oldest first.
     #[serde(default)]
     pub(crate) history: Vec<Attempt>,
 }
 
-/// Most attempts that are told of, and most bytes of a reason: a dead letter must stay far below a document's limit.
+/// The most stored attempts and the most bytes of a reason: a dead letter must stay far below the
+/// size limit of documents.
 const HISTORY: usize = 20;
 const REASON_BYTES: usize = 1000;
 
 impl Tries {
-    /// Notes a failure.
+    /// Adds a failed attempt.
     pub(crate) fn note(&mut self, at: Timestamp, reason: &str, counts: bool) {
         self.counted = self.counted.saturating_add(u32::from(counts));
         self.failed = self.failed.saturating_add(1);
@@ -244,7 +247,7 @@ impl Tries {
     }
 }
 
-/// The beginning of a text, cut between characters.
+/// Cuts a text at a character boundary.
 pub(crate) fn shortened(text: &str) -> String {
     let end = text
         .char_indices()
@@ -265,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_double_up_to_the_longest_and_jitter_takes_at_most_half() {
+    fn delays_double_up_to_the_longest_and_jitter_is_at_most_half() {
         let delays = |draw: f64| -> Vec<u128> {
             let jitter = Jitter::from_source(move || draw);
             (1..=6)
@@ -286,7 +289,7 @@ mod tests {
         let refused = Undelivered::refused("no such container");
         assert!(!refused.is_final(2, &policy()));
         assert!(refused.is_final(3, &policy()));
-        assert!(Undelivered::hopeless("unreadable").is_final(1, &policy()));
+        assert!(Undelivered::permanent("unreadable").is_final(1, &policy()));
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! Mail that cannot be read: reported, and kept as a dead letter with the reason, where it stands in nobody's way.
+//! Turns messages that cannot be read into dead letters, so that they do not block other messages.
 //!
-//! The dead letter holds the whole document as it was found, beside what can still be told of the message. If its id names
-//! its place in a stream, that stays behind, as it does of a message that was given up, so that later ones can pass.
+//! The dead letter contains the whole document, and the fields that can be read. If the id names a
+//! number in a stream, the number is left to be delivered or received, so that later messages of
+//! the stream can be received.
 
 use std::time::Duration;
 
@@ -15,75 +16,87 @@ use serde_json::Value;
 use super::error::OutboxError;
 use super::retry::{Tries, shortened};
 use super::route::arriving;
-use crate::mail::{Address, Content, Dead, Letter, Mail, MessageId, Outgoing, Side, fingerprint};
-use crate::mailbox::Inner;
+use crate::message::{
+    Address, Content, Dead, Envelope, MessageDocument, MessageId, Outgoing, Side, fingerprint,
+};
+use crate::messaging::Inner;
 use crate::telemetry;
 
 /// The type of a message whose type cannot be read.
 const UNKNOWN: &str = "unreadable";
 
-/// How long one that is too large to be kept twice is left alone.
-const LEFT_ALONE: Duration = Duration::from_secs(24 * 3600);
+/// When a document is looked at again that is too large to be copied into a dead letter.
+const TOO_LARGE_DELAY: Duration = Duration::from_secs(24 * 3600);
 
 impl<C: Container> Inner<C>
 where
-    Mail<C>: MemberOf<C>,
+    MessageDocument<C>: MemberOf<C>,
 {
-    /// Makes dead letters of documents that a search for `side` has found and that cannot be read.
-    pub(crate) async fn put_aside(&self, side: Side, unreadable: &[Unreadable]) {
+    /// Turns unreadable documents that a search for `side` has found into dead letters.
+    pub(crate) async fn dead_letter_unreadable(&self, side: Side, unreadable: &[Unreadable]) {
         for unreadable in unreadable {
-            tracing::error!(%unreadable, "a message cannot be read");
+            tracing::error!(%unreadable, "a message cannot be read; it becomes a dead letter");
             let Some(location) = &unreadable.location else {
                 continue;
             };
-            let batch = self.kept(side, location, unreadable).or_else(|error| {
-                tracing::error!(%error, "an unreadable message cannot become a dead letter");
-                self.left_alone(side, location)
-            });
+            let batch = self
+                .dead_letter_of(side, location, unreadable)
+                .or_else(|error| {
+                    tracing::error!(%error, "an unreadable message cannot become a dead letter");
+                    self.postpone_unreadable(side, location)
+                });
             let Ok(batch) = batch else { continue };
             match self.container.execute(&batch).await {
                 Ok(_) => match side {
                     Side::Outbox => telemetry::undeliverable(),
                     Side::Inbox => telemetry::unreceivable(),
                 },
-                // It is found again, unless somebody else was here or has mended it.
-                Err(error) => tracing::debug!(%error, "an unreadable message was not put aside"),
+                // The next search finds the document again, unless another process has repaired or
+                // moved it.
+                Err(error) => {
+                    tracing::debug!(%error, "an unreadable message was not moved; the next search finds it again");
+                }
             }
         }
     }
 
-    /// The batch that makes it a dead letter.
-    fn kept(
+    /// Returns the batch that turns the document into a dead letter.
+    fn dead_letter_of(
         &self,
         side: Side,
         location: &Location,
         unreadable: &Unreadable,
     ) -> Result<Batch<C>, BatchError> {
         let now = self.container.now();
-        let remains = Remains::of(unreadable, self.here(location));
+        let partial = Partial::of(unreadable, self.here(location));
         let dead = Dead {
             side,
-            letter: remains.letter(location, now),
+            envelope: partial.envelope(location, now),
             reason: shortened(&unreadable.to_string()),
             tries: Tries::default(),
             unreadable: true,
         };
         let mut batch = Batch::<C>::new(&location.partition_key);
-        batch.create(&Mail::<C>::dead(location.partition_key.clone(), dead, now))?;
-        match remains.place(side, location, now) {
-            Some(place) => batch.replace_if_match(&place, &location.etag)?,
+        batch.create(&MessageDocument::<C>::dead(
+            location.partition_key.clone(),
+            dead,
+            now,
+        ))?;
+        match partial.number_alone(side, location, now) {
+            Some(number) => batch.replace_if_match(&number, &location.etag)?,
             None => batch.delete_at(location)?,
         };
         Ok(batch)
     }
 
-    /// The batch that has it looked at again much later.
-    fn left_alone(&self, side: Side, location: &Location) -> Result<Batch<C>, BatchError> {
+    /// Returns the batch that postpones the document.
+    fn postpone_unreadable(&self, side: Side, location: &Location) -> Result<Batch<C>, BatchError> {
         let due = match side {
-            Side::Outbox => Mail::<C>::SEND_DUE,
-            Side::Inbox => Mail::<C>::RECEIVE_DUE,
+            Side::Outbox => MessageDocument::<C>::SEND_DUE,
+            Side::Inbox => MessageDocument::<C>::RECEIVE_DUE,
         };
-        let later = Patch::<Mail<C>>::new().set(due, self.container.now() + LEFT_ALONE);
+        let later =
+            Patch::<MessageDocument<C>>::new().set(due, self.container.now() + TOO_LARGE_DELAY);
         let mut batch = Batch::<C>::new(&location.partition_key);
         batch.patch_at(location, &later)?;
         Ok(batch)
@@ -97,16 +110,16 @@ where
     }
 }
 
-/// What can still be told of a message that cannot be read.
-struct Remains<'a> {
+/// The readable fields of an unreadable message.
+struct Partial<'a> {
     json: &'a str,
     document: Value,
-    /// Its place in its stream, if its id is that of a message.
+    /// The stream and number, if the id is that of a message.
     id: Option<MessageId>,
     here: Address,
 }
 
-impl<'a> Remains<'a> {
+impl<'a> Partial<'a> {
     fn of(unreadable: &'a Unreadable, here: Address) -> Self {
         let id = unreadable.location.as_ref().map(|at| at.id.as_str());
         let slot = id.and_then(|id| id.split_once(":mail:"));
@@ -129,11 +142,12 @@ impl<'a> Remains<'a> {
         T::deserialize(self.document.pointer(pointer)?).ok()
     }
 
-    /// The letter of the dead letter. Its id is that of this version of the document, so that two do not meet.
-    fn letter(&self, location: &Location, now: Timestamp) -> Letter {
+    /// Returns the envelope of the dead letter. Its id is derived from this version of the
+    /// document, so it is unique.
+    fn envelope(&self, location: &Location, now: Timestamp) -> Envelope {
         let address = |pointer| self.read(pointer).unwrap_or_else(|| self.here.clone());
         let message_type = self.read("/mail/letter/messageType");
-        Letter {
+        Envelope {
             stream: fingerprint(&[location.id.as_str(), location.etag.as_str()]),
             number: 0,
             from: address("/mail/letter/from"),
@@ -144,20 +158,21 @@ impl<'a> Remains<'a> {
         }
     }
 
-    /// Its place in its stream alone, in its stead; `None` where that cannot be told.
-    fn place<C: Container>(
+    /// Returns the number alone as a replacement for the document, or `None` when the id or the
+    /// receiver is unknown.
+    fn number_alone<C: Container>(
         &self,
         side: Side,
         location: &Location,
         now: Timestamp,
-    ) -> Option<Mail<C>> {
+    ) -> Option<MessageDocument<C>> {
         let id = self.id.clone()?;
         let to = match side {
             Side::Inbox => self.here.clone(),
-            // Where nobody knows whom it was for, its receiver waits until nothing can come any more.
+            // Without a known receiver, that receiver waits until the gap closes.
             Side::Outbox => self.read("/mail/letter/to")?,
         };
-        let letter = Letter {
+        let envelope = Envelope {
             stream: id.stream,
             number: id.number,
             from: self.read("/mail/letter/from").unwrap_or(self.here.clone()),
@@ -166,41 +181,41 @@ impl<'a> Remains<'a> {
             payload: None,
             sent_at: now,
         };
-        let mail = match side {
-            Side::Inbox => Mail::incoming(arriving(letter), now),
+        let document = match side {
+            Side::Inbox => MessageDocument::incoming(arriving(envelope), now),
             Side::Outbox => {
-                let letter = Letter {
+                let envelope = Envelope {
                     from: self.here.clone(),
-                    ..letter
+                    ..envelope
                 };
                 let tries = Tries::default();
-                Mail::outgoing(Outgoing { letter, tries }, now)
+                MessageDocument::outgoing(Outgoing { envelope, tries }, now)
             }
         };
-        let takes_its_place = mail.key().to_id().ok()? == location.id;
-        takes_its_place.then_some(mail)
+        let is_same_id = document.key().to_id().ok()? == location.id;
+        is_same_id.then_some(document)
     }
 }
 
-/// The message in a document that could not be read when it became a dead letter, and perhaps can be by now: by a newer
-/// program, for one.
-pub(super) fn read_again<C: Container>(dead: &Dead) -> Result<Letter, OutboxError>
+/// Returns the message of a document that was unreadable when it became a dead letter. A newer
+/// program may be able to read it.
+pub(super) fn read_again<C: Container>(dead: &Dead) -> Result<Envelope, OutboxError>
 where
-    Mail<C>: MemberOf<C>,
+    MessageDocument<C>: MemberOf<C>,
 {
     let unreadable = |reason: &dyn std::fmt::Display| OutboxError::Unreadable {
         reason: reason.to_string(),
     };
-    let json = dead.letter.payload.as_deref().unwrap_or_default();
-    let stored = decode::<C, Mail<C>>(json)
+    let json = dead.envelope.payload.as_deref().unwrap_or_default();
+    let stored = decode::<C, MessageDocument<C>>(json)
         .map_err(|reason| unreadable(&Unreadable::new::<C>(json, reason)))?;
     match stored.document.content() {
-        Content::Outgoing(Outgoing { letter, .. }) if letter.payload.is_some() => {
-            Ok(letter.clone())
+        Content::Outgoing(Outgoing { envelope, .. }) if envelope.payload.is_some() => {
+            Ok(envelope.clone())
         }
-        Content::Incoming(incoming) if incoming.letter.payload.is_some() => {
-            Ok(incoming.letter.clone())
+        Content::Incoming(incoming) if incoming.envelope.payload.is_some() => {
+            Ok(incoming.envelope.clone())
         }
-        _ => Err(unreadable(&"it holds no message")),
+        _ => Err(unreadable(&"it contains no message")),
     }
 }

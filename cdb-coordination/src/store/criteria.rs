@@ -1,4 +1,4 @@
-//! What somebody wants to see, as it comes from outside: conditions, a sort, a page.
+//! Search criteria from outside: conditions, an order, a page.
 
 use cdb_client::Continuation;
 use cdb_model::{
@@ -7,19 +7,19 @@ use cdb_model::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Most rows of one page, whatever is asked for.
+/// The most rows of one page.
 const MOST_ROWS: u32 = 1000;
 
-/// Rows of a page where no number is asked for.
+/// The default rows of a page.
 const ROWS: u32 = 50;
 
-/// A search at run time, readable from JSON or the parameters of a URL:
+/// A search that is known only at run time, from JSON or URL parameters:
 ///
 /// ```json
 /// {"filter": [{"field": "state", "value": "REQUESTED"}], "sort": {"field": "updatedAt", "direction": "descending"}, "limit": 20}
 /// ```
 ///
-/// Fields go by their Rust names or their stored ones and must be indexed.
+/// Fields have their Rust names or their stored names, and must be indexed.
 ///
 /// ```
 /// use cdb_coordination::{Criteria, Store};
@@ -40,24 +40,24 @@ const ROWS: u32 = 50;
 pub struct Criteria {
     /// Conditions that must all hold.
     pub filter: Vec<Criterion>,
-    /// The order; any where none is named.
+    /// The order; any order by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sort: Option<SortCriterion>,
-    /// Rows of a page: 50 unless said otherwise, 1000 at most.
+    /// The rows of a page: 50 by default, at most 1000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// Where the page before ended.
+    /// The continuation of the previous page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Continuation>,
 }
 
 impl Criteria {
-    /// Every document.
+    /// All documents.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// Only documents whose field holds this value.
+    /// Adds the condition that a field has this value.
     #[must_use]
     pub fn with(self, field: impl Into<String>, value: impl Into<serde_json::Value>) -> Self {
         self.with_criterion(Criterion {
@@ -67,28 +67,28 @@ impl Criteria {
         })
     }
 
-    /// Only documents that meet this condition.
+    /// Adds a condition.
     #[must_use]
     pub fn with_criterion(mut self, criterion: Criterion) -> Self {
         self.filter.push(criterion);
         self
     }
 
-    /// In this order.
+    /// Sets the order.
     #[must_use]
     pub fn sorted_by(mut self, sort: SortCriterion) -> Self {
         self.sort = Some(sort);
         self
     }
 
-    /// So many rows per page.
+    /// Sets the rows per page.
     #[must_use]
     pub fn limit(mut self, rows: u32) -> Self {
         self.limit = Some(rows);
         self
     }
 
-    /// The page behind this one.
+    /// Continues after a page.
     #[must_use]
     pub fn after(mut self, page: Continuation) -> Self {
         self.after = Some(page);

@@ -1,9 +1,9 @@
-//! Why a store did not do what it was asked.
+//! The errors of a store.
 
 use cdb_client::Error;
 use cdb_model::{CriteriaError, IdError};
 
-/// Why something was not found or not written.
+/// The reason why a store operation failed.
 ///
 /// ```
 /// use cdb_coordination::{Store, StoreError};
@@ -13,46 +13,46 @@ use cdb_model::{CriteriaError, IdError};
 ///
 /// let orders = Store::<_, Order>::new(&shop);
 /// let mine = orders.create(order(7)).await?;
-/// orders.update(mine.clone()).await?; // by somebody else
+/// orders.update(mine.clone()).await?; // by another writer
 /// let refused = orders.update(mine).await.unwrap_err();
-/// assert!(refused.is_conflict()); // 409 to whoever asks
+/// assert!(refused.is_conflict()); // HTTP status 409
 /// assert!(matches!(refused, StoreError::Changed { .. }));
 /// # Ok(()) }).unwrap();
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// Another document has this id, or a unique key of this document.
-    #[error("`{id}`, or a unique key of it, is taken; update what is there, or choose another key")]
+    /// Another document has this id, or the same unique key.
+    #[error("`{id}` or one of its unique keys exists; update that document, or choose another key")]
     Exists {
         /// The id.
         id: String,
     },
-    /// Somebody has written the document since it was read.
-    #[error("`{id}` was changed since it was read; read it again and decide anew")]
+    /// Another writer has changed the document since it was read.
+    #[error("`{id}` was changed since it was read; read it again and repeat the change")]
     Changed {
         /// The id.
         id: String,
     },
-    /// The document does not exist any more.
-    #[error("`{id}` is gone")]
+    /// The document no longer exists.
+    #[error("`{id}` does not exist any more")]
     Gone {
         /// The id.
         id: String,
     },
-    /// The criteria name what cannot be searched.
+    /// The criteria name a field that cannot be searched.
     #[error(transparent)]
     Criteria(#[from] CriteriaError),
-    /// A key has no id.
+    /// The key has no valid id.
     #[error(transparent)]
     Id(#[from] IdError),
-    /// The service could not be asked, or refused for another reason.
+    /// The service cannot be reached, or refused the request for another reason.
     #[error(transparent)]
     Client(#[from] Error),
 }
 
 impl StoreError {
-    /// Whether somebody else was faster: the document exists, was changed, or is gone.
+    /// Returns `true` if another writer was faster: the document exists, was changed, or is gone.
     pub fn is_conflict(&self) -> bool {
         matches!(
             self,
@@ -60,7 +60,7 @@ impl StoreError {
         )
     }
 
-    /// Whether the caller asked for what no store can do, so that asking again is of no use.
+    /// Returns `true` if the caller made an invalid request, so that a retry fails again.
     pub fn is_bad_request(&self) -> bool {
         matches!(self, Self::Criteria(_) | Self::Id(_))
     }

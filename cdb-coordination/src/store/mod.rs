@@ -1,9 +1,9 @@
-//! A repository over the documents of one type: found by key, searched by conditions that are known only at run time,
-//! counted, written under their ETags.
+//! A repository of the documents of one type: reads by key, searches by criteria, counts, and
+//! writes under ETags.
 //!
-//! What a search form or a URL asks goes through the model's criteria: only indexed fields, only values, never text of a
-//! query. Every write ends with an answer to "did it happen?", also after a lost one. Leases are optional: a type with a
-//! `#[document(lease)]` has [`Store::leases`], a type without has everything else.
+//! Criteria from search forms or URLs use indexed fields and values only, never query text. Every
+//! write resolves a lost answer. Leases are optional: a type with `#[document(lease)]` has
+//! [`Store::leases`].
 
 mod criteria;
 mod error;

@@ -1,4 +1,4 @@
-//! The store itself.
+//! The store.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,7 +13,7 @@ use futures::future::try_join_all;
 
 use super::criteria::Criteria;
 use super::error::StoreError;
-use super::written::{Change, Writer};
+use super::written::{Change, write};
 use crate::lease::Leases;
 
 /// The documents of type `D` in a container.
@@ -29,7 +29,7 @@ use crate::lease::Leases;
 /// let open = orders.query(&Criteria::all().with("state", "open").limit(20)).await?;
 /// for mut order in open.rows {
 ///     order.document.state = "paid".to_owned();
-///     orders.update(order).await?; // unless somebody has changed it meanwhile
+///     orders.update(order).await?; // fails if another writer has changed it
 /// }
 /// assert_eq!(orders.count_each(Order::STATE, ["open", "paid"]).await?, [("open", 0), ("paid", 1)]);
 /// # Ok(()) }).unwrap();
@@ -44,7 +44,7 @@ where
     C: Container,
     D: MemberOf<C>,
 {
-    /// The store over a container.
+    /// Creates the store of a container.
     pub fn new(container: &ContainerClient<C>) -> Self {
         Self {
             container: container.clone(),
@@ -52,15 +52,15 @@ where
         }
     }
 
-    /// The container itself, for what a store does not do.
+    /// The container, for operations that a store does not have.
     pub fn container(&self) -> &ContainerClient<C> {
         &self.container
     }
 
-    /// The document with this key, or `None`.
+    /// Reads the document with this key; `None` if it does not exist.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the read fails.
     pub async fn find(&self, key: &D::Key) -> Result<Option<Stored<D>>, StoreError>
     where
         D::Key: LocatedKey,
@@ -68,10 +68,10 @@ where
         Ok(self.container.read(key).await?)
     }
 
-    /// [`find`](Self::find) for keys that do not hold their partition.
+    /// Reads a document as [`find`](Self::find) does, for keys that do not contain the partition.
     ///
     /// # Errors
-    /// The same.
+    /// As [`find`](Self::find).
     pub async fn find_in(
         &self,
         partition: &PartitionKey,
@@ -80,34 +80,34 @@ where
         Ok(self.container.read_in(partition, key).await?)
     }
 
-    /// Stores a document that is not there yet.
+    /// Creates a document.
     ///
     /// # Errors
-    /// [`Exists`](StoreError::Exists) when another one has its key.
+    /// [`Exists`](StoreError::Exists) when another document has its key.
     pub async fn create(&self, document: D) -> Result<Stored<D>, StoreError> {
-        let change = Change::Create(&document);
-        let etag = Writer::new(&self.container).write(&change).await?;
+        let etag = write(&self.container, &Change::Create(&document)).await?;
         self.stored(document, etag)
     }
 
-    /// Stores a document in the place of the version that was read: read it, change `document` in it, hand it in.
+    /// Replaces the version that was read: change `document` in it, then pass it here.
     ///
     /// # Errors
-    /// [`Changed`](StoreError::Changed) and [`Gone`](StoreError::Gone) when that version is no longer there.
+    /// [`Changed`](StoreError::Changed) and [`Gone`](StoreError::Gone) when that version no longer
+    /// exists.
     pub async fn update(&self, stored: Stored<D>) -> Result<Stored<D>, StoreError> {
-        let etag = Writer::new(&self.container)
-            .write(&Change::Update(&stored))
-            .await?;
+        let etag = write(&self.container, &Change::Update(&stored)).await?;
         self.stored(stored.document, etag)
     }
 
     /// Deletes the version that was read.
     ///
     /// # Errors
-    /// [`Changed`](StoreError::Changed) and [`Gone`](StoreError::Gone) when that version is no longer there.
+    /// [`Changed`](StoreError::Changed) and [`Gone`](StoreError::Gone) when that version no longer
+    /// exists.
     pub async fn delete(&self, stored: &Stored<D>) -> Result<(), StoreError> {
-        let writer = Writer::new(&self.container);
-        writer.write(&Change::Delete(stored)).await.map(drop)
+        write(&self.container, &Change::Delete(stored))
+            .await
+            .map(drop)
     }
 
     fn stored(&self, document: D, etag: Option<cdb_model::ETag>) -> Result<Stored<D>, StoreError> {
@@ -128,18 +128,18 @@ where
     C: Container,
     D: MemberOf<C> + QueriedIn<C>,
 {
-    /// One page of the documents that meet the criteria, of all partitions.
+    /// Returns one page of the documents that meet the criteria, across all partitions.
     ///
     /// # Errors
-    /// [`Criteria`](StoreError::Criteria) when they name what cannot be searched.
+    /// [`Criteria`](StoreError::Criteria) when a field cannot be searched.
     pub async fn query(&self, criteria: &Criteria) -> Result<Page<Stored<D>>, StoreError> {
         self.page(criteria, None).await
     }
 
-    /// One page of the documents of one partition that meet the criteria.
+    /// Returns one page of the documents of one partition that meet the criteria.
     ///
     /// # Errors
-    /// The same as [`query`](Self::query).
+    /// As [`query`](Self::query).
     pub async fn query_in(
         &self,
         partition: impl Into<PartitionKey>,
@@ -158,19 +158,19 @@ where
         Ok(run.page(criteria.rows(), criteria.after.as_ref()).await?)
     }
 
-    /// How many documents meet the criteria; their sort and page are of no matter.
+    /// Counts the documents that meet the criteria, ignoring their order and page.
     ///
     /// # Errors
-    /// The same as [`query`](Self::query).
+    /// As [`query`](Self::query).
     pub async fn count(&self, criteria: &Criteria) -> Result<u64, StoreError> {
         self.counted(criteria.query::<D>(None)?).await
     }
 
-    /// How many documents hold each of these values: how many are in each state. One question per value, all at once,
-    /// each answered from the index; the counts need not be of the same moment.
+    /// Counts the documents for each of these values, for example per state. One concurrent query
+    /// per value, served by the index; the counts may be from different moments.
     ///
     /// # Errors
-    /// When they cannot be counted.
+    /// When a query fails.
     pub async fn count_each<V, I, M, O>(
         &self,
         path: Path<D, V, I, M>,

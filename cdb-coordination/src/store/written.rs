@@ -1,16 +1,15 @@
-//! A write under an ETag, and whether it happened.
+//! A write of a whole document, sent until its outcome is known.
 //!
-//! After a lost answer the document is read: it is as the write leaves it, or as the write found it and the write may be sent
-//! again under the same ETag, or somebody else's. Documents are compared as JSON, since a type need not be comparable; who
-//! wrote the very same content a moment before is not told apart, which changes nothing.
+//! After a lost answer the stored document decides. The write took place if the document has the content
+//! of the write; it is sent again if the document has the version that the write must find. Documents are
+//! compared as JSON, because a document type need not implement `PartialEq`. If another writer stored the
+//! same content, the write counts as done: the result is the same.
 
 use cdb_client::{ContainerClient, Error};
 use cdb_model::{Container, Document, DocumentKey, ETag, MemberOf, Stored};
 
 use super::error::StoreError;
-
-/// How often a write goes out whose outcome stays open although the document could be read in between.
-const ATTEMPTS: u32 = 4;
+use crate::lease::{Fenced, FencedWrite, Found, execute_fenced};
 
 /// What is written.
 pub(super) enum Change<'a, D> {
@@ -19,50 +18,47 @@ pub(super) enum Change<'a, D> {
     Delete(&'a Stored<D>),
 }
 
-/// Carries a change out.
-pub(super) struct Writer<'a, C> {
+/// Returns the version that the change left, `None` after a deletion.
+pub(super) async fn write<C: Container, D: MemberOf<C>>(
+    container: &ContainerClient<C>,
+    change: &Change<'_, D>,
+) -> Result<Option<ETag>, StoreError> {
+    let mut write = Write {
+        container,
+        change,
+        found: None,
+    };
+    match execute_fenced(&mut write).await? {
+        Fenced::Committed(Some(etag)) => Ok(etag),
+        Fenced::Committed(None) | Fenced::Earlier => Ok(write.found),
+        Fenced::Refused(error) | Fenced::Unknown(Some(error)) => Err(change.refused(error)),
+        Fenced::Lost | Fenced::Unknown(None) => Err(change.conflict(false)?),
+    }
+}
+
+struct Write<'a, C, D> {
     container: &'a ContainerClient<C>,
+    change: &'a Change<'a, D>,
+    /// The version with the content of the write.
+    found: Option<ETag>,
 }
 
-/// What was found after a lost answer.
-enum Found {
-    Done(Option<ETag>),
-    NotYet,
-    Other(StoreError),
-}
+impl<C: Container, D: MemberOf<C>> FencedWrite for Write<'_, C, D> {
+    type Container = C;
+    /// The version that the write left; `None` after a deletion.
+    type Answer = Option<ETag>;
+    type Error = StoreError;
 
-impl<'a, C: Container> Writer<'a, C> {
-    pub(super) fn new(container: &'a ContainerClient<C>) -> Self {
-        Self { container }
+    fn container(&self) -> &ContainerClient<C> {
+        self.container
     }
 
-    /// The version that the change left; none after a deletion.
-    pub(super) async fn write<D: MemberOf<C>>(
-        &self,
-        change: &Change<'_, D>,
-    ) -> Result<Option<ETag>, StoreError> {
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            let error = match self.send(change).await {
-                Ok(etag) => return Ok(etag),
-                Err(error) => error,
-            };
-            // Also a refusal, once an attempt before it stayed open: that one may be what was in the way.
-            if !error.is_ambiguous() && attempts == 1 {
-                return Err(change.refused(error));
-            }
-            match self.look(change).await? {
-                Found::Done(etag) => return Ok(etag),
-                Found::Other(error) => return Err(error),
-                Found::NotYet if attempts < ATTEMPTS && error.is_ambiguous() => {}
-                Found::NotYet => return Err(change.refused(error)),
-            }
-        }
+    fn may_be_repeated(&self) -> bool {
+        false
     }
 
-    async fn send<D: MemberOf<C>>(&self, change: &Change<'_, D>) -> Result<Option<ETag>, Error> {
-        match change {
+    async fn send(&self) -> Result<Option<ETag>, Error> {
+        match self.change {
             Change::Create(document) => Ok(Some(self.container.create(*document).await?.etag)),
             Change::Update(stored) => {
                 let (document, etag) = (&stored.document, &stored.etag);
@@ -76,28 +72,28 @@ impl<'a, C: Container> Writer<'a, C> {
         }
     }
 
-    async fn look<D: MemberOf<C>>(&self, change: &Change<'_, D>) -> Result<Found, StoreError> {
-        let now = self.container.latest_committed();
-        let document = change.document();
-        let found = now
-            .read_in(&document.partition_key(), &document.key())
-            .await?;
-        Ok(match (change, found) {
-            (Change::Create(_), None) => Found::NotYet,
-            (Change::Delete(_), None) => Found::Done(None),
-            (Change::Update(_), None) => Found::Other(change.conflict(true)?),
+    /// Fails when another writer has changed the document.
+    async fn find_out(&mut self, latest: &ContainerClient<C>) -> Result<Found, StoreError> {
+        let document = self.change.document();
+        let key = document.key();
+        let found = latest.read_in(&document.partition_key(), &key).await?;
+        match (self.change, found) {
+            (Change::Create(_), None) => Ok(Found::Unchanged),
+            (Change::Delete(_), None) => Ok(Found::Done),
+            (Change::Update(_), None) => Err(self.change.conflict(true)?),
             (Change::Update(seen) | Change::Delete(seen), Some(found))
                 if found.etag == seen.etag =>
             {
-                Found::NotYet
+                Ok(Found::Unchanged)
             }
             (Change::Create(_) | Change::Update(_), Some(found))
                 if is_same(&found.document, document) =>
             {
-                Found::Done(Some(found.etag))
+                self.found = Some(found.etag);
+                Ok(Found::Done)
             }
-            (_, Some(_)) => Found::Other(change.conflict(false)?),
-        })
+            (_, Some(_)) => Err(self.change.conflict(false)?),
+        }
     }
 }
 
@@ -109,7 +105,7 @@ impl<D: Document> Change<'_, D> {
         }
     }
 
-    /// Somebody else's document, or none, in the place of the one that was expected.
+    /// The error after another writer was faster.
     fn conflict(&self, is_gone: bool) -> Result<StoreError, StoreError> {
         let id = self.document().key().to_id()?.to_string();
         Ok(match self {
@@ -120,11 +116,11 @@ impl<D: Document> Change<'_, D> {
     }
 
     fn refused(&self, error: Error) -> StoreError {
-        let conflict = match self {
+        let is_conflict = match self {
             Self::Create(_) => error.is_conflict(),
             _ => error.is_precondition_failed() || error.is_not_found(),
         };
-        if !conflict {
+        if !is_conflict {
             return error.into();
         }
         self.conflict(error.is_not_found())

@@ -1,14 +1,14 @@
-//! The identity of a claim: who handed out which message, and under which fence.
+//! The identity of a claim: the coordinator, the message, and the fence of the partition.
 
 use std::sync::Arc;
 
 use super::error::WorkError;
 use super::stream_order::StreamKey;
 
-/// The hand-out of a message that a report answers.
+/// The claim that a report refers to.
 #[derive(Clone, Debug)]
 pub(super) struct Claim {
-    /// The coordinator that handed it out.
+    /// The id of the coordinator that claimed the message.
     pub(super) owner: Arc<str>,
     pub(super) partition: u16,
     pub(super) fence: u64,

@@ -1,4 +1,4 @@
-//! How a coordinator works: partitions, lease, waiting, retries.
+//! The configuration of a coordinator.
 
 use std::time::Duration;
 
@@ -9,43 +9,45 @@ use super::partitions::Partitions;
 use super::stream_order::Verdict;
 use crate::rendezvous::name_hash;
 
-/// Settings of a [`WorkCoordinator`](super::WorkCoordinator).
+/// The configuration of a [`WorkCoordinator`](super::WorkCoordinator).
 ///
 /// ```
 /// use std::time::Duration;
 /// use cdb_coordination::{Partitions, WorkConfig};
 ///
 /// let mut config = WorkConfig::default();
-/// config.lease = Duration::from_secs(5); // so soon others take over from a process that was killed
-/// config.partitions = Partitions::new(64).expect("1 to 256"); // for ever: the first coordinator decides
+/// config.lease = Duration::from_secs(5); // others take over from a killed process after this time
+/// config.partitions = Partitions::new(64).expect("1 to 256"); // the first coordinator decides, for all time
 /// assert_eq!(config.partitions.count(), 64);
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WorkConfig {
-    /// How this coordinator is called in the container, for people; need not be unique. `work` by default.
+    /// The coordinator's name in the container, for people; need not be unique. `work` by default.
     pub name: String,
-    /// How many virtual partitions there are. Decided by the first coordinator of a container.
+    /// The number of virtual partitions. The first coordinator of a container decides.
     pub partitions: Partitions,
-    /// How long a partition is held without a sign of life, 15 s by default. The messages of a coordinator that was
-    /// killed are taken over after this.
+    /// How long a partition is leased, 15 s by default. After that, other coordinators take over
+    /// the messages of a killed one.
     pub lease: Duration,
-    /// How often it is looked after leases and partitions that became free, 1 s by default.
+    /// The interval of renewing leases and taking free partitions, 1 s by default.
     pub upkeep: Duration,
-    /// The longest wait between two searches for messages while none come, 1 s by default. The first wait is 20 ms.
+    /// The longest wait between two searches without messages, 1 s by default. The first wait is 20
+    /// ms.
     pub longest_pause: Duration,
-    /// How often messages are searched for that came late, 10 s by default. A message comes late when the request that
-    /// stores it takes longer than that of a later one, by more than a second.
+    /// The interval of searches for late messages, 10 s by default. A message is late when its
+    /// request takes over a second longer than that of a later message.
     pub sweep: Duration,
-    /// Messages that are held in memory, 5,000 by default; more are not fetched.
+    /// How many messages are held in memory, 5,000 by default.
     pub most_held: usize,
-    /// How long an ended message is remembered, 7 days by default. A second delivery after that is taken for a new one.
+    /// How long a completed message is remembered, 7 days by default. A later duplicate counts as a
+    /// new message.
     pub remember: Duration,
-    /// How often streams are deleted that have had no message for as long as ended ones are remembered, every hour by
-    /// default; [`Duration::MAX`] leaves it to [`forget_streams`](super::WorkCoordinator::forget_streams). A search in each
-    /// partition that is held.
+    /// The interval of deleting streams that have been idle for [`remember`](Self::remember), one
+    /// hour by default; one search per held partition. With [`Duration::MAX`], call
+    /// [`forget_streams`](super::WorkCoordinator::forget_streams) instead.
     pub forget: Duration,
-    /// What happens to messages that fail.
+    /// The retry policy of failed messages.
     pub retry: WorkRetry,
 }
 
@@ -67,7 +69,7 @@ impl Default for WorkConfig {
 }
 
 impl WorkConfig {
-    /// Seconds that ended messages are remembered; at least one.
+    /// The time to live of completed messages in seconds; at least one.
     pub(super) fn remember_seconds(&self) -> u32 {
         u32::try_from(self.remember.as_secs())
             .unwrap_or(u32::MAX)
@@ -75,7 +77,7 @@ impl WorkConfig {
     }
 }
 
-/// What happens to a message that fails.
+/// The retry policy of failed messages.
 ///
 /// ```
 /// use cdb_coordination::{Exhausted, WorkConfig};
@@ -88,13 +90,13 @@ impl WorkConfig {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct WorkRetry {
-    /// The first wait, 1 s by default; doubles each time, give or take a quarter.
+    /// The first delay, 1 s by default. Doubles with each failure, with jitter of a quarter.
     pub first: Duration,
-    /// The longest wait, 5 minutes by default.
+    /// The longest delay, 5 minutes by default.
     pub longest: Duration,
     /// How often a message is tried, 10 by default.
     pub most_attempts: u32,
-    /// What happens then.
+    /// What happens to the message after the last attempt.
     pub exhausted: Exhausted,
 }
 
@@ -109,27 +111,29 @@ impl Default for WorkRetry {
     }
 }
 
-/// What happens to a message that has failed too often.
+/// What happens to a message after its last attempt.
 ///
 /// ```
 /// use cdb_coordination::{Exhausted, WorkRetry};
 ///
-/// // Order matters to payments. For notifications, `SkipMessage`.
+/// // Keeps the order, for example of payments. Use `SkipMessage` for notifications.
 /// assert_eq!(WorkRetry::default().exhausted, Exhausted::HoldStream);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Exhausted {
-    /// It is set aside and its stream waits until somebody redrives or discards it: order before progress.
+    /// The message is set aside, and its stream waits until an operator redrives or discards it:
+    /// order before progress.
     #[default]
     HoldStream,
-    /// Its stream goes on without it; the message keeps its last failure for as long as it is remembered.
+    /// The message is skipped, and its stream goes on. The message keeps its last failure while it
+    /// is remembered.
     SkipMessage,
 }
 
 impl WorkRetry {
-    /// Decides about a message after its newest failure. The wait is spread by the message's own id, so that messages
-    /// that failed together do not come back together.
+    /// Decides what happens after a failure. The jitter derives from the message id, so messages
+    /// that failed together are not retried together.
     pub(super) fn judge(&self, message: &WorkMessage, now: Timestamp) -> Verdict {
         if message.attempts >= self.most_attempts {
             return match self.exhausted {

@@ -1,4 +1,4 @@
-//! The coordinator: one entry point for everything that is written and everything that is handed out.
+//! The coordinator: the entry point for all writes and claims.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,19 +11,21 @@ use super::config::WorkConfig;
 use super::documents::Work;
 use super::entry::{ClaimedWork, WorkEntry};
 use super::error::WorkError;
-use super::exchange::Taken;
+use super::exchange::Accepted;
 use super::inner::Inner;
 use super::settlement::Settlement;
 use super::{EventStore, Immediate, Interval, IntervalConfig, Scoped, ownership};
 use crate::slots::LeaseProvider;
 
-/// Stores messages in streams, hands them out in order, and writes what became of them.
+/// Stores messages in streams, hands them out in order, and writes their results.
 ///
-/// Cheap to clone. Several of them, in any number of processes, share the work on one container: each holds some of the
-/// virtual partitions, and the messages of a stream are worked on one after the other, by whoever holds its partition.
+/// Cheap to clone. Coordinators in any number of processes share the work of one container. Each
+/// holds some of the virtual partitions, and the holder of a partition works on the messages of its
+/// streams one after the other.
 ///
-/// What is written, when, is decided by a strategy: [`immediate`](Self::immediate), [`scoped`](Self::scoped),
-/// [`interval`](Self::interval), or by hand with [`process`](Self::process).
+/// A strategy decides when entries are written: [`immediate`](Self::immediate),
+/// [`scoped`](Self::scoped) or [`interval`](Self::interval). [`process`](Self::process) writes one
+/// batch of entries.
 ///
 /// ```
 /// use std::time::Duration;
@@ -45,7 +47,7 @@ pub struct WorkCoordinator {
     pub(super) inner: Arc<Inner>,
 }
 
-/// Everything that [`WorkCoordinator::process`] is to do.
+/// The input of [`WorkCoordinator::process`].
 ///
 /// ```
 /// use cdb_coordination::{NewWork, WorkBatch};
@@ -54,18 +56,18 @@ pub struct WorkCoordinator {
 ///
 /// let entries = ["order-7", "order-8"].map(|order| NewWork::inbox(order, "paid-1").into());
 /// let done = work.process(WorkBatch { entries: entries.into(), claim: 10 }).await;
-/// assert_eq!(done.claimed.len(), 2); // of two streams; of one stream only the first
+/// assert_eq!(done.claimed.len(), 2); // one message of each stream
 /// # work.shutdown().await?; Ok(()) }).unwrap();
 /// ```
 #[derive(Debug, Default)]
 pub struct WorkBatch {
-    /// What is to be written: new messages, ends, stages, failures.
+    /// The entries to write: new messages and reports.
     pub entries: Vec<WorkEntry>,
-    /// How many messages are wanted.
+    /// How many messages to claim.
     pub claim: usize,
 }
 
-/// What [`WorkCoordinator::process`] did.
+/// The output of [`WorkCoordinator::process`].
 ///
 /// ```
 /// use cdb_coordination::{NewWork, Processed, Settlement, WorkBatch};
@@ -80,14 +82,15 @@ pub struct WorkBatch {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Processed {
-    /// What became of each entry, in their order.
+    /// The outcome of each entry, in order.
     pub settled: Vec<Result<Settlement, WorkError>>,
-    /// Messages to work on; may be fewer than were wanted, or none.
+    /// The claimed messages; may be fewer than requested, or none.
     pub claimed: Vec<ClaimedWork>,
 }
 
 impl WorkCoordinator {
-    /// Opens a coordinator that holds the virtual partitions of the given slots. Partition `n` belongs to slot `n`.
+    /// Opens a coordinator for the virtual partitions of the given slots. Partition `n` belongs to
+    /// slot `n`.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -103,7 +106,8 @@ impl WorkCoordinator {
     /// ```
     ///
     /// # Errors
-    /// When the container cannot be read or written, or was set up with another number of partitions.
+    /// When the container cannot be read or written, or was set up with another number of
+    /// partitions.
     pub async fn open(
         container: ContainerClient<Work>,
         slots: Arc<dyn LeaseProvider>,
@@ -120,23 +124,23 @@ impl WorkCoordinator {
         Ok(Self { inner })
     }
 
-    /// How it is called in the container; unique.
+    /// The coordinator's unique id in the container.
     pub fn id(&self) -> &str {
         &self.inner.id
     }
 
-    /// The virtual partitions that it holds at the moment.
+    /// The virtual partitions that the coordinator holds now.
     pub fn partitions(&self) -> Vec<u16> {
         self.inner.state().owned().map(|(index, _)| index).collect()
     }
 
-    /// Writes entries together, one request per virtual partition, and hands out messages. Leases of the partitions that it
-    /// writes ends to are extended by the same requests. Each entry has its own outcome.
+    /// Writes entries, in one request per virtual partition, and claims messages. A request that
+    /// completes messages also extends the lease of the partition. Each entry has its own outcome.
     pub async fn process(&self, batch: WorkBatch) -> Processed {
-        let taken: Vec<Taken> = batch
+        let taken: Vec<Accepted> = batch
             .entries
             .into_iter()
-            .map(|entry| self.inner.take_in(entry))
+            .map(|entry| self.inner.accept(entry))
             .collect();
         let places = taken.iter().filter_map(|taken| taken.place).collect();
         self.inner.write_now(places).await;
@@ -151,15 +155,15 @@ impl WorkCoordinator {
         Processed { settled, claimed }
     }
 
-    /// Hands out at most so many messages, each the next one of its stream, those that have waited longest first. Waits so
-    /// long for the first of them.
+    /// Claims up to `most` messages, each the next one of its stream, longest waiting first. Waits
+    /// up to `wait` for the first one.
     pub async fn claim(&self, most: usize, wait: Duration) -> Vec<ClaimedWork> {
         let inner = &self.inner;
         let deadline = Instant::now() + wait;
         loop {
             let news = inner.news.notified();
             tokio::pin!(news);
-            // From here on news count, also those that come before it is waited for.
+            // Count notifications from here on, also those before the wait.
             news.as_mut().enable();
             let claimed = inner.hand_out(most);
             if !claimed.is_empty() || inner.stop.is_cancelled() {
@@ -182,17 +186,17 @@ impl WorkCoordinator {
         }
     }
 
-    /// Writes every entry at once.
+    /// A strategy that writes every entry at once.
     pub fn immediate(&self) -> Immediate {
         Immediate::new(self.inner.clone())
     }
 
-    /// Writes when it is committed, or dropped.
+    /// A strategy that writes on commit or drop.
     pub fn scoped(&self) -> Scoped {
         Scoped::new(self.inner.clone())
     }
 
-    /// Writes from time to time, or when much has come together.
+    /// A strategy that writes at intervals, or when many entries are queued.
     pub fn interval(&self, config: IntervalConfig) -> Interval {
         Interval::new(self.inner.clone(), config)
     }
@@ -202,11 +206,12 @@ impl WorkCoordinator {
         EventStore::new(self.inner.container.clone(), self.inner.config.partitions)
     }
 
-    /// Hands out nothing more, writes what is queued, and gives every partition back, so that others need not wait for
-    /// leases to expire.
+    /// Stops claiming, writes the queued entries, and releases all partitions, so that others need
+    /// not wait for the leases to expire.
     ///
     /// # Errors
-    /// When something could not be written; its receipts say so too. The partitions are then free when their leases end.
+    /// When an entry could not be written; its receipt has the error too. The partitions are then
+    /// free when their leases expire.
     pub async fn shutdown(&self) -> Result<(), WorkError> {
         self.inner.stop.cancel();
         let places = self.inner.queued();

@@ -1,7 +1,8 @@
-//! The stored form of the work coordinator: one struct per document type, one enum for the container.
+//! The stored form of the work coordinator: one struct per document type, one enum for the
+//! container.
 //!
-//! Everything of a stream lies in one logical partition, that of its virtual partition, so whatever has to happen together
-//! is one transactional batch. This file knows storage, and nothing of ownership, order or time.
+//! The documents of a stream are in one logical partition, named after the virtual partition, so
+//! one transactional batch can change them together. This file defines storage only.
 
 use cdb_model::{Container, Document, IdPart, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -9,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::status::WorkStatus;
 use crate::membership::{MemberDocument, MemberRecord};
 
-/// The document types of a work coordinator. Documents of your own that are written together with the end of a message
-/// belong to a container that extends this one:
+/// The document types of a work coordinator. To write documents of your own together with the
+/// completion of a message, extend this container:
 ///
 /// ```
 /// use cdb_coordination::Work;
@@ -29,23 +30,23 @@ use crate::membership::{MemberDocument, MemberRecord};
 #[derive(Container, Clone, Debug)]
 #[container(partition_key = "/partition", default_ttl = "per_document")]
 pub enum Work {
-    /// What all coordinators of the container agree on.
+    /// The settings that all coordinators of the container share.
     Settings(WorkSettings),
     /// A coordinator's process, for [`Membership`](crate::Membership).
     Member(WorkMember),
-    /// Who works on a virtual partition.
+    /// The owner of a virtual partition.
     Partition(WorkPartition),
-    /// How far a stream has come.
+    /// The progress of a stream.
     Stream(WorkStream),
-    /// A message, waiting or remembered.
+    /// A message, waiting or completed.
     Message(WorkMessage),
-    /// How many events a stream has.
+    /// The version of an event stream.
     EventHead(EventHead),
     /// An event.
     Event(StreamEvent),
 }
 
-/// Which way a message goes. Each stream has an order of its own in each lane.
+/// The direction of a message. Each stream has one order per lane.
 ///
 /// ```
 /// use std::time::Duration;
@@ -67,9 +68,9 @@ pub enum Work {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Lane {
-    /// Received, to be worked on here.
+    /// A received message, to be worked on here.
     Inbox,
-    /// To be published to others.
+    /// A message to be published to others.
     Outbox,
 }
 
@@ -97,19 +98,19 @@ impl IdPart for Lane {
     }
 }
 
-/// What all coordinators of the container must have in common, written by the first.
+/// The settings that all coordinators of the container share, written by the first.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "work_settings", id = "{partition}:settings")]
 pub struct WorkSettings {
-    /// A partition of its own.
+    /// The partition of this document alone.
     #[document(partition_key)]
     pub partition: String,
-    /// How many virtual partitions there are. Another number would tear streams apart.
+    /// The number of virtual partitions. A change would move streams to other partitions.
     pub partitions: u16,
 }
 
-/// A record of [`Membership`](crate::Membership), for coordinators whose processes share the slots by it:
+/// A record of [`Membership`](crate::Membership), for coordinators that share slots by membership:
 /// `Membership::start::<WorkMember, Work>(…)`.
 ///
 /// ```
@@ -121,11 +122,11 @@ pub struct WorkSettings {
 /// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
 /// # setup::with_container("work", async |container: ContainerClient<Work>| {
 ///
-/// // Several processes share the work, each as long as it lives.
+/// // The live members share the work.
 /// let config = MembershipConfig::named("worker-1");
 /// let me = Arc::new(Membership::start::<WorkMember, _>(container.clone(), config));
 /// let work = WorkCoordinator::open(container, me.clone(), WorkConfig::default()).await?;
-/// assert_eq!(work.partitions().len(), 32); // alone so far
+/// assert_eq!(work.partitions().len(), 32); // the only member
 /// work.shutdown().await?;
 /// me.leave().await;
 /// # Ok(()) }).unwrap();
@@ -137,9 +138,9 @@ pub struct WorkMember {
     /// The group.
     #[document(partition_key)]
     pub partition: String,
-    /// The member.
+    /// The name of the document.
     pub name: String,
-    /// What membership keeps.
+    /// The record of membership.
     #[document(unindexed)]
     pub record: MemberRecord,
 }
@@ -158,7 +159,8 @@ impl MemberDocument for WorkMember {
     }
 }
 
-/// Who works on a virtual partition. Every batch that ends messages is conditional on its fence.
+/// The owner of a virtual partition. Every batch that completes messages is conditional on its
+/// fence.
 ///
 /// ```
 /// use cdb_client::ContainerClient;
@@ -168,7 +170,7 @@ impl MemberDocument for WorkMember {
 /// # setup::with_container("work", async |container: ContainerClient<Work>| {
 ///
 /// # let work = setup::coordinator(container.clone()).await?;
-/// // Who works on what?
+/// // Reads the owners of the partitions.
 /// let held = container.query(Query::<WorkPartition>::across_partitions()).all().await?;
 /// let by_us = held.iter().filter(|held| held.document.owner.as_deref() == Some(work.id()));
 /// assert_eq!(by_us.count(), work.partitions().len());
@@ -181,18 +183,19 @@ pub struct WorkPartition {
     /// The virtual partition.
     #[document(partition_key, index)]
     pub partition: String,
-    /// The coordinator that works on it; nobody after it was given back.
+    /// The id of the coordinator that holds the partition; `None` after a release.
     pub owner: Option<String>,
-    /// Grows with every change of hands. A coordinator that was stopped and comes back holds an older one.
+    /// The fencing token: grows with every change of the owner.
     #[document(index)]
     pub fence: u64,
-    /// Until when, by the service's clock; then another coordinator may take it.
+    /// When the lease expires, in the service's time.
     pub until: Timestamp,
-    /// Names the last batch of the owner: after a lost answer it tells whether the batch took place.
+    /// The token of the owner's last batch. After a lost answer it tells whether that batch took
+    /// place.
     pub token: String,
 }
 
-/// How far a stream has come.
+/// The progress of a stream.
 ///
 /// ```
 /// use cdb_client::ContainerClient;
@@ -203,7 +206,7 @@ pub struct WorkPartition {
 ///
 /// # let work = setup::coordinator(container.clone()).await?;
 /// work.immediate().store(NewWork::inbox("order-7", "paid-1")).await?;
-/// // How much is waiting, and where?
+/// // Reads how many messages of a stream are waiting.
 /// let query = Query::<WorkStream>::across_partitions().filter(WorkStream::STREAM.eq("order-7"));
 /// let stream = container.query(query).first().await?.expect("it has a message").document;
 /// assert_eq!(stream.next - 1 - stream.done, 1);
@@ -216,24 +219,26 @@ pub struct WorkStream {
     /// The virtual partition of the stream.
     #[document(partition_key, index)]
     pub partition: String,
-    /// Which way its messages go.
+    /// The lane of its messages.
     pub lane: Lane,
-    /// The stream.
+    /// The stream's name.
     #[document(index)]
     pub stream: String,
-    /// The sequence number of the next message. Whoever stores one takes it by a condition on it.
+    /// The sequence number of the next message. A batch that stores messages advances it under a
+    /// condition.
     #[document(index)]
     pub next: u64,
-    /// The last message that ended. The next one can only end on a condition on it.
+    /// The sequence number of the last completed message. A batch that completes messages advances
+    /// it under a condition.
     #[document(index)]
     pub done: u64,
-    /// When it was last written; streams at rest are forgotten by it.
+    /// When the stream was last written. Idle streams are deleted by it.
     #[document(index)]
     pub touched: Timestamp,
 }
 
-/// A message of a stream. When it has ended, it stays without its body for a while, so that a second delivery of the same
-/// message is recognised at the door.
+/// A message of a stream. A completed message stays without its body for a while, so that a
+/// duplicate is detected.
 ///
 /// ```
 /// use std::time::Duration;
@@ -260,48 +265,49 @@ pub struct WorkMessage {
     /// The virtual partition of the stream.
     #[document(partition_key, index)]
     pub partition: String,
-    /// Which way it goes.
+    /// The lane of the message.
     pub lane: Lane,
-    /// The stream.
+    /// The stream's name.
     pub stream: String,
-    /// Chosen by the sender, unique within the stream.
+    /// The sender's id of the message, unique within the stream.
     #[document(index)]
     pub message_id: String,
-    /// Its place in the stream, from 1 and without gaps.
+    /// The position in the stream, from 1 without gaps.
     pub sequence: u64,
-    /// Since when it waits; nothing when it has ended or was set aside.
+    /// Since when the message waits; `None` after it was completed or set aside.
     #[document(index)]
     pub waiting_since: Option<Timestamp>,
-    /// Not before this time: a delay of the sender, or of the next attempt.
+    /// The earliest time of the next attempt.
     pub due_at: Timestamp,
-    /// Since when it is set aside, after too many failures; such a message holds its stream.
+    /// Since when the message is set aside after too many failures. It holds its stream.
     #[document(index)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dead_since: Option<Timestamp>,
-    /// The stages that it has passed.
+    /// The stages that the message has passed.
     pub status: WorkStatus,
-    /// The stages that it has to pass.
+    /// The stages that the message needs to pass.
     pub needs: WorkStatus,
-    /// How often it failed.
+    /// How many attempts failed.
     pub attempts: u32,
-    /// Why, the last time.
+    /// The reason of the last failure.
     #[document(unindexed)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<String>,
-    /// What kind of message it is, for whoever works on it.
+    /// The kind of the message, for its handler.
     pub kind: String,
-    /// The message. Text, because the service stores numbers as doubles.
+    /// The content. Text, because the service stores numbers as doubles.
     #[document(unindexed)]
     pub body: String,
-    /// Names the batch that stored it: after a lost answer it tells whether that was ours.
+    /// The token of the batch that stored the message. After a lost answer it tells whether the
+    /// batch took place.
     pub token: String,
-    /// Seconds until the service forgets a message that has ended.
+    /// The time to live in seconds, after the message was completed.
     #[document(ttl)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<u32>,
 }
 
-/// How many events a stream has.
+/// The version of an event stream.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "event_head", id = "{partition}:event-head:{stream}")]
@@ -309,14 +315,14 @@ pub struct EventHead {
     /// The virtual partition of the stream.
     #[document(partition_key)]
     pub partition: String,
-    /// The stream.
+    /// The stream's name.
     pub stream: String,
-    /// The version of the newest event. Events are appended on a condition on it.
+    /// The version of the newest event. An append advances it under a condition.
     #[document(index)]
     pub version: u64,
 }
 
-/// An event of a stream. Never changed, so the change feed shows it once.
+/// An event of a stream. Events never change, so the change feed shows each once.
 ///
 /// ```
 /// use cdb_coordination::{NewEvent, StreamEvent};
@@ -339,19 +345,19 @@ pub struct StreamEvent {
     /// The virtual partition of the stream.
     #[document(partition_key)]
     pub partition: String,
-    /// The stream.
+    /// The stream's name.
     #[document(index)]
     pub stream: String,
-    /// Its place in the stream, from 1 and without gaps.
+    /// The position in the stream, from 1 without gaps.
     #[document(index)]
     pub version: u64,
-    /// What kind of event it is.
+    /// The kind of the event.
     pub kind: String,
-    /// The event. Text, because the service stores numbers as doubles.
+    /// The content. Text, because the service stores numbers as doubles.
     #[document(unindexed)]
     pub body: String,
-    /// When it was appended, by the service's clock as the writer knew it.
+    /// When the event was appended, in the service's time as the writer knew it.
     pub recorded_at: Timestamp,
-    /// Names the append: after a lost answer it tells whether the event is ours.
+    /// The token of the append. After a lost answer it tells whether the append took place.
     pub token: String,
 }

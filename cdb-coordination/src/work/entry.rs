@@ -1,6 +1,6 @@
-//! Claimed messages, the reports on them, and the entries that a coordinator writes.
+//! Claimed messages, reports, and the entries that a coordinator writes.
 //!
-//! A report can only be made from a claim, and ending a message uses its claim up.
+//! A report is made from a claim. A report that completes the message consumes the claim.
 
 use std::sync::{Arc, Weak};
 
@@ -12,9 +12,10 @@ use super::inner::Inner;
 use super::new_work::NewWork;
 use super::status::WorkStatus;
 
-/// A message that was handed out to be worked on. Until it has ended, no later one of its stream is handed out.
+/// A claimed message. Until it is completed, no later message of its stream is claimed.
 ///
-/// Dropped without a report, it is handed out again; so is one whose report is dropped instead of submitted.
+/// A message is claimed again when the claim is dropped without a report, or the report is dropped
+/// without being submitted.
 ///
 /// ```
 /// use std::time::Duration;
@@ -28,7 +29,7 @@ use super::status::WorkStatus;
 /// let kind = claimed.message().kind.clone();
 /// let report = match kind.as_str() {
 ///     "paid" => claimed.done(),
-///     other => claimed.failed(format!("nobody knows `{other}`")), // tried again, then set aside
+///     other => claimed.failed(format!("unknown kind `{other}`")), // retried, then set aside
 /// };
 /// now.report(report).await?;
 /// # work.shutdown().await?; Ok(()) }).unwrap();
@@ -39,7 +40,7 @@ pub struct ClaimedWork {
     pub(super) held: HeldClaim,
 }
 
-/// Gives a claim back when it is dropped, unless its report is on its way.
+/// Returns a claim when it is dropped, unless its report was submitted.
 #[derive(Debug)]
 pub(super) struct HeldClaim {
     pub(super) claim: Claim,
@@ -47,7 +48,7 @@ pub(super) struct HeldClaim {
 }
 
 impl HeldClaim {
-    /// The claim, without giving it back.
+    /// The claim, without returning it.
     pub(super) fn into_claim(mut self) -> Claim {
         self.home = Weak::new();
         self.claim.clone()
@@ -63,37 +64,38 @@ impl Drop for HeldClaim {
 }
 
 impl ClaimedWork {
-    /// The message as it is stored: kind, body, stream, place in it, attempts.
+    /// The stored message.
     pub fn message(&self) -> &WorkMessage {
         &self.message
     }
 
-    /// The stages that are left. After a failure in the middle, those that were reported are not among them.
+    /// The stages that the message still needs, without those of earlier reports.
     pub fn left(&self) -> WorkStatus {
         self.message.needs.without(self.message.status)
     }
 
-    /// Grows whenever the stream's partition changes hands. Pass it to systems that can refuse an older one.
+    /// Grows whenever the stream's partition changes its owner. Pass it to other systems that can
+    /// refuse a smaller one.
     pub fn fencing_token(&self) -> u64 {
         self.held.claim.fence
     }
 
-    /// The partition key of the stream, for documents that are to be written with a report.
+    /// The partition key of the stream, for documents that are written together with a report.
     pub fn partition_key(&self) -> PartitionKey {
         PartitionKey::from(self.message.partition.as_str())
     }
 
-    /// An empty batch for documents of `C` that are to be written with a report.
+    /// An empty batch for documents that are written together with a report.
     pub fn effects<C: Container>(&self) -> Batch<C> {
         Batch::new(self.partition_key())
     }
 
-    /// Reports every stage: the message has ended.
+    /// Reports all stages: completes the message.
     pub fn done(self) -> WorkReport {
         WorkReport::last(self.held, Reported::Done)
     }
 
-    /// Reports some stages. The claim stays, unless these were the last that the message needs.
+    /// Reports some stages. The claim stays, unless the message needs no other stage.
     pub fn reached(&self, stages: WorkStatus) -> WorkReport {
         WorkReport {
             claim: self.held.claim.clone(),
@@ -103,13 +105,13 @@ impl ClaimedWork {
         }
     }
 
-    /// Reports a failure: the message is handed out again after a while, and its stream waits.
+    /// Reports a failure: the message is retried after a delay, and its stream waits.
     pub fn failed(self, reason: impl Into<String>) -> WorkReport {
         WorkReport::last(self.held, Reported::Failed(reason.into()))
     }
 }
 
-/// What became of a claimed message.
+/// The result of a claimed message.
 ///
 /// ```
 /// use std::time::Duration;
@@ -121,20 +123,20 @@ impl ClaimedWork {
 /// let claimed = work.claim(1, Duration::from_secs(60)).await.pop().expect("it was stored");
 /// let paid = work.events().to_batch("order-7", 0, vec![NewEvent::new("paid", "{}")])?;
 /// let report: WorkReport = claimed.done().with_effects(&paid)?;
-/// work.immediate().report(report).await?; // the event exists exactly if the message has ended
+/// work.immediate().report(report).await?; // the event exists if and only if the message is completed
 /// assert_eq!(work.events().version("order-7").await?, 1);
 /// # work.shutdown().await?; Ok(()) }).unwrap();
 /// ```
 #[derive(Debug)]
 pub struct WorkReport {
     pub(super) claim: Claim,
-    /// The claim itself, when the report uses it up.
+    /// The claim, when the report consumes it.
     pub(super) held: Option<HeldClaim>,
     pub(super) reported: Reported,
     pub(super) effects: Option<Batch<Work>>,
 }
 
-/// What is reported.
+/// The content of a report.
 #[derive(Clone, Debug)]
 pub(super) enum Reported {
     Done,
@@ -152,7 +154,7 @@ impl WorkReport {
         }
     }
 
-    /// Writes these documents together with the report: all of it takes place or nothing, and once.
+    /// Writes documents together with the report: all or nothing, and once.
     ///
     /// # Errors
     /// When there are too many for one batch, or they belong to another partition.
@@ -168,14 +170,14 @@ impl WorkReport {
     }
 }
 
-/// One thing to be written.
+/// An entry to write.
 ///
 /// ```
 /// use cdb_coordination::{NewWork, WorkBatch, WorkEntry};
 /// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
 /// # setup::with_work(async |work| {
 ///
-/// // Ends of old messages and new ones, in one request per virtual partition.
+/// // Reports and new messages, in one request per virtual partition.
 /// # work.immediate().store(NewWork::inbox("order-7", "paid-1")).await?;
 /// let claimed = work.claim(10, std::time::Duration::from_secs(60)).await;
 /// let ends = claimed.into_iter().map(|message| WorkEntry::Report(message.done()));
@@ -189,7 +191,7 @@ impl WorkReport {
 pub enum WorkEntry {
     /// A new message.
     Store(NewWork),
-    /// What became of a claimed one.
+    /// The result of a claimed message.
     Report(WorkReport),
 }
 

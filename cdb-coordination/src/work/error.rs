@@ -1,10 +1,10 @@
-//! Why work could not be stored, reported or claimed.
+//! The errors of the work coordinator.
 
 use std::sync::Arc;
 
 use cdb_model::BatchError;
 
-/// A failure of the work coordinator.
+/// The reason why work was not stored, reported or claimed.
 ///
 /// ```
 /// use cdb_coordination::{NewEvent, WorkError};
@@ -14,71 +14,76 @@ use cdb_model::BatchError;
 /// let events = work.events();
 /// events.append("order-7", 0, vec![NewEvent::new("placed", "{}")]).await?;
 /// let late = events.append("order-7", 0, vec![NewEvent::new("cancelled", "{}")]).await.unwrap_err();
-/// assert!(matches!(late, WorkError::VersionConflict { expected: 0, .. })); // read, and decide anew
-/// assert!(!late.is_transient()); // sending it again would be of no use
+/// assert!(matches!(late, WorkError::VersionConflict { expected: 0, .. })); // read the new events and decide again
+/// assert!(!late.is_transient()); // a retry would fail again
 /// # work.shutdown().await?; Ok(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkError {
-    /// The service refused or could not be reached.
+    /// The service refused the request or cannot be reached.
     #[error(transparent)]
     Service(Arc<cdb_client::Error>),
-    /// The message, or what is to be written with it, does not fit into a document or a batch.
-    #[error("cannot be stored in one batch: {0}")]
+    /// The message, or the documents written with it, do not fit into a document or a batch.
+    #[error("the entry does not fit into one batch: {0}")]
     Unfit(Arc<BatchError>),
-    /// Another coordinator works on the stream by now, or the claim is an old one. What was reported may have been
-    /// written before that; whoever has the stream now goes on from what is stored.
+    /// The claim is no longer held: another coordinator holds the partition, or the claim is
+    /// outdated. An earlier report may have been written; the holder continues from what is stored.
     #[error(
-        "the claim on message `{message_id}` of stream `{stream}` is no longer held; leave it to whoever has the stream now"
+        "the claim on message `{message_id}` of stream `{stream}` is no longer held; discard the result, the holder of the stream continues"
     )]
     NotOwner {
-        /// The stream.
+        /// The stream's name.
         stream: String,
-        /// The message.
+        /// The message id.
         message_id: String,
     },
-    /// A document that was to be written with the report could not be, so nothing of the report was.
-    #[error("what was to be written with the end of message `{message_id}` was refused")]
+    /// A document written with the report was refused, so nothing of the report was written.
+    #[error(
+        "a document written with the report of message `{message_id}` was refused; the message is claimed again"
+    )]
     EffectRefused {
-        /// The message. It will be handed out again.
+        /// The message id. The message is claimed again.
         message_id: String,
-        /// Why.
+        /// The refusal.
         #[source]
         source: Arc<cdb_client::Error>,
     },
-    /// The report came after one of the same stream that failed, so it was not written either.
+    /// An earlier report of the same stream was refused, so this one was not written either.
     #[error(
-        "an earlier message of stream `{stream}` could not be ended, so message `{message_id}` could not either; both are handed out again"
+        "the report of message `{message_id}` follows a refused report of stream `{stream}`; both messages are claimed again"
     )]
     AfterFailure {
-        /// The stream.
+        /// The stream's name.
         stream: String,
-        /// The message.
+        /// The message id.
         message_id: String,
     },
-    /// The stored state of the stream does not allow the message to end now: the store has kept the order.
+    /// The stored stream has not reached this message: the store has kept the order.
     #[error(
-        "message `{message_id}` is not the next one of stream `{stream}`, the store has kept the order"
+        "message `{message_id}` is not the next one of stream `{stream}`; the store has refused to complete it"
     )]
     OutOfOrder {
-        /// The stream.
+        /// The stream's name.
         stream: String,
-        /// The message.
+        /// The message id.
         message_id: String,
     },
-    /// Somebody has spoiled the document of the stream. Nothing is written to it before that is mended.
-    #[error("the document of stream `{stream}` cannot be read; mend it, and store or report again")]
+    /// The document of the stream cannot be read. Nothing is written to the stream until it is
+    /// repaired.
+    #[error(
+        "the document of stream `{stream}` cannot be read; repair it, then store or report again"
+    )]
     Unreadable {
-        /// The stream.
+        /// The stream's name.
         stream: String,
     },
-    /// The stream has another version than was expected.
-    #[error("stream `{stream}` is not at version {expected}; read what was added and decide anew")]
+    /// The stream has another version than expected.
+    #[error("stream `{stream}` is not at version {expected}; read the new events and decide again")]
     VersionConflict {
-        /// The stream.
+        /// The stream's name.
         stream: String,
-        /// The version that was expected.
+        /// The expected version.
         expected: u64,
     },
     /// The container was set up with another number of virtual partitions.
@@ -86,24 +91,24 @@ pub enum WorkError {
         "the container has {stored} virtual partitions and this coordinator was given {configured}; configure {stored}"
     )]
     OtherPartitions {
-        /// What the container has.
+        /// The number in the container.
         stored: u16,
-        /// What was configured.
+        /// The configured number.
         configured: u16,
     },
-    /// A set-aside message that is to be redriven or discarded is not set aside.
+    /// The message to redrive or discard is not set aside.
     #[error("message `{message_id}` is not set aside")]
     NotSetAside {
-        /// The message.
+        /// The message id.
         message_id: String,
     },
-    /// It was not written before the strategy or the coordinator that held it was gone.
-    #[error("was not written before its strategy or coordinator was gone, and is lost")]
+    /// The strategy or coordinator was dropped before the entry was written.
+    #[error("the entry is lost: its strategy or coordinator was dropped before it was written")]
     Unflushed,
 }
 
 impl WorkError {
-    /// The same call may succeed later, unchanged.
+    /// Returns `true` if the same call may succeed later.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Service(error) if error.is_transient() || error.is_ambiguous())
     }

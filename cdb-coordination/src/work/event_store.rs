@@ -1,21 +1,20 @@
-//! An event store in the container of the work: append on an expected version, read a stream, follow all of them.
+//! An event store in the container of the work: append at an expected version, read a stream,
+//! follow all streams.
 //!
-//! A stream's events lie in the partition of its messages. So events can be appended by the batch that ends the message
-//! that caused them, and then exist exactly if the message has ended.
+//! The events of a stream are in the partition of its messages. So the batch that completes a
+//! message can append events, which then exist if and only if the message is completed.
 
 use std::collections::BTreeMap;
 
-use cdb_client::{ChangeFeed, ContainerClient, Error, FeedCursor, FeedStart};
+use cdb_client::{ChangeFeed, ContainerClient, FeedCursor, FeedStart};
 use cdb_model::{Batch, BatchError, Patch, Query, Stored};
 
 use super::documents::{EventHead, EventHeadKey, StreamEvent, StreamEventKey, Work};
 use super::error::WorkError;
 use super::partitions::Partitions;
 use super::unreadable::report;
+use crate::lease::{execute_once, is_lost_race};
 use crate::search::Found;
-
-/// How often an append whose outcome is open is sent.
-const OPEN_ATTEMPTS: u32 = 6;
 
 /// Appends and reads events. Cheap to clone.
 ///
@@ -36,14 +35,14 @@ pub struct EventStore {
     partitions: Partitions,
 }
 
-/// An event to be appended.
+/// An event to append.
 ///
 /// ```
 /// use cdb_coordination::NewEvent;
 /// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
 /// # setup::with_work(async |work| {
 ///
-/// let placed = NewEvent::new("placed", r#"{"cents": 9900}"#); // contents are text, kept to the letter
+/// let placed = NewEvent::new("placed", r#"{"cents": 9900}"#); // the content is stored as text
 /// assert_eq!(work.events().append("order-7", 0, vec![placed]).await?, 1);
 /// # work.shutdown().await?; Ok(()) }).unwrap();
 /// ```
@@ -54,7 +53,7 @@ pub struct NewEvent {
 }
 
 impl NewEvent {
-    /// An event of a kind, with its contents, usually JSON text.
+    /// An event with its kind and content, usually JSON text.
     pub fn new(kind: impl Into<String>, body: impl Into<String>) -> Self {
         Self {
             kind: kind.into(),
@@ -71,12 +70,12 @@ impl EventStore {
         }
     }
 
-    /// Appends events to a stream whose newest event has version `expected`, 0 for a new stream. All or none. Returns the
-    /// version of the last one.
+    /// Appends all events or none to a stream at version `expected`, 0 for a new stream. Returns
+    /// the version of the last event.
     ///
     /// # Errors
-    /// [`WorkError::VersionConflict`] when the stream has another version by now; [`WorkError::Unfit`] for more events
-    /// than one batch takes, 99.
+    /// [`WorkError::VersionConflict`] when the stream has another version; [`WorkError::Unfit`] for
+    /// more than 99 events.
     pub async fn append(
         &self,
         stream: &str,
@@ -87,35 +86,27 @@ impl EventStore {
         if append.batch.is_empty() {
             return Ok(append.version);
         }
-        let mut open = false;
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            let Err(error) = self.container.execute(&append.batch).await else {
-                return Ok(append.version);
-            };
-            let ambiguous = error.is_ambiguous();
-            if (ambiguous || open) && self.took_place(stream, &append).await? {
-                return Ok(append.version);
-            }
-            let conflict =
-                error.is_conflict() || error.is_precondition_failed() || error.is_not_found();
-            if conflict && error.operation_index().is_some() {
-                return Err(WorkError::VersionConflict {
+        let last = StreamEventKey::new(self.partition_of(stream), stream, append.version);
+        let (last, token) = (&last, &append.token);
+        let took_place = |latest: ContainerClient<Work>| async move {
+            let last = latest.read(last).await?;
+            Ok(last.is_some_and(|stored| stored.document.token == *token))
+        };
+        match execute_once(&self.container, &append.batch, took_place).await {
+            Ok(()) => Ok(append.version),
+            Err(error) if is_lost_race(&error) && error.operation_index().is_some() => {
+                Err(WorkError::VersionConflict {
                     stream: stream.to_owned(),
                     expected,
-                });
+                })
             }
-            if !ambiguous || attempts == OPEN_ATTEMPTS {
-                return Err(error.into());
-            }
-            open = true;
+            Err(error) => Err(error.into()),
         }
     }
 
-    /// The append as a batch, to be written with the end of a message of the same stream
-    /// ([`WorkReport::with_effects`](super::WorkReport::with_effects)). The report is then refused if the stream has
-    /// another version.
+    /// Returns the append as a batch for
+    /// [`WorkReport::with_effects`](super::WorkReport::with_effects). The report is refused if the
+    /// stream has another version.
     ///
     /// # Errors
     /// When the events do not fit into one batch.
@@ -173,10 +164,10 @@ impl EventStore {
         Ok(append)
     }
 
-    /// Up to `most` events of a stream after version `after`, in order.
+    /// Reads up to `most` events of a stream after version `after`, in order.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// When the read fails.
     pub async fn read(
         &self,
         stream: &str,
@@ -192,24 +183,25 @@ impl EventStore {
         Ok(rows.into_iter().map(|row| row.document).collect())
     }
 
-    /// The version of a stream's newest event; 0 when it has none.
+    /// Returns the version of a stream's newest event; 0 without events.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the read fails.
     pub async fn version(&self, stream: &str) -> Result<u64, WorkError> {
         let key = EventHeadKey::new(self.partition_of(stream), stream);
         let read = self.container.read(&key).await?;
         Ok(read.map_or(0, |stored| stored.document.version))
     }
 
-    /// The events of all streams, as the change feed shows them: those of one stream in order, each at least once.
+    /// Follows the events of all streams by the change feed: in order within a stream, each at
+    /// least once.
     pub fn follow(&self, start: FeedStart) -> EventFeed {
         EventFeed {
             feed: self.container.change_feed(start),
         }
     }
 
-    /// Goes on where a feed was left.
+    /// Resumes a feed at its cursor.
     pub fn follow_on(&self, cursor: FeedCursor) -> EventFeed {
         EventFeed {
             feed: self.container.resume_change_feed(cursor),
@@ -219,24 +211,17 @@ impl EventStore {
     fn partition_of(&self, stream: &str) -> String {
         self.partitions.name(self.partitions.of_stream(stream))
     }
-
-    /// Whether the last event in the store is this append's.
-    async fn took_place(&self, stream: &str, append: &Append) -> Result<bool, Error> {
-        let key = StreamEventKey::new(self.partition_of(stream), stream, append.version);
-        let read = self.container.latest_committed().read(&key).await?;
-        Ok(read.is_some_and(|stored| stored.document.token == append.token))
-    }
 }
 
-/// Events on their way.
+/// An append with its proof.
 struct Append {
     batch: Batch<Work>,
     token: String,
-    /// Of the last one.
+    /// The version of the last event.
     version: u64,
 }
 
-/// The events of all streams, one page after the other.
+/// The events of all streams, page by page.
 ///
 /// ```
 /// use cdb_client::FeedStart;
@@ -257,11 +242,12 @@ pub struct EventFeed {
 }
 
 impl EventFeed {
-    /// The next events; empty when there are none at the moment. Those of one stream are in order, across calls too. One that
-    /// cannot be read is reported and left out; [`EventStore::read`] of its stream says so.
+    /// Returns the next events; empty while there are none. Events of one stream are in order, also
+    /// over calls. An unreadable event is logged and skipped; [`EventStore::read`] of its stream
+    /// fails.
     ///
     /// # Errors
-    /// When the feed cannot be read. It stays where it was.
+    /// When the feed cannot be read. Its position does not change.
     pub async fn next_events(&mut self) -> Result<Vec<Stored<StreamEvent>>, WorkError> {
         loop {
             let changes = self.feed.next_rows().await?;
@@ -279,14 +265,14 @@ impl EventFeed {
         }
     }
 
-    /// How far it was read, to go on from there later.
+    /// The position of the feed, to resume from.
     pub fn cursor(&self) -> &FeedCursor {
         self.feed.cursor()
     }
 }
 
-/// Puts the events of each stream in order, and leaves streams where they are. The feed says nothing about the order of
-/// what one batch wrote, but shows it in one page.
+/// Sorts the events of each stream in place. The feed shows the writes of one batch in one page, in
+/// any order.
 fn order_streams(events: &mut [Stored<StreamEvent>]) {
     let mut places: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (at, event) in events.iter().enumerate() {
@@ -294,7 +280,7 @@ fn order_streams(events: &mut [Stored<StreamEvent>]) {
         of_stream.or_default().push(at);
     }
     for mut at in places.into_values() {
-        // Selection, swap by swap: a page holds few events of a stream.
+        // Selection sort: a page has few events of a stream.
         while let Some((&first, _)) = at.split_first() {
             let smallest = at
                 .iter()

@@ -10,33 +10,33 @@ use super::queue::{NotedReport, PendingKind};
 use super::settlement::Receipt;
 use super::telemetry;
 
-/// An entry that was taken in.
+/// An accepted entry.
 #[derive(Debug)]
-pub(super) struct Taken {
-    /// Where it is queued; nowhere when it has come to nothing at once.
+pub(super) struct Accepted {
+    /// Its partition and number in the queue; `None` after an immediate refusal.
     pub(super) place: Option<(u16, u64)>,
     pub(super) receipt: Receipt,
 }
 
 impl Inner {
-    /// Queues an entry. A report whose claim is void comes to nothing at once.
-    pub(super) fn take_in(&self, entry: WorkEntry) -> Taken {
+    /// Queues an entry. Refuses a report whose claim is void.
+    pub(super) fn accept(&self, entry: WorkEntry) -> Accepted {
         match entry {
-            WorkEntry::Store(new) => self.take_in_new(new),
-            WorkEntry::Report(report) => self.take_in_report(report),
+            WorkEntry::Store(new) => self.accept_new(new),
+            WorkEntry::Report(report) => self.accept_report(report),
         }
     }
 
-    fn take_in_new(&self, new: NewWork) -> Taken {
+    fn accept_new(&self, new: NewWork) -> Accepted {
         let partition = self.config.partitions.of_stream(&new.stream);
         let (number, receipt) = self.state().push(partition, PendingKind::Store(new));
-        Taken {
+        Accepted {
             place: Some((partition, number)),
             receipt,
         }
     }
 
-    fn take_in_report(&self, report: WorkReport) -> Taken {
+    fn accept_report(&self, report: WorkReport) -> Accepted {
         let claim = match report.held {
             Some(held) => held.into_claim(),
             None => report.claim,
@@ -58,9 +58,9 @@ impl Inner {
         });
         let Some((change, message)) = noted else {
             let (reply, receipt) = oneshot::channel();
-            // The receipt is right there.
+            // The receiver exists.
             let _received = reply.send(Err(claim.not_owner()));
-            return Taken {
+            return Accepted {
                 place: None,
                 receipt: Receipt(receipt),
             };
@@ -75,7 +75,7 @@ impl Inner {
         let (number, receipt) = state.push(partition, PendingKind::Report(Box::new(noted)));
         drop(state);
         self.news.notify_waiters();
-        Taken {
+        Accepted {
             place: Some((partition, number)),
             receipt,
         }
@@ -92,7 +92,8 @@ impl Inner {
             let Some(owned) = &mut state.partitions[index].owned else {
                 continue;
             };
-            // After its end a lease may be somebody else's; the fence would refuse what is reported then.
+            // After the lease another coordinator may hold the partition, and the fence would
+            // refuse the report.
             if owned.draining || owned.until <= now {
                 continue;
             }

@@ -1,18 +1,19 @@
-//! Writing what is queued for a virtual partition: send, find out what happened, mend what was refused, settle receipts.
+//! Writes the queued entries of a virtual partition: plans a batch, sends it, handles refusals,
+//! settles receipts.
 //!
-//! One flush per partition at a time. A batch that may or may not have taken place is sent again as it is, and before it is
-//! believed to have failed its token is looked for in the store, so nothing is written twice and nothing is taken for lost that
-//! is not.
+//! One flush per partition runs at a time. After a lost answer the token of the batch is looked up
+//! before the batch is sent again or counts as failed. So nothing is written twice or reported as
+//! lost by mistake.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::{Error, ErrorKind};
+use cdb_client::{ContainerClient, Error, ErrorKind};
 use cdb_model::{BatchError, Query, Stored, Unreadable};
 use tokio::time::Instant;
 
-use super::documents::{WorkMessage, WorkPartitionKey, WorkStreamKey};
+use super::documents::{Work, WorkMessage, WorkPartitionKey, WorkStreamKey};
 use super::error::WorkError;
 use super::inner::Inner;
 use super::plan::{Heads, Misfit, Origin, Plan, PlanContext, message_key, stream_key};
@@ -21,21 +22,20 @@ use super::settlement::Settlement;
 use super::stream_order::{Change, StreamKey};
 use super::telemetry;
 use super::unreadable::{message_of, stream_of};
+use crate::lease::{execute_once, is_lost_race};
 
-/// How often a batch whose outcome is open is sent.
-const OPEN_ATTEMPTS: u32 = 6;
-
-/// How often a batch is planned anew in a flush. Each time something was learned about a stream or an entry was settled,
-/// so this only ends a race that others always win.
+/// How often a flush plans its batch. Every refusal settles an entry or updates the known streams,
+/// so the limit only ends a race that other writers always win.
 const PLANS: u32 = 200;
 
-/// How long is waited then.
+/// The delay after that race.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Streams that are known per partition and process, for storing without a read.
+/// How many streams are known per partition and process, to store messages without a read.
 const KNOWN_HEADS: usize = 8192;
 
-/// Entries that were taken from the queue. Whatever is not settled goes back there, also when the flush is cancelled.
+/// Entries taken from the queue. Unsettled entries return to the queue, also when the flush is
+/// cancelled.
 struct Flight<'a> {
     inner: &'a Inner,
     partition: u16,
@@ -51,10 +51,11 @@ impl Drop for Flight<'_> {
 }
 
 impl Inner {
-    /// Writes everything that is queued for a partition now. What came to nothing for good is settled with its reason.
+    /// Writes all queued entries of a partition. Entries that fail for good are settled with the
+    /// error.
     ///
     /// # Errors
-    /// When the service cannot be reached; what was not written stays queued.
+    /// When the service cannot be reached. Unwritten entries stay queued.
     pub(super) async fn flush_partition(&self, partition: u16) -> Result<(), WorkError> {
         let gate = self.gates.get(usize::from(partition));
         let Some(gate) = gate else { return Ok(()) };
@@ -70,15 +71,15 @@ impl Inner {
             if flight.entries.is_empty() {
                 return Ok(());
             }
-            most = self.carry(&mut flight, &mut heads).await?;
+            most = self.write(&mut flight, &mut heads).await?;
             if heads.len() > KNOWN_HEADS {
                 heads.clear();
             }
         }
     }
 
-    /// Writes the entries of a flight. Returns how many may be taken together next time.
-    async fn carry(&self, flight: &mut Flight<'_>, heads: &mut Heads) -> Result<usize, WorkError> {
+    /// Writes the entries of a flight. Returns how many entries to take next time.
+    async fn write(&self, flight: &mut Flight<'_>, heads: &mut Heads) -> Result<usize, WorkError> {
         for _ in 0..PLANS {
             if flight.entries.is_empty() {
                 return Ok(usize::MAX);
@@ -86,7 +87,7 @@ impl Inner {
             let plan = match self.plan(flight, heads) {
                 Ok(plan) => plan,
                 Err(misfit) => {
-                    if let Some(fewer) = self.refit(flight, misfit) {
+                    if let Some(fewer) = self.split_or_refuse(flight, misfit) {
                         return Ok(fewer);
                     }
                     continue;
@@ -96,17 +97,20 @@ impl Inner {
             match self.send(&plan).await {
                 Ok(()) => {
                     telemetry::flushed(flight.entries.len(), started.elapsed());
-                    self.settle(flight, plan, heads);
+                    self.apply(flight, plan, heads);
                     return Ok(usize::MAX);
                 }
                 Err(error) => {
-                    if let Some(fewer) = self.mend(flight, &plan, heads, error).await? {
+                    if let Some(fewer) = self.handle_refusal(flight, &plan, heads, error).await? {
                         return Ok(fewer);
                     }
                 }
             }
         }
-        tracing::warn!(flight.partition, "others keep winning the race for streams");
+        tracing::warn!(
+            flight.partition,
+            "other writers were faster at every attempt; the flush continues later"
+        );
         tokio::time::sleep(PAUSE).await;
         Ok(usize::MAX)
     }
@@ -114,7 +118,7 @@ impl Inner {
     fn plan(&self, flight: &mut Flight<'_>, heads: &Heads) -> Result<Plan, Misfit> {
         let now = self.container.now();
         let lease = self.state().fence_of(flight.partition);
-        Self::disown(flight, lease);
+        Self::refuse_foreign(flight, lease);
         let context = PlanContext {
             partition: &self.config.partitions.name(flight.partition),
             now,
@@ -125,8 +129,8 @@ impl Inner {
         Plan::new(&flight.entries, heads, &context)
     }
 
-    /// Reports under another fence than the one that is held come to nothing, also when the partition came back meanwhile.
-    fn disown(flight: &mut Flight<'_>, held: Option<u64>) {
+    /// Refuses reports under another fence than the held one.
+    fn refuse_foreign(flight: &mut Flight<'_>, held: Option<u64>) {
         let is_void = |pending: &Pending| {
             pending
                 .report()
@@ -138,8 +142,8 @@ impl Inner {
         }
     }
 
-    /// Too much for one batch is split; what fits into none comes to nothing.
-    fn refit(&self, flight: &mut Flight<'_>, misfit: Misfit) -> Option<usize> {
+    /// Splits entries that exceed one batch. Refuses an entry that fits into no batch.
+    fn split_or_refuse(&self, flight: &mut Flight<'_>, misfit: Misfit) -> Option<usize> {
         let full = matches!(misfit.error, BatchError::Full | BatchError::TooLarge { .. });
         if full && flight.entries.len() > 1 {
             return Some(flight.entries.len() / 2);
@@ -152,29 +156,14 @@ impl Inner {
         None
     }
 
-    /// Sends a batch until it is known what became of it.
+    /// Sends a batch until its outcome is known.
     async fn send(&self, plan: &Plan) -> Result<(), Error> {
-        let mut open = false;
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            let Err(error) = self.container.execute(&plan.batch).await else {
-                return Ok(());
-            };
-            let ambiguous = error.is_ambiguous();
-            if (ambiguous || open) && self.took_place(plan).await? {
-                return Ok(());
-            }
-            if !ambiguous || attempts == OPEN_ATTEMPTS {
-                return Err(error);
-            }
-            open = true;
-        }
+        let took_place = |latest| Self::took_place(latest, plan);
+        execute_once(&self.container, &plan.batch, took_place).await
     }
 
-    /// Whether the token of a batch is in the store.
-    async fn took_place(&self, plan: &Plan) -> Result<bool, Error> {
-        let latest = self.container.latest_committed();
+    /// Returns `true` if the store has the token of the batch.
+    async fn took_place(latest: ContainerClient<Work>, plan: &Plan) -> Result<bool, Error> {
         if plan.lease.is_some()
             && let Some(partition) = partition_of(plan)
         {
@@ -188,8 +177,8 @@ impl Inner {
         Ok(read.is_some_and(|stored| stored.document.token == plan.token))
     }
 
-    /// Everything of the plan took place.
-    fn settle(&self, flight: &mut Flight<'_>, plan: Plan, heads: &mut Heads) {
+    /// Takes over the results of a plan that was written.
+    fn apply(&self, flight: &mut Flight<'_>, plan: Plan, heads: &mut Heads) {
         heads.extend(plan.heads);
         telemetry::stored(plan.stored.len());
         let mut state = self.state();
@@ -208,7 +197,8 @@ impl Inner {
         for (number, message) in plan.stored {
             sequences[number] = message.sequence;
             if let Some(owned) = &mut held.owned {
-                // Number one was stored together with its stream, so nothing before it can have ended.
+                // Message 1 was stored together with its stream, so no message is completed before
+                // it.
                 let starts_here = message.sequence == 1;
                 owned.streams.learn(message, starts_here);
             }
@@ -224,28 +214,28 @@ impl Inner {
         self.news.notify_waiters();
     }
 
-    /// Learns from a refusal. Returns the number of entries to go on with when they have to be fewer.
-    async fn mend(
+    /// Handles a refused batch. Returns a smaller number of entries to continue with, if needed.
+    async fn handle_refusal(
         &self,
         flight: &mut Flight<'_>,
         plan: &Plan,
         heads: &mut Heads,
         error: Error,
     ) -> Result<Option<usize>, WorkError> {
-        let culprit = error.operation_index().and_then(|index| plan.origin(index));
-        match culprit {
-            Some(Origin::Fence) if is_news(&error) => {
+        let refused = error.operation_index().and_then(|index| plan.origin(index));
+        match refused {
+            Some(Origin::Fence) if is_lost_race(&error) => {
                 self.lose(flight.partition);
-                Self::disown(flight, None);
+                Self::refuse_foreign(flight, None);
             }
-            Some(Origin::Next(_)) if is_news(&error) => {
+            Some(Origin::Next(_)) if is_lost_race(&error) => {
                 self.learn_heads(flight, plan, heads).await?;
             }
-            Some(Origin::Done(key)) if is_news(&error) => {
+            Some(Origin::Done(key)) if is_lost_race(&error) => {
                 let key = key.clone();
                 self.check_done(flight, &key).await?;
             }
-            Some(&Origin::Message(number)) if is_news(&error) => {
+            Some(&Origin::Message(number)) if is_lost_race(&error) => {
                 self.refused_message(flight, number).await?;
             }
             Some(&Origin::Effect(number)) if is_final(&error) => {
@@ -264,7 +254,7 @@ impl Inner {
         Ok(None)
     }
 
-    /// Reads how far the streams of a plan are. Their documents are few, since a plan is one batch.
+    /// Reads the progress of the streams of a plan.
     async fn learn_heads(
         &self,
         flight: &mut Flight<'_>,
@@ -273,7 +263,7 @@ impl Inner {
     ) -> Result<(), WorkError> {
         let partition = self.config.partitions.name(flight.partition);
         let keys: Vec<StreamKey> = plan.heads.keys().cloned().collect();
-        // One that is not found is new, or was forgotten.
+        // A stream that is not found is new, or was forgotten.
         heads.retain(|key, _| !plan.heads.contains_key(key));
         let streams = self.read_streams(&[partition], &keys).await?;
         for stored in streams.rows {
@@ -287,7 +277,7 @@ impl Inner {
         Ok(())
     }
 
-    /// What is to be written to a stream comes to nothing, because its document cannot be read.
+    /// Refuses all entries of a stream whose document cannot be read.
     fn refuse_stream(&self, flight: &mut Flight<'_>, key: &StreamKey) {
         let of_stream = |pending: &Pending| pending.key() == *key;
         while let Some(number) = flight.entries.iter().position(of_stream) {
@@ -296,14 +286,14 @@ impl Inner {
         }
     }
 
-    /// The store refused to end messages of a stream under a good fence. Either they have ended, by a batch of ours whose
-    /// answer was lost, or an operator has ended them; otherwise the order was about to be broken.
+    /// The store refused to complete messages under a valid fence. They were completed by an
+    /// earlier batch or by an operator, or the report was out of order.
     async fn check_done(&self, flight: &mut Flight<'_>, key: &StreamKey) -> Result<(), WorkError> {
         let partition = self.config.partitions.name(flight.partition);
         let id: WorkStreamKey = stream_key(key, &partition);
         let read = match self.container.latest_committed().read(&id).await {
             Err(error) if error.kind() == ErrorKind::Decode => {
-                tracing::error!(%error, "a stream's document cannot be read");
+                tracing::error!(%error, "the document of a stream cannot be read");
                 telemetry::unreadable();
                 self.refuse_stream(flight, key);
                 return Ok(());
@@ -322,7 +312,7 @@ impl Inner {
             tracing::error!(
                 stream = key.stream(),
                 done,
-                "a message was to end out of order"
+                "the store has refused to complete a message out of order"
             );
             let number = flight.entries.iter().position(|pending| {
                 pending
@@ -347,7 +337,7 @@ impl Inner {
         Ok(())
     }
 
-    /// A new message that is there is a duplicate; a claimed one that is gone was deleted by somebody else.
+    /// A new message that exists is a duplicate. A claimed message that does not exist was deleted.
     async fn refused_message(
         &self,
         flight: &mut Flight<'_>,
@@ -358,14 +348,14 @@ impl Inner {
             self.refuse(flight, number, reason);
             return Ok(());
         }
-        let culprit = flight.entries.remove(number);
+        let refused = flight.entries.remove(number);
         telemetry::duplicate();
-        culprit.settle(Ok(Settlement::Duplicate));
+        refused.settle(Ok(Settlement::Duplicate));
         self.drop_duplicates(flight).await
     }
 
-    /// Where one message came again, others may have too: a sender that starts over sends everything again. One question
-    /// finds them all, where the batch would name one per request.
+    /// Finds further duplicates with one query: a sender that starts over sends many of them, and
+    /// the batch reports one per request.
     async fn drop_duplicates(&self, flight: &mut Flight<'_>) -> Result<(), WorkError> {
         let new = flight.entries.iter().filter(|one| one.report().is_none());
         let ids: Vec<&str> = new.map(Pending::message_id).collect();
@@ -376,7 +366,7 @@ impl Inner {
         let query = Query::<WorkMessage>::in_partition(partition)
             .filter(WorkMessage::MESSAGE_ID.is_in(ids));
         let rows = self.container.query(query).row_by_row().all().await?;
-        // One that cannot be read was stored all the same.
+        // An unreadable message exists too.
         let name = |row: Result<Stored<WorkMessage>, Unreadable>| match row {
             Ok(Stored { document, .. }) => {
                 let key = StreamKey::new(document.lane, &document.stream);
@@ -396,7 +386,7 @@ impl Inner {
         Ok(())
     }
 
-    /// An entry comes to nothing, and with a report all later ones of its stream.
+    /// Refuses an entry. A refused report also refuses the later ones of its stream.
     fn refuse(&self, flight: &mut Flight<'_>, number: usize, reason: WorkError) {
         let refused = flight.entries.remove(number);
         let key = refused.report().map(|report| report.claim.key.clone());
@@ -408,15 +398,10 @@ impl Inner {
     }
 }
 
-/// Whether a refusal of one operation says that its document is in another state than was believed.
-fn is_news(error: &Error) -> bool {
-    error.is_conflict() || error.is_precondition_failed() || error.is_not_found()
-}
-
-/// Whether the same operation will be refused again. Everything else passes: the service, its container, or the right to
-/// use it is not there at the moment.
+/// Returns `true` if the operation would be refused again. Other errors are temporary: the service,
+/// the container or the permission is missing.
 fn is_final(error: &Error) -> bool {
-    let of_one = error.operation_index().is_some() && is_news(error);
+    let of_one = error.operation_index().is_some() && is_lost_race(error);
     of_one || matches!(error.kind(), ErrorKind::BadRequest | ErrorKind::TooLarge)
 }
 
@@ -429,11 +414,7 @@ fn partition_of(plan: &Plan) -> Option<WorkPartitionKey> {
 }
 
 fn take_if(entries: &mut Vec<Pending>, wanted: impl Fn(&Pending) -> bool) -> Vec<Pending> {
-    let (taken, kept) = std::mem::take(entries)
-        .into_iter()
-        .partition::<Vec<_>, _>(|pending| wanted(pending));
-    *entries = kept;
-    taken
+    entries.extract_if(.., |pending| wanted(pending)).collect()
 }
 
 fn outcome(pending: &Pending, sequence: u64) -> Settlement {

@@ -1,7 +1,7 @@
-//! Forgetting streams at rest, so that a container does not keep a document for every stream that ever was.
+//! Deletes idle streams, so that a container does not keep a document of each past stream.
 //!
-//! By itself a coordinator looks at one of its partitions at a time, between two looks at its leases, so that no lease has to
-//! wait for it.
+//! A coordinator searches one of its partitions between two lease renewals, so that no lease waits
+//! for the search.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use super::stream_order::StreamKey;
 use super::unreadable::report;
 use crate::search::Found;
 
-/// Streams in one batch, beside the operation that checks the fence.
+/// How many streams fit into one batch, besides the operation that checks the fence.
 const MOST_FORGOTTEN: u32 = 99;
 
-/// When to look again, and where this round still has to.
+/// When the next round starts, and which partitions this round still has to search.
 pub(super) struct Rounds {
     every: Duration,
     next: Instant,
@@ -34,8 +34,8 @@ impl Rounds {
         }
     }
 
-    /// Looks at one partition, if it is time to.
-    pub(super) async fn go_on(&mut self, inner: &Inner) {
+    /// Searches one partition, if it is time.
+    pub(super) async fn step(&mut self, inner: &Inner) {
         if self.left.is_empty() && self.next <= Instant::now() {
             self.next = later(self.every);
             self.left = inner.state().owned().map(|(index, _)| index).collect();
@@ -48,7 +48,7 @@ impl Rounds {
             // There may be more.
             Ok(forgotten) if forgotten >= most_forgotten() => self.left.push(partition),
             Ok(_) => {}
-            Err(error) => tracing::warn!(partition, %error, "streams at rest were not forgotten"),
+            Err(error) => tracing::warn!(partition, %error, "idle streams were not deleted"),
         }
     }
 }
@@ -57,15 +57,15 @@ fn most_forgotten() -> usize {
     usize::try_from(MOST_FORGOTTEN).unwrap_or(usize::MAX)
 }
 
-/// A time that cannot be told is a year away.
+/// Limits an unrepresentable time to one year.
 fn later(after: Duration) -> Instant {
     const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
     Instant::now() + after.min(YEAR)
 }
 
 impl Inner {
-    /// Only the holder may do this, since it is the one that remembers how far streams are; so the fence is checked by the
-    /// batch, and each stream must be what it was when it was read to be at rest.
+    /// Only the holder of a partition may delete streams, because it has their progress in memory.
+    /// So the batch checks the fence, and each stream must have the version that was read as idle.
     pub(super) async fn forget_in(
         &self,
         partition: u16,
@@ -99,7 +99,7 @@ impl Inner {
             batch.delete_stored(row)?;
         }
         let executed = self.container.execute(&batch).await;
-        // Deleted or perhaps deleted: what is remembered of them is of no use.
+        // Forget the streams also after a failure: they may be deleted.
         let mut state = self.state();
         for row in &rows {
             let key = StreamKey::new(row.document.lane, &row.document.stream);
@@ -111,7 +111,7 @@ impl Inner {
         drop(state);
         match executed {
             Ok(_) => Ok(rows.len()),
-            // Some of them have moved, or the partition is another's by now.
+            // A stream has changed, or another coordinator holds the partition.
             Err(error) if error.is_precondition_failed() || error.is_not_found() => Ok(0),
             Err(error) => Err(error.into()),
         }

@@ -1,4 +1,4 @@
-//! The state that all handles of a coordinator share, and its queue of entries.
+//! The shared state of a coordinator's handles, and its queue of entries.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -25,26 +25,26 @@ use super::stream_order::StreamKey;
 use super::telemetry;
 use crate::slots::LeaseProvider;
 
-/// Batches that are on their way at the same time. More would only wait for each other in the service.
+/// The most concurrent batches. More would wait for each other in the service.
 const AT_A_TIME: usize = 16;
 
-/// What all handles share.
+/// The shared state.
 pub(super) struct Inner {
     pub(super) container: ContainerClient<Work>,
     pub(super) config: WorkConfig,
     pub(super) slots: Arc<dyn LeaseProvider>,
-    /// Unique in the container: a coordinator that is started again is another one.
+    /// Unique in the container: a restarted coordinator has a new id.
     pub(super) id: Arc<str>,
     state: Mutex<State>,
-    /// One per partition: whoever writes there holds it, with what is known about the streams' heads.
+    /// One lock per partition, held while writing, with the known heads of its streams.
     pub(super) gates: Vec<Gate<Heads>>,
     pub(super) poller: Gate<Poller>,
-    /// Partitions were taken over, so everything has to be looked for.
+    /// Set after partitions were taken over: all their messages must be found.
     pub(super) sweep_wanted: AtomicBool,
-    /// Something can be handed out that could not before.
+    /// Notifies that another message can be claimed.
     pub(super) news: Notify,
     pub(super) stop: CancellationToken,
-    /// For claims, which give themselves back.
+    /// For claims that return themselves on drop.
     pub(super) this: Weak<Inner>,
 }
 
@@ -75,7 +75,8 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes the entries at these places. What cannot be written now is withdrawn with the reason, which is returned.
+    /// Writes the entries at these places. Entries that cannot be written now are withdrawn with
+    /// the error, which is returned.
     pub(super) async fn write_now(&self, places: Vec<(u16, u64)>) -> Option<WorkError> {
         let partitions: BTreeSet<u16> = places.iter().map(|(partition, _)| *partition).collect();
         let written = partitions.into_iter().map(|partition| {
@@ -95,7 +96,8 @@ impl Inner {
         errors.into_iter().flatten().next()
     }
 
-    /// Writes the entries at these places, and whatever is queued with them. What cannot be written now stays queued.
+    /// Writes the entries at these places and all entries queued with them. Entries that cannot be
+    /// written now stay queued.
     pub(super) async fn write_or_keep(&self, places: &[(u16, u64)]) -> Result<(), WorkError> {
         let partitions: BTreeSet<u16> = places.iter().map(|(partition, _)| *partition).collect();
         let written = partitions.into_iter().map(|at| self.flush_partition(at));
@@ -106,7 +108,7 @@ impl Inner {
         results.into_iter().collect()
     }
 
-    /// Takes entries out of the queue for which nobody is left to write them, and says so.
+    /// Removes entries that no strategy will write any more, and logs them.
     pub(super) fn abandon(&self, places: &[(u16, u64)]) {
         let mut lost = Vec::new();
         for &(partition, number) in places {
@@ -123,7 +125,7 @@ impl Inner {
         self.settle_void(lost, &WorkError::Unflushed);
     }
 
-    /// Takes entries out of the queue. Ends of their streams that were reported later go with them.
+    /// Removes entries from the queue, and the later reports of their streams.
     pub(super) async fn withdraw(
         &self,
         partition: u16,
@@ -132,7 +134,7 @@ impl Inner {
     ) {
         let gate = self.gates.get(usize::from(partition));
         let Some(gate) = gate else { return };
-        // Nothing is on its way while it is held.
+        // No batch is in flight while the lock is held.
         let _held = gate.lock().await;
         let taken = extract(&mut self.state().partition(partition).queue, |pending| {
             numbers.contains(&pending.number)
@@ -143,7 +145,7 @@ impl Inner {
         );
     }
 
-    /// Entries come to nothing. Streams of reports among them go on from what is stored.
+    /// Settles entries with an error. The streams of reports continue from what is stored.
     fn settle_void(&self, entries: impl IntoIterator<Item = (u16, Pending)>, reason: &WorkError) {
         for (partition, pending) in entries {
             let key = pending.report().map(|report| report.claim.key.clone());
@@ -154,16 +156,17 @@ impl Inner {
         }
     }
 
-    /// Reports of a stream come to nothing, those in the queue and those in flight: it goes on from what is stored.
+    /// Refuses the reports of a stream, queued and in flight: the stream continues from what is
+    /// stored.
     pub(super) fn roll_back(&self, partition: u16, key: &StreamKey, flight: &mut Vec<Pending>) {
         let of_stream = |pending: &Pending| {
             pending
                 .report()
                 .is_some_and(|report| report.claim.key == *key)
         };
-        let mut in_flight = std::mem::take(flight).into();
-        let mut void = extract(&mut in_flight, of_stream);
-        *flight = in_flight.into();
+        let mut void: Vec<Pending> = flight
+            .extract_if(.., |pending| of_stream(pending))
+            .collect();
         let mut state = self.state();
         let held = state.partition(partition);
         void.extend(extract(&mut held.queue, of_stream));
@@ -196,7 +199,7 @@ impl Inner {
         }
     }
 
-    /// When a message that is known becomes due, by this process's clock.
+    /// When the next known message is due, by this process's clock.
     pub(super) fn next_due_at(&self, now: Instant) -> Instant {
         let service = self.container.now();
         let mut state = self.state();
@@ -210,7 +213,7 @@ impl Inner {
         })
     }
 
-    /// Where something is queued.
+    /// The places of all queued entries.
     pub(super) fn queued(&self) -> Vec<(u16, u64)> {
         let state = self.state();
         let indexed = (0..).zip(&state.partitions);
@@ -224,7 +227,7 @@ impl Inner {
 }
 
 impl Drop for Inner {
-    /// Receipts say by themselves that their entries are lost; this says it to whoever reads logs.
+    /// Receipts report lost entries to their holders; this logs them.
     fn drop(&mut self) {
         self.stop.cancel();
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -236,14 +239,14 @@ impl Drop for Inner {
     }
 }
 
-/// Says which messages were not written before whoever held them was gone.
+/// Logs messages whose strategy or coordinator was dropped before they were written.
 fn report_lost(message_ids: &[String]) {
     if !message_ids.is_empty() {
         telemetry::unflushed(message_ids.len());
         tracing::error!(
             count = message_ids.len(),
             ?message_ids,
-            "work was lost before it was written"
+            "entries were lost before they were written"
         );
     }
 }

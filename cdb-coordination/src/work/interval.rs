@@ -1,4 +1,4 @@
-//! Writing from time to time: a request carries what came together since the last one.
+//! Writes at intervals: one request carries the entries since the last one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::inner::Inner;
 use super::settlement::Receipt;
 use super::strategy::{FlushStrategy, OpenEntries};
 
-/// How often [`Interval`] writes.
+/// The configuration of [`Interval`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -27,11 +27,11 @@ use super::strategy::{FlushStrategy, OpenEntries};
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct IntervalConfig {
-    /// An entry waits no longer than this, half a second by default.
+    /// The longest time that an entry waits, half a second by default.
     pub every: Duration,
-    /// So many entries are written without waiting, 2,000 by default.
+    /// How many entries are written without waiting, 2,000 by default.
     pub most_entries: usize,
-    /// How long the last flush may take after the strategy was dropped, 30 s by default.
+    /// The timeout of the last flush after the strategy was dropped, 30 s by default.
     pub last_flush: Duration,
 }
 
@@ -46,7 +46,7 @@ impl Default for IntervalConfig {
 }
 
 impl IntervalConfig {
-    /// Writes this often.
+    /// Sets the interval.
     #[must_use]
     pub fn every(every: Duration) -> Self {
         Self {
@@ -55,7 +55,7 @@ impl IntervalConfig {
         }
     }
 
-    /// Writes so many entries without waiting.
+    /// Sets how many entries are written without waiting.
     #[must_use]
     pub fn with_most_entries(mut self, entries: usize) -> Self {
         self.most_entries = entries.max(1);
@@ -63,10 +63,11 @@ impl IntervalConfig {
     }
 }
 
-/// Writes from time to time, or when much has come together: the fewest requests.
+/// Writes at intervals, or when many entries are queued: the fewest requests.
 ///
-/// What could not be written stays and is tried again with the next flush. Dropped, it writes what is left in the
-/// background; what cannot be written then is said to be lost, in the log and in the receipts.
+/// Entries that could not be written are retried with the next flush. When the strategy is dropped,
+/// it writes the rest in the background. Entries that cannot be written then are lost, which the
+/// log and their receipts report.
 ///
 /// ```
 /// use std::time::Duration;
@@ -76,14 +77,14 @@ impl IntervalConfig {
 ///
 /// let ends = work.interval(IntervalConfig::every(Duration::from_millis(100)).with_most_entries(500));
 /// let receipt = ends.store(NewWork::inbox("order-7", "paid-1")).await;
-/// receipt.settled().await?; // or do not wait
+/// receipt.settled().await?; // waiting is optional
 /// ends.close().await?;
 /// # work.shutdown().await?; Ok(()) }).unwrap();
 /// ```
 #[derive(Debug)]
 pub struct Interval {
     shared: Arc<Shared>,
-    /// Ends the task when the strategy goes.
+    /// Ends the task when the strategy is dropped.
     end: CancellationToken,
     task: Option<JoinHandle<usize>>,
 }
@@ -111,10 +112,10 @@ impl Interval {
         }
     }
 
-    /// Writes what is left and ends.
+    /// Writes the remaining entries and ends.
     ///
     /// # Errors
-    /// When it cannot be written in time; the receipts of what was lost say so too.
+    /// When they cannot be written in time; the receipts of lost entries have the error too.
     pub async fn close(mut self) -> Result<(), WorkError> {
         self.end.cancel();
         let Some(task) = self.task.take() else {
@@ -128,7 +129,7 @@ impl Interval {
 }
 
 impl Shared {
-    /// Flushes until the strategy goes. Returns how many entries were lost.
+    /// Flushes until the strategy is dropped. Returns how many entries were lost.
     async fn run(self: Arc<Self>, end: CancellationToken) -> usize {
         loop {
             tokio::select! {
@@ -137,12 +138,12 @@ impl Shared {
                 () = tokio::time::sleep(self.config.every) => {}
             }
             if let Err(error) = self.flush().await {
-                tracing::warn!(%error, "work could not be written and will be tried again");
+                tracing::warn!(%error, "entries were not written; they are retried");
             }
         }
         let deadline = Instant::now() + self.config.last_flush;
         while let Ok(Err(error)) = tokio::time::timeout_at(deadline, self.flush()).await {
-            tracing::warn!(%error, "the last work could not be written yet");
+            tracing::warn!(%error, "the last entries were not written yet");
             tokio::time::sleep(self.config.every.min(Duration::from_secs(1))).await;
         }
         let lost = std::mem::take(&mut self.open.take().places);
@@ -150,11 +151,11 @@ impl Shared {
         lost.len()
     }
 
-    /// Writes what is open; what cannot be written stays open.
+    /// Writes the open entries. Entries that cannot be written stay open.
     async fn flush(&self) -> Result<(), WorkError> {
         let mut opened = self.open.take();
         self.open.inner.write_or_keep(&opened.places).await?;
-        // Each has its receipt.
+        // Each entry has its receipt.
         opened.places.clear();
         Ok(())
     }
@@ -168,11 +169,11 @@ impl FlushStrategy for Interval {
         if open >= most {
             self.shared.full.notify_one();
         }
-        // Whoever submits faster than can be written waits for the store.
+        // Backpressure: a caller that submits faster than the store writes waits.
         if open >= most.saturating_mul(4)
             && let Err(error) = self.shared.flush().await
         {
-            tracing::warn!(%error, "work piles up, because it cannot be written");
+            tracing::warn!(%error, "entries pile up because they cannot be written");
         }
         receipt
     }

@@ -1,8 +1,10 @@
-//! The work coordinator: messages in streams, worked on in order by several processes, written together.
+//! The work coordinator: messages in streams, handled in order by several processes, written
+//! together.
 //!
-//! Every stream belongs to a virtual partition, and every partition to one coordinator at a time. The partition is also the
-//! logical partition in the store, so new messages, ends, failures and a lease's extension travel in one transactional
-//! batch, which the store carries out only if fence and order are what they should be (`plan.rs`).
+//! Every stream belongs to a virtual partition, and every partition to one coordinator at a time.
+//! The virtual partition is also the logical partition in the store. So new messages, reports and
+//! the extension of a lease travel in one transactional batch, which the store carries out only if
+//! the fence and the order are right (`plan.rs`).
 
 mod claim;
 mod config;

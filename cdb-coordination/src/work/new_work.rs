@@ -1,4 +1,4 @@
-//! Messages to be stored.
+//! New messages.
 
 use cdb_model::Timestamp;
 
@@ -6,12 +6,12 @@ use super::documents::Lane;
 use super::status::WorkStatus;
 use super::stream_order::StreamKey;
 
-/// A message to be stored.
+/// A message to store.
 ///
 /// ```
 /// use cdb_coordination::{NewWork, WorkStatus};
 ///
-/// let message = NewWork::inbox("order-7", "paid-1") // the stream, and what makes a second copy known
+/// let message = NewWork::inbox("order-7", "paid-1") // the stream, and the id that detects a duplicate
 ///     .with_body("paid", r#"{"cents": 9900}"#)
 ///     .needing(WorkStatus::RECEIVER_DONE | WorkStatus::PROJECTION_DONE);
 /// # drop(message);
@@ -28,13 +28,14 @@ pub struct NewWork {
 }
 
 impl NewWork {
-    /// A received message. `message_id` is the sender's and unique within the stream: a second one with the same id is
-    /// dropped. Has ended when its receiver is done.
+    /// A received message. `message_id` is the sender's and unique within the stream: a duplicate
+    /// is dropped. Completed when its receiver is done.
     pub fn inbox(stream: impl Into<String>, message_id: impl Into<String>) -> Self {
         Self::new(Lane::Inbox, stream.into(), message_id.into())
     }
 
-    /// A message to others. `message_id` is unique within the stream. Has ended when it is published.
+    /// A message to others. `message_id` is unique within the stream. Completed when it is
+    /// published.
     pub fn outbox(stream: impl Into<String>, message_id: impl Into<String>) -> Self {
         Self::new(Lane::Outbox, stream.into(), message_id.into())
     }
@@ -54,7 +55,7 @@ impl NewWork {
         }
     }
 
-    /// What kind of message it is, and the message itself, usually JSON text.
+    /// Sets the kind and the content, usually JSON text.
     #[must_use]
     pub fn with_body(mut self, kind: impl Into<String>, body: impl Into<String>) -> Self {
         self.kind = kind.into();
@@ -62,7 +63,8 @@ impl NewWork {
         self
     }
 
-    /// The stages after which it has ended, instead of its lane's one. At least one is needed; none changes nothing.
+    /// Sets the stages that complete the message, instead of the default of its lane. An empty set
+    /// changes nothing.
     #[must_use]
     pub fn needing(mut self, stages: WorkStatus) -> Self {
         if !stages.is_empty() {
@@ -71,7 +73,7 @@ impl NewWork {
         self
     }
 
-    /// Not to be worked on before this time. Later messages of its stream wait with it.
+    /// Sets the earliest time to claim the message. Later messages of its stream wait too.
     #[must_use]
     pub fn not_before(mut self, time: Timestamp) -> Self {
         self.due_at = Some(time);

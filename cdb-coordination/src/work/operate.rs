@@ -1,7 +1,8 @@
-//! What operators do: look at messages that were set aside, bring them back or discard them, forget streams at rest.
+//! Operations for administrators: list messages that are set aside, redrive or discard them, delete
+//! idle streams.
 //!
-//! Every step is a conditional write of its own. Messages can be brought back or discarded from anywhere: the holder of
-//! the partition notices with its next sweep.
+//! Every operation is one conditional write. Any coordinator may redrive or discard a message; the
+//! holder of its partition notices with its next sweep.
 
 use std::time::Duration;
 
@@ -13,14 +14,15 @@ use super::error::WorkError;
 use super::plan::{message_key, stream_key};
 use super::status::WorkStatus;
 use super::stream_order::StreamKey;
-use super::unreadable::remains;
+use super::unreadable::partial;
 
 impl WorkCoordinator {
-    /// Messages that failed too often and hold their streams, with the reason of the last failure. Those that somebody has
-    /// spoiled so that they cannot be read are among them, as far as they can be told; their body is the whole document.
+    /// Returns messages that failed too often and hold their streams, with the reason of the last
+    /// failure. An unreadable message has the fields that can be read, and the whole document as
+    /// its body.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// When the query fails.
     pub async fn set_aside(&self, most: u32) -> Result<Vec<WorkMessage>, WorkError> {
         let query = Query::<WorkMessage>::across_partitions()
             .filter(WorkMessage::DEAD_SINCE.is_defined())
@@ -29,17 +31,17 @@ impl WorkCoordinator {
         let rows = self.inner.container.query(query).row_by_row().all().await?;
         let messages = rows.into_iter().filter_map(|row| match row {
             Ok(row) => Some(row.document),
-            Err(unreadable) => remains(&unreadable),
+            Err(unreadable) => partial(&unreadable),
         });
         Ok(messages
             .filter(|message| message.dead_since.is_some())
             .collect())
     }
 
-    /// Has a message that was set aside tried again, with all its attempts before it.
+    /// Retries a message that was set aside, with all its attempts.
     ///
     /// # Errors
-    /// [`WorkError::NotSetAside`] when it is not, or not any more.
+    /// [`WorkError::NotSetAside`] when the message is not set aside, or no longer.
     pub async fn redrive(&self, message: &WorkMessage) -> Result<(), WorkError> {
         let container = &self.inner.container;
         let now = container.now();
@@ -53,10 +55,10 @@ impl WorkCoordinator {
         refused(patched.map(drop), message)
     }
 
-    /// Ends a message that was set aside without working on it: its stream goes on.
+    /// Completes a message that was set aside without handling it: its stream goes on.
     ///
     /// # Errors
-    /// [`WorkError::NotSetAside`] when it is not, or not any more.
+    /// [`WorkError::NotSetAside`] when the message is not set aside, or no longer.
     pub async fn discard(&self, message: &WorkMessage) -> Result<(), WorkError> {
         let key = StreamKey::new(message.lane, &message.stream);
         let ended = Patch::<WorkMessage>::new()
@@ -76,15 +78,16 @@ impl WorkCoordinator {
         refused(executed.map(drop), message)
     }
 
-    /// Deletes the documents of streams that have no message left and were at rest for so long, up to 99 in each partition
-    /// that this coordinator holds. A stream that comes back begins anew. Returns how many were deleted. The coordinator does
-    /// so by itself too, see [`WorkConfig::forget`](super::WorkConfig::forget).
+    /// Deletes the documents of streams without messages that were idle for `at_rest`, up to 99 in
+    /// each partition that this coordinator holds. A later message starts the stream again. Returns
+    /// how many were deleted. [`WorkConfig::forget`](super::WorkConfig::forget) does the same at
+    /// intervals.
     ///
-    /// At rest means at least as long as ended messages are remembered: otherwise their duplicates would be taken for new
-    /// messages.
+    /// `at_rest` counts as at least the time that completed messages are remembered. Otherwise
+    /// their duplicates would count as new messages.
     ///
     /// # Errors
-    /// When they cannot be read or deleted.
+    /// When the query or a deletion fails.
     pub async fn forget_streams(&self, at_rest: Duration) -> Result<usize, WorkError> {
         let before = self.inner.container.now() - at_rest.max(self.inner.config.remember);
         let mut forgotten = 0;
@@ -95,7 +98,7 @@ impl WorkCoordinator {
     }
 }
 
-/// The very time at which it was set aside: not any later one.
+/// Matches the time at which the message was set aside, not a later one.
 fn is_set_aside(message: &WorkMessage) -> Filter<WorkMessage> {
     match message.dead_since {
         Some(since) => WorkMessage::DEAD_SINCE.eq(since),

@@ -1,7 +1,8 @@
-//! Which virtual partitions this coordinator works on.
+//! Takes, renews and releases virtual partitions.
 //!
-//! The slots say which ones it should hold; a conditional patch decides which ones it does. Every change of hands raises
-//! the fence, so the order and the number of ends never depend on a lease's time: time only says when to try.
+//! The slots say which partitions this coordinator should hold. A conditional patch decides which
+//! it does hold. Every change of the owner raises the fence, so order and exactly-once completion
+//! never depend on the time of a lease.
 
 use std::collections::HashMap;
 use std::sync::Weak;
@@ -23,10 +24,10 @@ use super::telemetry;
 use super::unreadable::report;
 use crate::search::Found;
 
-/// The partition of what concerns all.
+/// The partition of the settings.
 const SETTINGS: &str = "work-settings";
 
-/// Looks after partitions and what is in them, until the coordinator is gone.
+/// Maintains the partitions until the coordinator is dropped.
 pub(super) async fn run(inner: Weak<Inner>, config: WorkConfig, stop: CancellationToken) {
     let mut forgetting = Rounds::new(config.forget);
     loop {
@@ -36,22 +37,22 @@ pub(super) async fn run(inner: Weak<Inner>, config: WorkConfig, stop: Cancellati
         }
         let Some(inner) = inner.upgrade() else { return };
         if let Err(error) = inner.upkeep().await {
-            tracing::warn!(%error, "leases could not be looked after");
+            tracing::warn!(%error, "maintaining the partitions failed");
         }
-        forgetting.go_on(&inner).await;
+        forgetting.step(&inner).await;
     }
 }
 
 /// A partition that can be taken.
 enum Free {
-    /// Nobody ever held it.
+    /// It was never held.
     New(u16),
-    /// Its last holder's fence.
+    /// The fence of its last holder.
     Former(u16, u64),
 }
 
 impl Inner {
-    /// Agrees with all other coordinators of the container on the number of partitions.
+    /// Checks the number of partitions against the container, or writes it first.
     pub(super) async fn agree_on_settings(&self) -> Result<(), WorkError> {
         let configured = self.config.partitions.count();
         let latest = self.container.latest_committed();
@@ -75,13 +76,13 @@ impl Inner {
                 stored: stored.document.partitions,
                 configured,
             }),
-            // The creation came to nothing, and nobody else's did.
+            // The creation failed, and no other coordinator has created the settings.
             None => Box::pin(self.agree_on_settings()).await,
         }
     }
 
-    /// Gives up what falls to others, extends what is about to expire, takes what is free. Sends nothing when there is
-    /// nothing to do.
+    /// Releases unwanted partitions, renews leases that expire soon, and takes free partitions.
+    /// Sends nothing if there is nothing to do.
     pub(super) async fn upkeep(&self) -> Result<(), WorkError> {
         let slots = self.slots.slots().await;
         let all = self.config.partitions.all();
@@ -119,7 +120,7 @@ impl Inner {
         let rows = self.container.query(query).row_by_row().all().await?;
         let found = Found::apart(rows);
         found.unreadable.iter().for_each(report);
-        // Nobody can tell who holds one that cannot be read.
+        // The holder of an unreadable partition is unknown.
         let unreadable = found
             .unreadable
             .iter()
@@ -183,8 +184,8 @@ impl Inner {
         match won {
             Ok(true) => self.adopt(index, fence, until),
             Ok(false) => {}
-            // Somebody was faster, or the next round tries again.
-            Err(error) => tracing::debug!(index, %error, "partition was not taken"),
+            // Another coordinator was faster, or the next round tries again.
+            Err(error) => tracing::debug!(index, %error, "a partition was not taken"),
         }
     }
 
@@ -198,7 +199,7 @@ impl Inner {
 
     fn adopt(&self, index: u16, fence: u64, until: Timestamp) {
         telemetry::lease("claimed");
-        tracing::debug!(index, fence, "partition taken");
+        tracing::debug!(index, fence, "a partition was taken");
         self.state().partition(index).owned = Some(Owned {
             fence,
             until,
@@ -208,7 +209,7 @@ impl Inner {
         self.news.notify_waiters();
     }
 
-    /// Extends leases that are in their last third. Those of partitions that are written to were extended by that.
+    /// Renews leases in their last third. Writes to a partition renew its lease too.
     async fn renew_leases(&self) {
         let now = self.container.now();
         let mut due = Vec::new();
@@ -236,13 +237,15 @@ impl Inner {
                 Err(error) if error.is_precondition_failed() || error.is_not_found() => {
                     self.lose(index);
                 }
-                Err(error) => tracing::warn!(index, %error, "a lease could not be renewed"),
+                Err(error) => {
+                    tracing::warn!(index, %error, "the lease of a partition was not renewed");
+                }
             }
         });
         join_all(renewed).await;
     }
 
-    /// Somebody else has the partition. Whatever was handed out and reported comes to nothing here.
+    /// Another coordinator holds the partition. Refuses claimed and reported messages here.
     pub(super) fn lose(&self, index: u16) {
         let mut state = self.state();
         let held = state.partition(index);
@@ -260,17 +263,17 @@ impl Inner {
         self.news.notify_waiters();
     }
 
-    /// Gives every partition back, whatever is still being worked on: its reports will be refused.
+    /// Releases every partition. Later reports are refused.
     pub(super) async fn release_all(&self) {
         let held: Vec<u16> = self.state().owned().map(|(index, _)| index).collect();
         join_all(held.into_iter().map(|index| self.release(index, true))).await;
     }
 
-    /// Gives a partition back when nothing of it is being worked on, or at any rate.
-    async fn release(&self, index: u16, at_any_rate: bool) {
+    /// Releases a partition when no message of it is claimed, or by `force`.
+    async fn release(&self, index: u16, force: bool) {
         let gate = self.gates.get(usize::from(index));
         let Some(gate) = gate else { return };
-        // Nothing is on its way while it is held.
+        // No batch is in flight while the lock is held.
         let _held = gate.lock().await;
         let fence = {
             let mut state = self.state();
@@ -279,7 +282,7 @@ impl Inner {
             owned.draining = true;
             let at_rest = owned.streams.is_at_rest()
                 && held.queue.iter().all(|pending| pending.report().is_none());
-            if !at_rest && !at_any_rate {
+            if !at_rest && !force {
                 return;
             }
             owned.fence
@@ -296,8 +299,10 @@ impl Inner {
             Err(error) if error.is_precondition_failed() || error.is_not_found() => {
                 self.lose(index);
             }
-            // It stays, and expires if need be.
-            Err(error) => tracing::debug!(index, %error, "a partition was not given back"),
+            // The lease stays until it expires.
+            Err(error) => {
+                tracing::debug!(index, %error, "a partition was not released; its lease expires");
+            }
         }
     }
 

@@ -1,24 +1,25 @@
-//! Virtual partitions: which part of the work a stream belongs to.
+//! Virtual partitions: to which part of the work a stream belongs.
 //!
-//! A stream stays in its partition for ever, so the hash is a fixed one, and the number of partitions is written into the
-//! container by the first coordinator.
+//! A stream never changes its partition. So the hash is fixed, and the first coordinator stores the
+//! number of partitions in the container.
 
 use std::num::NonZeroU16;
 
 use crate::rendezvous::name_hash;
 
-/// The most there can be: instances divide the same 256 slots.
+/// The maximum: members divide 256 slots.
 const MOST: u16 = 256;
 
-/// How many virtual partitions there are: 1 to 256, 32 by default.
+/// The number of virtual partitions: 1 to 256, 32 by default.
 ///
-/// More than that spread over more instances and need more requests per flush. A container keeps its number.
+/// More partitions spread over more processes and need more requests per flush. The number of a
+/// container cannot change.
 ///
 /// ```
 /// use cdb_coordination::Partitions;
 ///
 /// let sixteen = Partitions::new(16).expect("between 1 and the most there may be");
-/// assert!(sixteen.of_stream("order-7") < sixteen.count()); // the same on every machine, for ever
+/// assert!(sixteen.of_stream("order-7") < sixteen.count()); // the same on every machine and in every release
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partitions(NonZeroU16);
@@ -31,19 +32,19 @@ impl Default for Partitions {
 }
 
 impl Partitions {
-    /// So many, or `None` outside of 1 to 256.
+    /// Returns `None` outside of 1 to 256.
     pub fn new(count: u16) -> Option<Self> {
         NonZeroU16::new(count)
             .filter(|count| count.get() <= MOST)
             .map(Self)
     }
 
-    /// How many there are.
+    /// The number of partitions.
     pub fn count(self) -> u16 {
         self.0.get()
     }
 
-    /// The partition of a stream, counted from zero; the same on every platform, compiler and release.
+    /// The partition of a stream, from zero; the same on every platform and in every release.
     pub fn of_stream(self, stream: &str) -> u16 {
         let hash = name_hash(stream);
         let folded = hash ^ (hash >> 32);
@@ -51,7 +52,7 @@ impl Partitions {
         u16::try_from(index).unwrap_or_default()
     }
 
-    /// The value of the partition key of a partition.
+    /// The partition key value of a partition.
     pub fn name(self, index: u16) -> String {
         format!("work-{index:03}")
     }
@@ -62,7 +63,7 @@ impl Partitions {
         (index < self.count()).then_some(index)
     }
 
-    /// All of them.
+    /// All partitions.
     pub(super) fn all(self) -> impl Iterator<Item = u16> {
         0..self.count()
     }
@@ -73,13 +74,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_is_in_the_same_partition_for_ever() {
+    fn a_stream_never_changes_its_partition() {
         let partitions = Partitions::default();
         let of = |stream| partitions.of_stream(stream);
         assert_eq!([of(""), of("a"), of("order-7"), of("Köln")], STORED);
     }
 
-    /// Stored streams lie there; another number means that they are lost.
+    /// Stored streams have these partitions. Another number would lose them.
     const STORED: [u16; 4] = [1, 0, 4, 6];
 
     #[test]
@@ -89,7 +90,7 @@ mod tests {
         for n in 0..25_600 {
             counts[usize::from(partitions.of_stream(&format!("stream-{n}")))] += 1;
         }
-        // 100 each, and five standard deviations.
+        // A mean of 100 each, plus and minus five standard deviations.
         assert!(
             counts.iter().all(|count| (50..=150).contains(count)),
             "{counts:?}"
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn names_read_back_and_foreign_ones_do_not() {
+    fn a_name_parses_to_its_partition_and_other_names_do_not() {
         let partitions = Partitions::new(12).unwrap();
         for index in partitions.all() {
             assert_eq!(partitions.index_of(&partitions.name(index)), Some(index));

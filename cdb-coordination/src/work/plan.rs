@@ -1,8 +1,10 @@
-//! From entries to one transactional batch: what is written, under which conditions, and who is to blame for a refusal.
+//! Plans one transactional batch from entries: the operations, their conditions, and the entry
+//! behind each operation.
 //!
-//! Three conditions carry everything that is promised. The fence of the partition: only its owner ends messages. `next` of
-//! a stream: two who store at the same time do not get one place. `done` of a stream: a message ends after the one before it,
-//! once. All of them are in the batch that writes, so none of them rests on a read.
+//! Three conditions carry all guarantees. The fence of the partition: only its owner completes
+//! messages. `next` of a stream: concurrent writers get different sequence numbers. `done` of a
+//! stream: a message is completed once, after the one before it. All of them are in the batch that
+//! writes, so no guarantee rests on a read.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,64 +18,64 @@ use super::queue::{NotedReport, Pending, PendingKind};
 use super::status::WorkStatus;
 use super::stream_order::{Change, StreamKey};
 
-/// Where the next messages of streams go, as far as it is known. A stream that is not in it is taken for a new one; if it is
-/// not, the store says so.
+/// The next sequence number of each known stream. An unknown stream counts as new; if it exists,
+/// the store refuses.
 pub(super) type Heads = HashMap<StreamKey, u64>;
 
-/// What a plan is made under.
+/// The context of a plan.
 #[derive(Debug)]
 pub(super) struct PlanContext<'a> {
     pub(super) partition: &'a str,
     pub(super) now: Timestamp,
-    /// Names the batch.
+    /// The token of the batch.
     pub(super) token: String,
-    /// The fence that is held, and until when holding it is extended by this batch.
+    /// The held fence, and the time to which this batch extends the lease.
     pub(super) lease: Option<(u64, Timestamp)>,
-    /// Seconds that ended messages are remembered.
+    /// The time to live of completed messages in seconds.
     pub(super) remember: u32,
 }
 
-/// A batch, and what its success or failure means.
+/// A batch with the effects of its success.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) batch: Batch<Work>,
     pub(super) token: String,
-    /// The fence that the batch requires and until when the partition is held after it; nothing when it ends nothing.
+    /// The required fence and the end of the extended lease; `None` without reports.
     pub(super) lease: Option<(u64, Timestamp)>,
-    /// The messages that are stored, with the numbers of their entries.
+    /// The new messages, with the numbers of their entries.
     pub(super) stored: Vec<(usize, WorkMessage)>,
-    /// How far streams are then.
+    /// The next sequence numbers after the batch.
     pub(super) heads: BTreeMap<StreamKey, u64>,
-    /// What has ended then.
+    /// The last completed messages after the batch.
     pub(super) done: BTreeMap<StreamKey, u64>,
     origins: Vec<Origin>,
 }
 
-/// What an operation of the batch is for.
+/// The purpose of an operation of the batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// The condition on the fence.
     Fence,
-    /// The places of new messages.
+    /// The sequence numbers of new messages.
     Next(StreamKey),
-    /// The end of messages.
+    /// The completion of messages.
     Done(StreamKey),
     /// The message of the entry with this number.
     Message(usize),
-    /// A document of the user's, written with the report of this number.
+    /// A document of the user, written with the report of this number.
     Effect(usize),
 }
 
-/// An entry that cannot be put into any batch, or not into this one.
+/// An entry that does not fit into the batch.
 #[derive(Debug)]
 pub(super) struct Misfit {
-    /// The entry's number; nothing when a document of the coordinator's own does not fit.
+    /// The entry's number; `None` when a document of the coordinator does not fit.
     pub(super) entry: Option<usize>,
     pub(super) error: BatchError,
 }
 
 impl Plan {
-    /// Plans entries of one partition.
+    /// Plans the entries of one partition.
     pub(super) fn new(
         entries: &[Pending],
         heads: &Heads,
@@ -117,7 +119,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// What the operation at this place is for.
+    /// The purpose of the operation at `index`.
     pub(super) fn origin(&self, index: usize) -> Option<&Origin> {
         self.origins.get(index)
     }
@@ -146,7 +148,7 @@ impl Plan {
         self.push(Origin::Fence, added)
     }
 
-    /// One operation per stream that gets messages and one per stream that ends some.
+    /// Adds one operation per stream with new messages, and one per stream with completed messages.
     fn streams(
         &mut self,
         entries: &[Pending],
@@ -251,7 +253,7 @@ impl Plan {
     }
 }
 
-/// The place of the first new message of a stream.
+/// The sequence number of the first new message of a stream.
 fn first(heads: &Heads, new: &NewWork) -> u64 {
     heads.get(&new.key()).copied().unwrap_or(1)
 }
@@ -277,8 +279,8 @@ fn message(new: &NewWork, sequence: u64, context: &PlanContext<'_>) -> WorkMessa
     }
 }
 
-/// What a report changes in its message. An ended one leaves a trace without contents, which a second delivery conflicts
-/// with, for as long as it is remembered.
+/// The changes of a report to its message. A completed message stays without its content, so that a
+/// duplicate conflicts with it.
 fn change(report: &NotedReport, remember: u32) -> Patch<WorkMessage> {
     let message = &report.message;
     let patch = Patch::new().set(WorkMessage::STATUS, message.status);

@@ -1,9 +1,9 @@
-//! Searching for messages that others have stored. Only on demand, and what is found is a hint.
+//! Searches for messages that other processes stored: only on demand, and as a hint.
 //!
-//! A search goes on from the newest message that is known, a second before it, because clocks differ and requests overtake
-//! each other. What comes later than that is found by a sweep over everything that waits. A sweep and what is read about
-//! streams see the latest committed state: after a partition was taken, only its owner ends messages, so what they show as
-//! waiting is waiting.
+//! A search starts one second before the newest known message, because clocks differ and requests
+//! overtake each other. A sweep over all waiting messages finds later ones. Sweeps and stream
+//! documents are read from the latest committed state. After a partition was taken only its owner
+//! completes messages, so a message that is read as waiting is waiting.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -21,23 +21,23 @@ use super::stream_order::StreamKey;
 use super::unreadable::report;
 use crate::search::Found;
 
-/// Streams per question.
+/// Streams per query.
 const STREAMS_ASKED: usize = 100;
 
-/// How far a search goes back behind what is known.
+/// How far a search goes back before the newest known message.
 const OVERLAP: Duration = Duration::from_secs(1);
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Searched {
-    /// Whether something new can perhaps be handed out.
+    /// Whether more messages may be claimed now.
     pub(super) found_some: bool,
-    /// When searching makes sense again.
+    /// When to search again.
     pub(super) again_at: Instant,
 }
 
-/// The partitions that were held when a search began, with their fences. What was read under one fence says nothing under
-/// the next.
+/// The partitions that were held when a search began, with their fences. A result counts only under
+/// the same fence.
 struct Held(BTreeMap<u16, u64>);
 
 impl Held {
@@ -55,7 +55,7 @@ impl Held {
 }
 
 impl Inner {
-    /// Searches, unless somebody else does or it is too early.
+    /// Searches, unless another task is searching or it is too early.
     pub(super) async fn search(&self) -> Searched {
         let now = Instant::now();
         let Ok(mut poller) = self.poller.try_lock() else {
@@ -77,7 +77,7 @@ impl Inner {
         let found_some = match self.search_once(&mut poller).await {
             Ok(found) => found,
             Err(error) => {
-                tracing::warn!(%error, "messages could not be searched for");
+                tracing::warn!(%error, "the search for messages failed");
                 false
             }
         };
@@ -156,14 +156,14 @@ impl Inner {
         Ok(Found::apart(found))
     }
 
-    /// Keeps messages of partitions that were held all the time.
+    /// Keeps the messages of partitions that were held throughout.
     fn learn(&self, held: &Held, rows: Vec<Stored<WorkMessage>>, is_latest: bool) {
         let mut state = self.state();
         for row in rows {
             let message = row.document;
             let index = self.config.partitions.index_of(&message.partition);
             if let Some(owned) = index.and_then(|index| held.still(&mut state, index)) {
-                // Number one of a stream waits, so nothing of the stream has ended.
+                // Message 1 of a stream waits, so no message of the stream is completed.
                 let starts_here = is_latest && message.sequence == 1;
                 owned.streams.learn(message, starts_here);
             }
@@ -175,7 +175,7 @@ impl Inner {
         state.owned().any(|(_, owned)| owned.streams.has_unknown())
     }
 
-    /// Reads how far streams are whose messages cannot go on otherwise. Whether any of them can now.
+    /// Reads the progress of stuck streams. Returns `true` if one of them can continue.
     async fn resolve_stuck(&self, held: &Held) -> Result<bool, WorkError> {
         let mut stuck = Vec::new();
         for (_, owned) in self.state().owned() {
@@ -198,7 +198,7 @@ impl Inner {
         Ok(moved)
     }
 
-    /// The documents of these streams, as they are committed. What cannot be read is reported.
+    /// Reads the documents of streams from the latest committed state. Logs unreadable documents.
     pub(super) async fn read_streams(
         &self,
         partitions: &[String],

@@ -1,4 +1,4 @@
-//! The progress of the search for messages that others have stored.
+//! The progress of the search for messages that other processes stored.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use crate::search::Found;
 /// Messages per search.
 const PAGE: u32 = 250;
 
-/// The most per search, for when more than a page has the same time.
+/// The largest page, when more messages than a page have the same time.
 const LARGEST_PAGE: u32 = 16_000;
 
-/// The first wait after a search that found nothing.
+/// The first wait after a search without messages.
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(20);
 
 /// The progress of the search.
 #[derive(Debug)]
 pub(super) struct Poller {
-    /// The newest message that was seen.
+    /// The time of the newest message that was found.
     pub(super) newest: Timestamp,
-    /// How far the sweep has come, while there is one.
+    /// How far the current sweep has come.
     pub(super) sweeping: Option<Timestamp>,
     pub(super) next_sweep: Option<Instant>,
     pub(super) next_search: Option<Instant>,
@@ -44,7 +44,7 @@ impl Default for Poller {
 }
 
 impl Poller {
-    /// A page was read from `from` on; whether it was the last one.
+    /// Takes over a page that was read from `from` on. Returns `true` if it was the last one.
     pub(super) fn advance(
         &mut self,
         from: Timestamp,
@@ -64,7 +64,7 @@ impl Poller {
         if last == from {
             self.page = self.page.saturating_mul(2).min(LARGEST_PAGE);
         }
-        // From here on it is a sweep, even if it was none: everything behind this has to be looked at.
+        // A full page makes the search a sweep: all later messages have to be read.
         self.sweeping = Some(last);
         false
     }

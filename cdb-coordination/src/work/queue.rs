@@ -1,7 +1,7 @@
-//! What is to be written, per virtual partition, in the order in which it came.
+//! The entries to write, per virtual partition, in order of arrival.
 //!
-//! One queue for all strategies: a flush of whichever takes along what others left, so reports of a stream are written in
-//! order and never without those before them. An entry leaves the queue when its receipt is settled, and in no other way.
+//! All strategies share one queue, and a flush takes the entries of all of them. So the reports of
+//! a stream are written in order. An entry leaves the queue only when its receipt is settled.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -17,13 +17,14 @@ use super::new_work::NewWork;
 use super::settlement::Settlement;
 use super::stream_order::{Change, StreamKey};
 
-/// Bytes of bodies in one batch, well below the service's 2 MB, because text grows when it is escaped.
+/// The most bytes of bodies in one batch. Well below the service's 2 MB, because escaping enlarges
+/// text.
 const MOST_BYTES: usize = 1024 * 1024;
 
-/// An entry on its way.
+/// A queued entry.
 #[derive(Debug)]
 pub(super) struct Pending {
-    /// Grows in the order of arrival.
+    /// Grows in order of arrival.
     pub(super) number: u64,
     pub(super) kind: PendingKind,
     reply: oneshot::Sender<Result<Settlement, WorkError>>,
@@ -35,12 +36,12 @@ pub(super) enum PendingKind {
     Report(Box<NotedReport>),
 }
 
-/// A report whose claim was good when it came.
+/// A report with a valid claim.
 #[derive(Debug)]
 pub(super) struct NotedReport {
     pub(super) claim: Claim,
     pub(super) change: Change,
-    /// The message as it is to be stored.
+    /// The message as the report changes it.
     pub(super) message: Arc<WorkMessage>,
     pub(super) effects: Option<Batch<Work>>,
 }
@@ -59,7 +60,7 @@ impl Pending {
     }
 
     pub(super) fn settle(self, outcome: Result<Settlement, WorkError>) {
-        // Whoever does not wait for the receipt does not want to know.
+        // The holder may have dropped the receipt.
         let _unheard = self.reply.send(outcome);
     }
 
@@ -99,7 +100,8 @@ impl Pending {
     }
 }
 
-/// Takes as many entries from the front as one batch carries, up to the entry `last`; at least one.
+/// Takes as many entries from the front as fit into one batch, up to the entry `last`; at least
+/// one.
 pub(super) fn take_batch(
     queue: &mut VecDeque<Pending>,
     last: u64,
@@ -123,14 +125,14 @@ pub(super) fn take_batch(
     queue.drain(..count).collect()
 }
 
-/// Puts entries back to where they came from.
+/// Puts entries back to the front.
 pub(super) fn put_back(queue: &mut VecDeque<Pending>, entries: Vec<Pending>) {
     for pending in entries.into_iter().rev() {
         queue.push_front(pending);
     }
 }
 
-/// Takes out the entries that meet a condition.
+/// Removes the entries that meet a condition.
 pub(super) fn extract(
     queue: &mut VecDeque<Pending>,
     mut wanted: impl FnMut(&Pending) -> bool,
@@ -166,14 +168,14 @@ mod tests {
     }
 
     #[test]
-    fn what_came_after_the_flush_began_stays_for_the_next_one() {
+    fn an_entry_that_arrives_during_a_flush_waits_for_the_next_one() {
         let mut entries = queue(&["s"; 5]);
         assert_eq!(take_batch(&mut entries, 2, 1000).len(), 3);
         assert_eq!(take_batch(&mut entries, 2, 1000).len(), 0);
     }
 
     #[test]
-    fn one_entry_goes_however_large_it_is() {
+    fn one_entry_of_any_size_is_taken() {
         let mut entries = queue(&["s"; 2]);
         if let Some(PendingKind::Store(new)) = entries.front_mut().map(|pending| &mut pending.kind)
         {
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_back_keeps_its_place() {
+    fn entries_that_are_put_back_keep_their_order() {
         let mut entries = queue(&["a", "b", "a"]);
         let taken = take_batch(&mut entries, 1, 1000);
         put_back(&mut entries, taken);

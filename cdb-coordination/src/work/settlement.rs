@@ -1,11 +1,11 @@
-//! The outcome of an entry, and the receipt that tells it.
+//! The outcome of an entry, and its receipt.
 
 use cdb_model::Timestamp;
 use tokio::sync::oneshot;
 
 use super::error::WorkError;
 
-/// What was written.
+/// The outcome of a written entry.
 ///
 /// ```
 /// use cdb_coordination::{NewWork, Settlement};
@@ -15,33 +15,33 @@ use super::error::WorkError;
 /// let now = work.immediate();
 /// let paid = NewWork::inbox("order-7", "paid-1");
 /// assert_eq!(now.store(paid.clone()).await?, Settlement::Stored { sequence: 1 });
-/// assert_eq!(now.store(paid).await?, Settlement::Duplicate); // delivered twice, worked on once
+/// assert_eq!(now.store(paid).await?, Settlement::Duplicate); // delivered twice, handled once
 /// # work.shutdown().await?; Ok(()) }).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Settlement {
-    /// The message is stored, at this place of its stream.
+    /// The message is stored.
     Stored {
-        /// Counted from 1.
+        /// The position in the stream, from 1.
         sequence: u64,
     },
-    /// A message with this id was stored before, by whomever; nothing was written.
+    /// A message with this id was stored before. Nothing was written.
     Duplicate,
-    /// The message has ended.
+    /// The message is completed.
     Done,
-    /// Its stages are noted.
+    /// The stages are stored.
     Progressed,
-    /// Its failure is noted, and it will be handed out again.
+    /// The failure is stored, and the message is retried.
     Retrying {
-        /// Not before then.
+        /// The earliest time of the next attempt.
         due_at: Timestamp,
     },
-    /// It failed too often and is set aside; its stream waits for an operator.
+    /// The message failed too often and is set aside; its stream waits for an operator.
     SetAside,
 }
 
-/// Tells when an entry is written.
+/// Resolves when an entry is written.
 ///
 /// ```
 /// use cdb_coordination::{FlushStrategy as _, NewWork, Receipt, Settlement};
@@ -58,10 +58,11 @@ pub enum Settlement {
 pub struct Receipt(pub(super) oneshot::Receiver<Result<Settlement, WorkError>>);
 
 impl Receipt {
-    /// Waits until the entry is written, or will not be.
+    /// Waits for the outcome of the entry.
     ///
     /// # Errors
-    /// Why it was not; [`WorkError::Unflushed`] when its strategy or coordinator went before it could be.
+    /// The reason why the entry was not written; [`WorkError::Unflushed`] when its strategy or
+    /// coordinator was dropped before.
     pub async fn settled(self) -> Result<Settlement, WorkError> {
         self.0.await.unwrap_or(Err(WorkError::Unflushed))
     }

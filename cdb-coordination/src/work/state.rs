@@ -1,4 +1,4 @@
-//! What a coordinator knows and what it has queued, per virtual partition. Changes without waiting for anything.
+//! The state and the queue of each virtual partition. All changes are synchronous.
 
 use std::collections::VecDeque;
 
@@ -9,28 +9,29 @@ use super::queue::{Pending, PendingKind};
 use super::settlement::Receipt;
 use super::stream_order::Streams;
 
-/// What changes without waiting.
+/// The synchronous state of a coordinator.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) partitions: Vec<PartitionState>,
     newest_entry: u64,
-    /// Where the next search for a message begins, so that no partition comes last for ever.
+    /// The partition where the next claim begins, so that all partitions take turns.
     pub(super) turn: usize,
 }
 
-/// One virtual partition, as this coordinator sees it.
+/// One virtual partition.
 #[derive(Debug, Default)]
 pub(super) struct PartitionState {
     pub(super) queue: VecDeque<Pending>,
     pub(super) owned: Option<Owned>,
 }
 
-/// A partition that is held.
+/// A held partition.
 #[derive(Debug, Default)]
 pub(super) struct Owned {
     pub(super) fence: u64,
     pub(super) until: Timestamp,
-    /// It falls to another coordinator: nothing more is handed out, and it is released when everything has ended.
+    /// Another coordinator should hold it: no more messages are claimed, and it is released when
+    /// all claims have ended.
     pub(super) draining: bool,
     pub(super) streams: Streams,
 }
@@ -44,7 +45,7 @@ impl State {
         }
     }
 
-    /// A partition of this coordinator. Claims of others are refused before they come here.
+    /// A partition of this coordinator. The caller has checked the owner of a claim.
     pub(super) fn partition(&mut self, index: u16) -> &mut PartitionState {
         let last = self.partitions.len() - 1;
         &mut self.partitions[usize::from(index).min(last)]
@@ -59,7 +60,7 @@ impl State {
         self.newest_entry
     }
 
-    /// The partitions that are held.
+    /// The held partitions.
     pub(super) fn owned(&mut self) -> impl Iterator<Item = (u16, &mut Owned)> {
         let indexed = self.partitions.iter_mut().enumerate();
         indexed.filter_map(|(index, partition)| {
@@ -68,7 +69,7 @@ impl State {
         })
     }
 
-    /// Messages in memory.
+    /// How many messages are in memory.
     pub(super) fn held(&self) -> usize {
         let owned = self
             .partitions

@@ -1,4 +1,4 @@
-//! How far a message has come: stages as bits, so that a failure in the middle resumes where it stopped.
+//! The stages of a message as bits, so that a failed message continues where it stopped.
 
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
@@ -19,26 +19,26 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct WorkStatus(u32);
 
-/// Bits from here on are the user's.
+/// The first bit of the user's stages.
 const FIRST_USER_BIT: u8 = 16;
 
 impl WorkStatus {
     /// No stage.
     pub const NONE: Self = Self(0);
-    /// The message is stored. Every stored message has it.
+    /// The message is stored. Every stored message has this stage.
     pub const STORED: Self = Self(1);
-    /// Its event is in the event store.
+    /// The event of the message is in the event store.
     pub const EVENT_STORED: Self = Self(1 << 1);
-    /// It was handed to others.
+    /// The message is published.
     pub const PUBLISHED: Self = Self(1 << 2);
-    /// Its receiver has worked on it.
+    /// The receiver has handled the message.
     pub const RECEIVER_DONE: Self = Self(1 << 3);
-    /// Views made from it are up to date.
+    /// Projections of the message are up to date.
     pub const PROJECTION_DONE: Self = Self(1 << 4);
-    /// It failed too often and its stream went on without it, by policy or by an operator.
+    /// The message failed too often and was skipped, by policy or by an operator.
     pub const SKIPPED: Self = Self(1 << 5);
 
-    /// A stage of your own; there are sixteen, and another number does not compile.
+    /// A stage of the user. There are sixteen; another number does not compile.
     pub const fn user<const N: u8>() -> Self {
         const { assert!(N < 16, "there are 16 stages for users, 0 to 15") };
         Self(1 << (FIRST_USER_BIT + N))
@@ -49,13 +49,13 @@ impl WorkStatus {
         self.0 & other.0 == other.0
     }
 
-    /// The stages of this set that `other` lacks: what is left to do.
+    /// The stages of this set that `other` lacks.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// Whether the set has no stage.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_is_what_was_not_passed() {
+    fn the_remaining_stages_are_those_that_were_not_passed() {
         let needs = WorkStatus::PUBLISHED | WorkStatus::user::<15>();
         let passed = WorkStatus::STORED | WorkStatus::PUBLISHED;
         assert_eq!(needs.without(passed), WorkStatus::user::<15>());

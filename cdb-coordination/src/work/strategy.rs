@@ -1,7 +1,8 @@
-//! When entries are written: at once, at the end of a scope, or from time to time.
+//! When entries are written: at once, at the end of a scope, or at intervals.
 //!
-//! A strategy is a trigger and nothing else. Entries wait in the queues of the coordinator, where a flush of any
-//! strategy takes along what came before, so strategies can be mixed freely and order does not depend on them.
+//! A strategy only triggers flushes. Entries wait in the queues of the coordinator, and a flush of
+//! any strategy also writes earlier entries. So strategies can be mixed, and the order does not
+//! depend on them.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,45 +11,46 @@ use async_trait::async_trait;
 
 use super::entry::{WorkEntry, WorkReport};
 use super::error::WorkError;
-use super::exchange::Taken;
+use super::exchange::Accepted;
 use super::inner::Inner;
 use super::new_work::NewWork;
 use super::settlement::{Receipt, Settlement};
 
-/// Takes entries and has them written. See [`Immediate`], [`Scoped`] and [`Interval`](super::Interval).
+/// Accepts entries and triggers their writes. See [`Immediate`], [`Scoped`] and
+/// [`Interval`](super::Interval).
 ///
 /// ```
 /// use cdb_coordination::{FlushStrategy, NewWork, WorkError};
 ///
-/// /// The same, whether it is written at once, at the end of a scope, or ten times a second.
+/// /// Works with every strategy.
 /// async fn announce(strategy: &dyn FlushStrategy, order: &str) -> Result<(), WorkError> {
 ///     let receipt = strategy.store(NewWork::outbox(order, "announced")).await;
-///     receipt.settled().await.map(drop) // known to be stored
+///     receipt.settled().await.map(drop) // the message is stored
 /// }
 /// ```
 #[async_trait]
 pub trait FlushStrategy: Send + Sync {
-    /// Takes an entry. Its receipt says when it is written.
+    /// Accepts an entry. Its receipt resolves when it is written.
     async fn submit(&self, entry: WorkEntry) -> Receipt;
 
-    /// Writes everything that was submitted before.
+    /// Writes all entries that were submitted before.
     ///
     /// # Errors
-    /// When the service cannot be reached. What an entry came to, its receipt says.
+    /// When the service cannot be reached. Receipts have the outcome of each entry.
     async fn flush(&self) -> Result<(), WorkError>;
 
-    /// Takes a new message. With a strategy that does not write at once, the receipt's answer comes with the next flush.
+    /// Accepts a new message.
     async fn store(&self, new: NewWork) -> Receipt {
         self.submit(new.into()).await
     }
 
-    /// Takes a report.
+    /// Accepts a report.
     async fn report(&self, report: WorkReport) -> Receipt {
         self.submit(report.into()).await
     }
 }
 
-/// Writes every entry by itself, at once: the least delay, the most requests.
+/// Writes every entry at once: the least delay, the most requests.
 ///
 /// ```
 /// use cdb_coordination::{Immediate, NewWork};
@@ -56,7 +58,7 @@ pub trait FlushStrategy: Send + Sync {
 /// # setup::with_work(async |work| {
 ///
 /// let now: Immediate = work.immediate();
-/// now.store(NewWork::inbox("order-7", "paid-1")).await?; // stored, once this returns
+/// now.store(NewWork::inbox("order-7", "paid-1")).await?; // the message is stored
 /// # assert_eq!(work.claim(1, std::time::Duration::from_secs(60)).await.len(), 1);
 /// # work.shutdown().await?; Ok(()) }).unwrap();
 /// ```
@@ -90,7 +92,7 @@ impl Immediate {
 #[async_trait]
 impl FlushStrategy for Immediate {
     async fn submit(&self, entry: WorkEntry) -> Receipt {
-        let taken = self.inner.take_in(entry);
+        let taken = self.inner.accept(entry);
         self.inner
             .write_now(taken.place.into_iter().collect())
             .await;
@@ -102,10 +104,10 @@ impl FlushStrategy for Immediate {
     }
 }
 
-/// Writes when it is committed: one request per virtual partition for everything that was submitted.
+/// Writes on commit: one request per virtual partition for all submitted entries.
 ///
-/// Dropped without a commit, it writes in the background; without a runtime to do so, it says what it lost, in the log and
-/// in the receipts.
+/// When dropped without a commit, it writes in the background. Without a Tokio runtime the entries
+/// are lost, which the log and their receipts report.
 ///
 /// ```
 /// use cdb_coordination::{FlushStrategy as _, NewWork};
@@ -131,11 +133,11 @@ impl Scoped {
         }
     }
 
-    /// Writes everything that was submitted.
+    /// Writes all submitted entries.
     ///
     /// # Errors
-    /// When the service cannot be reached. What was not written then is withdrawn, as its receipts say, and claims of
-    /// reports among it are void.
+    /// When the service cannot be reached. Unwritten entries are withdrawn with this error, and the
+    /// claims of their reports are void.
     pub async fn commit(self) -> Result<(), WorkError> {
         self.flush().await
     }
@@ -167,7 +169,7 @@ impl Drop for Scoped {
             Ok(runtime) => {
                 runtime.spawn(async move {
                     if let Some(error) = inner.write_now(places).await {
-                        tracing::error!(%error, "a scope that was not committed could not be written");
+                        tracing::error!(%error, "the entries of a dropped scope were not written");
                     }
                 });
             }
@@ -176,14 +178,15 @@ impl Drop for Scoped {
     }
 }
 
-/// The entries that a strategy has submitted and not yet had written.
+/// The submitted entries of a strategy that are not yet written.
 #[derive(Debug)]
 pub(super) struct OpenEntries {
     pub(super) inner: Arc<Inner>,
     places: Mutex<BTreeSet<(u16, u64)>>,
 }
 
-/// Entries that are being written. What is left here is open again when this goes, also when the flush is cancelled.
+/// Entries that are being written. Those left in `places` are open again on drop, also when the
+/// flush is cancelled.
 #[derive(Debug)]
 pub(super) struct Opened<'a> {
     entries: &'a OpenEntries,
@@ -200,7 +203,7 @@ impl OpenEntries {
 
     /// Queues an entry. Returns how many are open.
     pub(super) fn submit(&self, entry: WorkEntry) -> (Receipt, usize) {
-        let Taken { place, receipt } = self.inner.take_in(entry);
+        let Accepted { place, receipt } = self.inner.accept(entry);
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         places.extend(place);
         (receipt, places.len())

@@ -1,7 +1,7 @@
-//! The order of streams, as the owner of a virtual partition keeps it in memory.
+//! The order of streams in memory, for the owner of a virtual partition.
 //!
-//! A stream hands out one message at a time: the one after the last that was reported as ended. Reports may be written
-//! later, but always in order and never without those before them. Pure: no clock, no store.
+//! A stream hands out one message at a time: the one after the last message reported as completed.
+//! Reports are written later, in order. Pure: no clock, no store.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use cdb_model::Timestamp;
 use super::documents::{Lane, WorkMessage};
 use super::status::WorkStatus;
 
-/// Streams at rest that are remembered per partition, so that their next message needs no read.
+/// How many idle streams are remembered per partition, so that their next message needs no read.
 const REMEMBERED: usize = 4096;
 
 /// A stream in one lane.
@@ -38,20 +38,20 @@ impl StreamKey {
     }
 }
 
-/// What a report changes in the stored message.
+/// The effect of a report on the stored message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// It has ended.
+    /// The message is completed.
     End,
-    /// It has passed stages.
+    /// The message has passed stages.
     Progress,
-    /// It failed and is tried again.
+    /// The message failed and is retried.
     Retry,
-    /// It failed too often and holds its stream.
+    /// The message failed too often and holds its stream.
     SetAside,
 }
 
-/// What happens to a message after a failure.
+/// The decision after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Retry { due_at: Timestamp },
@@ -63,23 +63,23 @@ pub(super) enum Verdict {
 #[derive(Debug, Default)]
 pub(super) struct Streams {
     known: HashMap<StreamKey, Stream>,
-    /// Streams whose next message can be handed out, by when it can.
+    /// Streams with a message to claim, by the time from which it can be claimed.
     available: BTreeSet<(Timestamp, StreamKey)>,
-    /// Messages in memory.
+    /// How many messages are in memory.
     held: usize,
-    /// Streams of which it is not known how far they are.
+    /// How many streams have unknown progress.
     unknown: usize,
 }
 
 #[derive(Debug, Default)]
 struct Stream {
-    /// The last message that is stored as ended; unknown until the stream's document was read.
+    /// The last message stored as completed; `None` until the stream's document was read.
     done: Option<u64>,
-    /// The last message that was reported as ended.
+    /// The last message reported as completed.
     reported: u64,
-    /// Everything after `done` that is known.
+    /// The known messages after `done`.
     waiting: BTreeMap<u64, Arc<WorkMessage>>,
-    /// The message that is being worked on.
+    /// The claimed message.
     out: Option<u64>,
     /// Claims of an earlier epoch are void.
     epoch: u64,
@@ -87,7 +87,8 @@ struct Stream {
 }
 
 impl Stream {
-    /// When the next message can be handed out; `None` while one is out or it is not known.
+    /// When the next message can be claimed; `None` while a message is claimed or the next one is
+    /// unknown.
     fn next_at(&self) -> Option<Timestamp> {
         self.done?;
         let head = self.waiting.get(&(self.reported + 1))?;
@@ -95,7 +96,7 @@ impl Stream {
         free.then(|| head.due_at.max(head.waiting_since.unwrap_or_default()))
     }
 
-    /// Whether its messages cannot go on without news from the store.
+    /// Whether the stream can continue only with news from the store.
     fn is_stuck(&self) -> bool {
         if self.waiting.is_empty() || self.out.is_some() {
             return false;
@@ -107,7 +108,8 @@ impl Stream {
 }
 
 impl Streams {
-    /// A message was found. `starts_here` says that nothing of its stream has ended for certain.
+    /// Adds a message that was found. `starts_here` tells that no message of the stream is
+    /// completed.
     pub(super) fn learn(&mut self, message: WorkMessage, starts_here: bool) {
         let key = StreamKey::new(message.lane, &message.stream);
         let stream = self.known.entry(key.clone()).or_insert_with(|| {
@@ -121,7 +123,7 @@ impl Streams {
         if stream.done.is_some_and(|done| message.sequence <= done) {
             return;
         }
-        // What is known here is newer, except of a message that an operator has brought back.
+        // The known message is newer, unless an operator has redriven it.
         let known = stream.waiting.get(&message.sequence);
         if known.is_none_or(|known| known.dead_since.is_some()) {
             let before = stream.waiting.insert(message.sequence, Arc::new(message));
@@ -130,7 +132,8 @@ impl Streams {
         self.refresh(&key);
     }
 
-    /// The stream's document was read, or an end was written: everything up to `done` has ended. Whether that is news.
+    /// Takes over the stored progress: all messages up to `done` are completed. Returns `true` if
+    /// that is news.
     pub(super) fn learn_done(&mut self, key: &StreamKey, done: u64) -> bool {
         let Some(stream) = self.known.get_mut(key) else {
             return false;
@@ -159,8 +162,8 @@ impl Streams {
         true
     }
 
-    /// The stream's document is gone: what comes next in it is number one. Messages that are known stay, since then it was
-    /// not at rest.
+    /// The stream's document was deleted, so its next message has number 1. A stream with known
+    /// messages was not idle and stays.
     pub(super) fn forget(&mut self, key: &StreamKey) {
         let at_rest = |stream: &Stream| stream.waiting.is_empty() && stream.out.is_none();
         if self.known.get(key).is_some_and(at_rest) {
@@ -168,18 +171,18 @@ impl Streams {
         }
     }
 
-    /// Whether it is not known of some stream how far it is.
+    /// Whether the progress of a stream is unknown.
     pub(super) fn has_unknown(&self) -> bool {
         self.unknown > 0
     }
 
-    /// Streams with messages that wait for news from the store.
+    /// The streams that can continue only with news from the store.
     pub(super) fn stuck(&self) -> Vec<StreamKey> {
         let stuck = self.known.iter().filter(|(_, stream)| stream.is_stuck());
         stuck.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Hands out the message that has waited longest, with the epoch of the claim.
+    /// Claims the message that has waited longest. Returns it with the epoch of the claim.
     pub(super) fn take(&mut self, now: Timestamp) -> Option<(StreamKey, Arc<WorkMessage>, u64)> {
         let (at, key) = self.available.first()?.clone();
         if at > now {
@@ -194,12 +197,13 @@ impl Streams {
         Some((key, message, epoch))
     }
 
-    /// When the next message can be handed out.
+    /// When the next message can be claimed.
     pub(super) fn next_at(&self) -> Option<Timestamp> {
         self.available.first().map(|(at, _)| *at)
     }
 
-    /// Notes that a message has passed stages. `None` when the claim is void.
+    /// Reports that a message has passed stages, `None` for all. Returns `None` when the claim is
+    /// void.
     pub(super) fn reached(
         &mut self,
         (key, sequence, epoch): (&StreamKey, u64, u64),
@@ -221,7 +225,7 @@ impl Streams {
         Some((change, message))
     }
 
-    /// Notes that a message failed. `None` when the claim is void.
+    /// Reports that a message failed. Returns `None` when the claim is void.
     pub(super) fn failed(
         &mut self,
         (key, sequence, epoch): (&StreamKey, u64, u64),
@@ -255,7 +259,7 @@ impl Streams {
         Some((change, message))
     }
 
-    /// Takes a claim back without a trace. Whether it was still good.
+    /// Returns a claim. Returns `true` if the claim was valid.
     pub(super) fn give_back(&mut self, key: &StreamKey, sequence: u64, epoch: u64) -> bool {
         let held = self.claimed(key, sequence, epoch).map(|stream| {
             stream.out = None;
@@ -265,7 +269,7 @@ impl Streams {
         held.is_some()
     }
 
-    /// Reports after what is stored will not be written: the stream goes on from what is.
+    /// Discards the reports that are not stored: the stream continues from what is stored.
     pub(super) fn roll_back(&mut self, key: &StreamKey) {
         if let Some(stream) = self.known.get_mut(key) {
             stream.out = None;
@@ -275,12 +279,12 @@ impl Streams {
         self.refresh(key);
     }
 
-    /// Messages in memory.
+    /// How many messages are in memory.
     pub(super) fn held(&self) -> usize {
         self.held
     }
 
-    /// Whether nothing is out and everything that was reported is stored.
+    /// Whether no message is claimed and all reports are stored.
     pub(super) fn is_at_rest(&self) -> bool {
         self.known.values().all(|stream| {
             stream.out.is_none() && stream.done.is_none_or(|done| done == stream.reported)
@@ -292,7 +296,7 @@ impl Streams {
         (stream.out == Some(sequence) && stream.epoch == epoch).then_some(stream)
     }
 
-    /// Puts a stream at its place among those that can go on.
+    /// Updates the position of a stream among the available ones.
     fn refresh(&mut self, key: &StreamKey) {
         let Some(stream) = self.known.get_mut(key) else {
             return;

@@ -1,4 +1,4 @@
-//! Streams by their promises.
+//! Tests of the order of streams.
 
 use super::*;
 
@@ -43,7 +43,7 @@ fn end(streams: &mut Streams, sequence: u64) -> Option<Change> {
 }
 
 #[test]
-fn a_later_message_waits_for_the_earlier_one_in_whatever_order_they_are_found() {
+fn a_later_message_waits_for_the_earlier_one_in_any_order_of_arrival() {
     let mut streams = Streams::default();
     for sequence in [3, 2] {
         streams.learn(message("s", sequence), false);
@@ -51,7 +51,7 @@ fn a_later_message_waits_for_the_earlier_one_in_whatever_order_they_are_found() 
     assert_eq!(
         take(&mut streams),
         None,
-        "how far the stream is, is not known"
+        "the progress of the stream is unknown"
     );
     assert_eq!(streams.stuck(), [key("s")]);
     streams.learn(message("s", 1), true);
@@ -60,17 +60,17 @@ fn a_later_message_waits_for_the_earlier_one_in_whatever_order_they_are_found() 
         assert_eq!(take(&mut streams), None, "one at a time");
         assert_eq!(end(&mut streams, sequence), Some(Change::End));
     }
-    assert!(!streams.is_at_rest(), "nothing of it is written");
+    assert!(!streams.is_at_rest(), "no report is stored");
     streams.learn_done(&key("s"), 3);
     assert!(streams.is_at_rest());
     assert_eq!(streams.held(), 0);
 }
 
 #[test]
-fn a_stream_waits_until_it_is_known_how_far_it_is() {
+fn a_stream_waits_until_its_progress_is_known() {
     let mut streams = Streams::default();
     streams.learn(message("s", 1), false);
-    assert_eq!(take(&mut streams), None, "it may have ended long ago");
+    assert_eq!(take(&mut streams), None, "it may be completed");
     assert!(streams.has_unknown());
     assert_eq!(streams.stuck(), [key("s")]);
     assert!(streams.learn_done(&key("s"), 0));
@@ -92,7 +92,7 @@ fn streams_do_not_wait_for_each_other_and_the_oldest_message_comes_first() {
 }
 
 #[test]
-fn a_failed_message_is_tried_again_when_it_is_due_and_keeps_its_stages() {
+fn a_failed_message_is_retried_when_it_is_due_and_keeps_its_stages() {
     let mut streams = Streams::default();
     streams.learn(message("s", 1), true);
     streams.learn(message("s", 2), false);
@@ -124,7 +124,7 @@ fn a_message_set_aside_holds_its_stream_until_an_operator_decides() {
     assert_eq!(take(&mut streams), None);
     assert_eq!(streams.stuck(), [key("s")]);
     streams.learn(message("s", 1), false);
-    assert_eq!(take(&mut streams), Some(1), "brought back");
+    assert_eq!(take(&mut streams), Some(1), "redriven");
     streams.failed((&key("s"), 1, 0), "no".to_owned(), aside);
     streams.learn_done(&key("s"), 1);
     assert_eq!(take(&mut streams), Some(2), "discarded");
@@ -145,7 +145,7 @@ fn a_skipped_message_lets_its_stream_go_on() {
 }
 
 #[test]
-fn what_was_not_written_is_handed_out_again_and_old_claims_are_void() {
+fn a_message_with_an_unwritten_report_is_claimed_again_and_old_claims_are_void() {
     let mut streams = Streams::default();
     streams.learn(message("s", 1), true);
     streams.learn(message("s", 2), false);
@@ -153,10 +153,13 @@ fn what_was_not_written_is_handed_out_again_and_old_claims_are_void() {
     end(&mut streams, 1);
     assert_eq!(take(&mut streams), Some(2));
     streams.roll_back(&key("s"));
-    assert_eq!(end(&mut streams, 2), None, "its claim is from before");
+    assert_eq!(end(&mut streams, 2), None, "the claim is void");
     let (_, again, epoch) = streams.take(at(1000)).unwrap();
     assert_eq!((again.sequence, epoch), (1, 1));
     assert!(streams.give_back(&key("s"), 1, 1));
-    assert!(!streams.give_back(&key("s"), 1, 1), "given back before");
+    assert!(
+        !streams.give_back(&key("s"), 1, 1),
+        "the claim was returned already"
+    );
     assert_eq!(take(&mut streams), Some(1));
 }

@@ -1,6 +1,6 @@
-//! What the coordinator tells `metrics`.
+//! The metrics of the coordinator.
 //!
-//! Streams and message ids are left out: they are data, and there are any number of them.
+//! Streams and message ids are not labels: their number is unlimited.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use metrics::{counter, gauge, histogram};
 
 use super::documents::{Lane, WorkMessage};
 
-/// How the partitions are divided at the moment: those that are held, and those that should be.
+/// How many partitions are held, and how many should be.
 pub(super) fn partitions(held: usize, wanted: usize) {
     gauge!("cdb.work.partitions.held").set(small(held));
     gauge!("cdb.work.partitions.wanted").set(small(wanted));
 }
 
-/// A lease on a partition changed: `claimed`, `renewed`, `released` or `lost`.
+/// A change of a partition's lease: `claimed`, `renewed`, `released` or `lost`.
 pub(super) fn lease(event: &'static str) {
     counter!("cdb.work.leases", "event" => event).increment(1);
 }
 
-/// How much of a lease was left when it was renewed; near zero means that leases are about to be lost.
+/// The time that a lease had left when it was renewed. Near zero, leases are about to be lost.
 pub(super) fn lease_left(left: Duration) {
     histogram!("cdb.work.lease.left").record(left.as_secs_f64());
 }
@@ -31,7 +31,7 @@ pub(super) fn flushed(entries: usize, elapsed: Duration) {
     histogram!("cdb.work.flush.duration").record(elapsed.as_secs_f64());
 }
 
-/// A message was handed out.
+/// A message was claimed.
 pub(super) fn claimed(message: &WorkMessage, now: Timestamp) {
     let lane = lane(message.lane);
     counter!("cdb.work.claimed", "lane" => lane).increment(1);
@@ -44,28 +44,28 @@ pub(super) fn stored(count: usize) {
     counter!("cdb.work.stored").increment(count as u64);
 }
 
-/// A message came that had been stored before.
+/// A duplicate of a stored message arrived.
 pub(super) fn duplicate() {
     counter!("cdb.work.duplicates").increment(1);
 }
 
-/// Messages ended, failed or were set aside.
+/// A message was completed, failed or set aside.
 pub(super) fn ended(outcome: &'static str) {
     counter!("cdb.work.ended", "outcome" => outcome).increment(1);
 }
 
-/// The store refused to end a message before its turn. Stays at zero; anything else is a mistake in this crate or a
-/// document that somebody else has changed.
+/// The store refused to complete a message before its turn. Always zero, unless this crate has a
+/// bug or another program has changed a document.
 pub(super) fn order_violation() {
     counter!("cdb.work.order.violations").increment(1);
 }
 
-/// A document could not be read and was passed by.
+/// An unreadable document was skipped.
 pub(super) fn unreadable() {
     counter!("cdb.work.unreadable").increment(1);
 }
 
-/// Entries could not be written before whoever held them was gone.
+/// Entries were lost: their strategy or coordinator was dropped before they were written.
 pub(super) fn unflushed(count: usize) {
     counter!("cdb.work.unflushed").increment(count as u64);
 }

@@ -1,7 +1,7 @@
-//! Documents of the work that cannot be read: reported, and kept from standing in the way of everything else.
+//! Unreadable documents of the work: logs them, and keeps them from blocking other streams.
 //!
-//! A message that waits and cannot be read is set aside with the reason, like one that failed too often: it holds its stream,
-//! and no other. What its id and its readable fields tell is enough to discard it.
+//! An unreadable message that waits is set aside with the reason, like a message that failed too
+//! often. It holds only its own stream. Its id and its readable fields suffice to discard it.
 
 use cdb_model::{Batch, DocumentKey as _, Location, Patch, Unreadable};
 use serde::Deserialize;
@@ -13,29 +13,29 @@ use super::status::WorkStatus;
 use super::stream_order::StreamKey;
 use super::telemetry;
 
-/// Says that a document cannot be read.
+/// Logs an unreadable document.
 pub(super) fn report(unreadable: &Unreadable) {
     telemetry::unreadable();
     tracing::error!(%unreadable, "a document of the work cannot be read");
 }
 
-/// The stream whose document it is, by its id.
+/// The stream of a stream document, by its id.
 pub(super) fn stream_of(unreadable: &Unreadable) -> Option<StreamKey> {
     let id = unreadable.location.as_ref()?.id.as_str();
     let key = WorkStreamKey::parse(id).ok()?;
     Some(StreamKey::new(key.lane, &key.stream))
 }
 
-/// The stream and the name of the message whose document it is, by its id.
+/// The stream and the message id of a message document, by its id.
 pub(super) fn message_of(unreadable: &Unreadable) -> Option<(StreamKey, String)> {
     let id = unreadable.location.as_ref()?.id.as_str();
     let key = WorkMessageKey::parse(id).ok()?;
     Some((StreamKey::new(key.lane, &key.stream), key.message_id))
 }
 
-/// A message that was set aside and cannot be read, as far as it can be told; its body is the document as it was found.
-/// `None` without a place in a stream.
-pub(super) fn remains(unreadable: &Unreadable) -> Option<WorkMessage> {
+/// The readable fields of a message that was set aside; its body is the whole document. `None`
+/// without a position in a stream.
+pub(super) fn partial(unreadable: &Unreadable) -> Option<WorkMessage> {
     let location = unreadable.location.as_ref()?;
     let WorkMessageKey {
         partition,
@@ -69,7 +69,7 @@ fn field<'v, T: Deserialize<'v>>(document: &'v Value, name: &str) -> Option<T> {
 }
 
 impl Inner {
-    /// Sets messages aside that were found waiting and cannot be read.
+    /// Sets waiting messages aside that cannot be read.
     pub(super) async fn set_unreadable_aside(&self, messages: &[Unreadable]) {
         for unreadable in messages {
             report(unreadable);
@@ -78,9 +78,9 @@ impl Inner {
             };
             match self.aside(location, unreadable) {
                 Ok(batch) => {
-                    // The next sweep finds it again, unless somebody has mended it.
+                    // The next sweep finds the message again, unless it was repaired.
                     if let Err(error) = self.container.execute(&batch).await {
-                        tracing::debug!(%error, "an unreadable message was not set aside");
+                        tracing::debug!(%error, "an unreadable message was not set aside; the next sweep tries again");
                     }
                 }
                 Err(error) => tracing::warn!(%error, "an unreadable message cannot be set aside"),

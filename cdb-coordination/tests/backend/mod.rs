@@ -1,7 +1,8 @@
-//! Where the suites run: on an emulator of their own, or on the account that `COSMOS_ENDPOINT` and `COSMOS_KEY` name, each
-//! test in a database of its own.
+//! The backend of the tests: an emulator per test, or the account that `COSMOS_ENDPOINT` and
+//! `COSMOS_KEY` name, with a database per test.
 //!
-//! With the emulator, time is simulated in a test that pauses Tokio's clock: leases do not end because the machine is slow.
+//! With the emulator, a test that pauses Tokio's clock runs in simulated time, so that no lease
+//! expires on a slow machine.
 
 use cdb_client::{CosmosClient, CosmosClientBuilder, DatabaseClient, MasterKey, SimulatedTime};
 use cdb_emulator::Emulator;
@@ -11,17 +12,17 @@ use uuid::Uuid;
 pub(crate) struct Backend {
     pub(crate) endpoint: String,
     pub(crate) key: String,
-    /// Name of the database.
+    /// The database's name.
     pub(crate) database: String,
-    /// What can be told to fail and counts requests; nothing on an account.
+    /// The emulator, which injects faults and counts requests; `None` on an account.
     pub(crate) emulator: Option<Emulator>,
-    /// The network of a test whose clock is paused.
+    /// The simulated network of a test with a paused clock.
     pub(crate) time: Option<SimulatedTime>,
 }
 
 impl Backend {
-    /// On an emulator, containers have so many physical partitions. A test that pauses Tokio's clock gives its `time`; on an
-    /// account, the clock is resumed.
+    /// Starts an emulator whose containers have `physical` partitions, or connects to the account.
+    /// A test with a paused clock passes its `time`; on an account, the clock is resumed.
     pub(crate) async fn start(physical: u32, time: Option<SimulatedTime>) -> Self {
         if let Some(account) = Self::on_account() {
             if time.is_some() {
@@ -48,7 +49,7 @@ impl Backend {
         let endpoint = std::env::var("COSMOS_ENDPOINT").ok()?;
         let key = std::env::var("COSMOS_KEY").ok()?;
         eprintln!(
-            "on {endpoint}, which fails when it likes and does not tell what it was asked: what needs that is left out"
+            "on {endpoint}, which injects no faults and counts no requests: tests that need them are skipped"
         );
         Some(Self {
             endpoint,
@@ -59,7 +60,7 @@ impl Backend {
         })
     }
 
-    /// A client to be set up, as in another process.
+    /// A builder of a client, as in another process.
     pub(crate) fn builder(&self) -> CosmosClientBuilder {
         let key = MasterKey::new(&self.key).expect("a key");
         let builder = CosmosClient::builder(&self.endpoint).credential(key);
@@ -69,7 +70,7 @@ impl Backend {
         }
     }
 
-    /// The database, through a client of its own.
+    /// The database, through a new client.
     pub(crate) fn database(&self) -> DatabaseClient {
         let client = self.builder().build().expect("an endpoint");
         client.database(&self.database)
@@ -77,7 +78,7 @@ impl Backend {
 }
 
 impl Drop for Backend {
-    /// Removes what the test has left in an account, also when it has failed.
+    /// Deletes the database of the test on an account, also after a failure.
     fn drop(&mut self) {
         if self.emulator.is_some() {
             return;

@@ -1,8 +1,8 @@
-//! The program of a test as a process of its own.
+//! Starts the test program as another process.
 
 use std::process::Command;
 
-/// This program, which runs nothing but its ignored test `one_of_the_processes`.
+/// This program, which runs only its ignored test `one_of_the_processes`.
 pub(crate) fn process() -> Command {
     let program = std::env::current_exe().expect("this program");
     let mut command = Command::new(program);

@@ -1,4 +1,4 @@
-//! A container of orders for one test, and clients on it.
+//! A container of orders for one test, and its clients.
 
 use cdb_client::{Bootstrap, ContainerClient, DatabaseClient, SimulatedTime, Transport};
 use cdb_coordination::{LeaseGuard, Leases};
@@ -43,7 +43,7 @@ pub(crate) enum Shop {
 
 pub(crate) type Guard = LeaseGuard<Shop, Order>;
 
-/// A container of its own, on the emulator or on an account.
+/// A container on the emulator or on an account.
 pub(crate) struct Account(Backend);
 
 impl Account {
@@ -51,12 +51,12 @@ impl Account {
         Self(Backend::start(3, Some(SimulatedTime::new())).await)
     }
 
-    /// Another process's view of the container, as far as a client can tell.
+    /// The container through a new client, as another process sees it.
     pub(crate) async fn shop(&self) -> ContainerClient<Shop> {
         Self::open(&self.0.database()).await
     }
 
-    /// The same through a network of the test's own.
+    /// The container through the given network.
     pub(crate) async fn shop_through<T: Transport>(
         &self,
         transport: impl FnOnce(Option<SimulatedTime>) -> T,
@@ -72,17 +72,17 @@ impl Account {
         shop.await.unwrap()
     }
 
-    /// The same container, as a program sees it that knows its documents otherwise.
+    /// The container with other document types.
     pub(crate) fn container<C: Container>(&self) -> ContainerClient<C> {
         self.0.database().container("shop")
     }
 
-    /// Name of the database.
+    /// The database's name.
     pub(crate) fn database(&self) -> &str {
         &self.0.database
     }
 
-    /// The emulator behind it, unless the test runs on an account, which fails when it likes.
+    /// The emulator; `None` on an account.
     pub(crate) fn emulator(&self) -> Option<&Emulator> {
         self.0.emulator.as_ref()
     }
@@ -99,12 +99,12 @@ pub(crate) fn order(customer: &str, number: u64) -> Order {
     }
 }
 
-/// The leases of a process of this name.
+/// The leases of a process with this name.
 pub(crate) fn leases(shop: &ContainerClient<Shop>, holder: &str) -> Leases<Shop, Order> {
     Leases::new(shop, holder)
 }
 
-/// The order as it is stored now.
+/// Reads the stored order.
 pub(crate) async fn stored(shop: &ContainerClient<Shop>, order: &Order) -> Order {
     let found = shop.latest_committed().read(&order.key()).await.unwrap();
     found.unwrap().document

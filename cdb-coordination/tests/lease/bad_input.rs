@@ -1,4 +1,4 @@
-//! Leases of what is not there, and guards and batches that are not the right ones.
+//! Missing documents, and guards and batches that do not belong together.
 
 use cdb_coordination::LeaseError;
 use cdb_model::{Document, Patch};
@@ -6,20 +6,17 @@ use cdb_model::{Document, Patch};
 use crate::account::{Account, Label, Order, OrderKey, leases, order, stored};
 
 #[tokio::test(start_paused = true)]
-async fn a_document_that_is_not_there_cannot_be_leased_or_broken() {
+async fn a_missing_document_cannot_be_leased_or_broken() {
     let account = Account::new().await;
     let leases = leases(&account.shop().await, "holder");
     let key = OrderKey::new("ann", 404_u64);
     let gone = leases.acquire(&key).await.unwrap_err();
-    assert_eq!(
-        gone.to_string(),
-        "the order `ann:404` is gone, there is nothing to lease"
-    );
+    assert_eq!(gone.to_string(), "order `ann:404` does not exist");
     assert!(leases.break_lease(&key).await.unwrap_err().is_gone());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_document_that_goes_while_it_is_held_is_gone_for_its_holder() {
+async fn a_document_deleted_during_its_lease_is_gone_for_the_holder() {
     let account = Account::new().await;
     let shop = account.shop().await;
     for write in 0..4 {
@@ -40,7 +37,7 @@ async fn a_document_that_goes_while_it_is_held_is_gone_for_its_holder() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_document_that_came_back_under_its_id_is_not_the_holder_s() {
+async fn a_recreated_document_is_not_leased_by_the_former_holder() {
     let account = Account::new().await;
     let shop = account.shop().await;
     let order = order("ann", 1);
@@ -54,7 +51,7 @@ async fn a_document_that_came_back_under_its_id_is_not_the_holder_s() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_of_another_guard_or_of_an_earlier_moment_is_refused_unsent() {
+async fn a_batch_of_another_guard_or_an_earlier_state_is_refused_unsent() {
     let account = Account::new().await;
     let shop = account.shop().await;
     let mut guards = Vec::new();
@@ -82,7 +79,7 @@ async fn a_batch_of_another_guard_or_of_an_earlier_moment_is_refused_unsent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_operation_of_a_batch_fails_as_itself() {
+async fn a_refusal_of_another_operation_of_a_batch_is_returned_as_it_is() {
     let account = Account::new().await;
     let shop = account.shop().await;
     let order = order("ann", 1);

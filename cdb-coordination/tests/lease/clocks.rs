@@ -1,5 +1,5 @@
-//! Processes whose idea of the service's time is wrong by ten seconds, which no client of a sound service has: each learns
-//! it from the answers. What is shown here is that a wrong clock costs time and never two holders.
+//! Clients whose view of the service's time is wrong by ten seconds. A correct service prevents
+//! this: each answer has the time. A wrong clock costs time, and never leads to two holders.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use cdb_model::{Document, Patch};
 use crate::account::{Account, Order, Shop, leases, order, stored};
 use crate::skewed::Skewed;
 
-/// A client that is ahead, and one that is behind, by ten seconds.
+/// A client that is ten seconds ahead, and a client that is ten seconds behind.
 async fn apart(account: &Account) -> [ContainerClient<Shop>; 2] {
     let ahead = account.shop_through(|time| Skewed::new(time, true)).await;
     let behind = account.shop_through(|time| Skewed::new(time, false)).await;
@@ -37,7 +37,7 @@ async fn a_lease_of_sixty_seconds_holds_between_clocks_twenty_seconds_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_taken_too_early_by_a_wrong_clock_ends_its_holder_s_writes() {
+async fn a_lease_taken_too_early_by_a_wrong_clock_stops_the_former_holder() {
     let account = Account::new().await;
     let [ahead, behind] = apart(&account).await;
     let order = order("ann", 1);

@@ -1,4 +1,4 @@
-//! Leasing a document that one knows.
+//! Leases of documents by their keys.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use cdb_model::{Document, Leasable, Patch};
 use crate::account::{Account, Order, leases, order, stored};
 
 #[tokio::test(start_paused = true)]
-async fn one_holds_a_document_and_the_others_are_told_who() {
+async fn one_process_holds_a_document_and_the_others_get_its_name() {
     let account = Account::new().await;
     let shop = account.shop().await;
     let order = order("ann", 1);
@@ -29,7 +29,7 @@ async fn one_holds_a_document_and_the_others_are_told_who() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_name_does_not_share_a_lease() {
+async fn two_processes_with_one_name_do_not_share_a_lease() {
     let account = Account::new().await;
     let shop = account.shop().await;
     let order = order("ann", 1);
@@ -40,7 +40,7 @@ async fn the_same_name_does_not_share_a_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_lease_is_taken_over_and_its_holder_is_refused_everything() {
+async fn an_expired_lease_is_taken_over_and_every_call_of_the_former_holder_is_refused() {
     let account = Account::new().await;
     let shop = account.shop().await;
     let order = order("ann", 1);
@@ -61,7 +61,7 @@ async fn an_expired_lease_is_taken_over_and_its_holder_is_refused_everything() {
     assert!(slow.refresh().await.unwrap_err().is_lost());
     let text = slow.delete().await.unwrap_err().to_string();
     assert!(
-        text.contains("with token 1 is over, the document has token 2"),
+        text.contains("with token 1 has ended, the document has token 2"),
         "{text}"
     );
     assert_eq!(stored(&shop, &order).await.state, "open");
@@ -71,7 +71,7 @@ async fn an_expired_lease_is_taken_over_and_its_holder_is_refused_everything() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_write_of_a_holder_who_was_away_is_refused_by_the_service() {
+async fn the_service_refuses_each_write_of_a_holder_that_was_away() {
     let account = Account::new().await;
     let shop = account.shop().await;
     let short = leases(&shop, "slow").with_duration(Duration::from_millis(1));
@@ -104,7 +104,7 @@ async fn each_write_of_a_holder_who_was_away_is_refused_by_the_service() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_lease_that_nobody_took_still_fences_and_is_revived() {
+async fn an_expired_lease_that_was_not_taken_still_fences_and_can_be_renewed() {
     let account = Account::new().await;
     let shop = account.shop().await;
     let order = order("ann", 1);
@@ -120,7 +120,7 @@ async fn an_expired_lease_that_nobody_took_still_fences_and_is_revived() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_lease_is_over_for_its_holder_and_stays_broken() {
+async fn a_broken_lease_stays_broken_for_its_holder() {
     let account = Account::new().await;
     let shop = account.shop().await;
     let order = order("ann", 1);

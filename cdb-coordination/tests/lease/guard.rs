@@ -1,4 +1,4 @@
-//! What a guard may do, and what becomes of the lease when it goes.
+//! The operations of a guard, and the lease after the guard is dropped.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn held(account: &Account) -> (Order, Guard) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_holder_writes_as_often_as_he_likes_and_every_write_renews() {
+async fn every_write_of_the_holder_renews_the_lease() {
     let account = Account::new().await;
     let (order, mut guard) = held(&account).await;
     let shop = account.shop().await;
@@ -47,7 +47,7 @@ async fn the_holder_writes_as_often_as_he_likes_and_every_write_renews() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_guard_gives_the_document_back() {
+async fn a_dropped_guard_releases_its_lease() {
     let account = Account::new().await;
     let (order, guard) = held(&account).await;
     drop(guard);
@@ -58,7 +58,7 @@ async fn a_dropped_guard_gives_the_document_back() {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("the lease was not given back within two seconds");
+    panic!("the lease was not released within two seconds");
 }
 
 #[tokio::test(start_paused = true)]
@@ -71,7 +71,7 @@ async fn a_guard_dropped_outside_of_a_runtime_leaves_its_lease_to_expire() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_by_somebody_without_a_lease_is_told_from_a_lost_lease() {
+async fn a_change_by_a_writer_without_a_lease_is_not_a_lost_lease() {
     let account = Account::new().await;
     let (order, mut guard) = held(&account).await;
     let shop = account.shop().await;
@@ -106,7 +106,7 @@ async fn a_replacement_never_undoes_a_patch_that_was_not_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_is_renewed_only_when_half_of_it_is_gone() {
+async fn a_lease_is_renewed_only_after_half_of_its_duration() {
     let account = Account::new().await;
     let shop = account.shop().await;
     let order = order("ann", 1);

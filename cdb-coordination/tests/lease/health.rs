@@ -1,4 +1,4 @@
-//! What leases tell `metrics`.
+//! The metrics of leases.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::account::{Account, leases, order};
 use crate::recorded::Recorded;
 
 #[tokio::test(start_paused = true)]
-async fn what_happens_to_leases_is_counted_by_document_type() {
+async fn lease_events_are_counted_by_document_type() {
     let recorded = Recorded::default();
     let _recording = metrics::set_default_local_recorder(&recorded);
     let account = Account::new().await;

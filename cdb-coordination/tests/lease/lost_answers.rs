@@ -1,4 +1,4 @@
-//! A service that carries out what it is asked and often says nothing. Only the emulator does that on demand.
+//! Leases on a service that loses answers. Only the emulator does so on demand.
 
 use cdb_client::ContainerClient;
 use cdb_coordination::LeaseError;
@@ -8,7 +8,7 @@ use futures::future::join_all;
 
 use crate::account::{Account, Label, Order, Shop, leases, order, stored};
 
-/// Of ten answers one is lost, one request is lost, one is a failure after the effect.
+/// Of ten requests one answer is lost, one request is lost, and one fails after its effect.
 fn faults() -> [Fault; 3] {
     [
         Effect::DropAnswer,
@@ -35,7 +35,7 @@ async fn failing() -> Option<(Account, ContainerClient<Shop>)> {
     Some((account, shop))
 }
 
-/// Repeats what failed although the lease is held; a lost lease ends the test.
+/// Repeats a call while its outcome is unknown; a lost lease fails the test.
 async fn surely<T, F: Future<Output = Result<T, LeaseError>>>(mut act: impl FnMut() -> F) -> T {
     loop {
         match act().await {
@@ -78,7 +78,7 @@ async fn every_write_under_a_lease_takes_place_exactly_once() {
     let count = Query::<Label>::in_partition("ann").count();
     let labels = shop.query(count).first().await.unwrap().unwrap();
     let parcels = stored(&shop, &order).await.parcels;
-    // Four attempts in a row that all stay open are possible, and are told.
+    // After four lost answers in a row the error is ambiguous.
     assert!(
         parcels <= 120 && parcels + open >= 120,
         "{parcels} parcels, {open} open"
@@ -90,7 +90,7 @@ async fn every_write_under_a_lease_takes_place_exactly_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_many_who_lease_one_document_under_one_name_one_does() {
+async fn of_many_concurrent_leases_of_one_document_one_succeeds() {
     let Some((_account, shop)) = failing().await else {
         return;
     };
@@ -104,7 +104,7 @@ async fn of_many_who_lease_one_document_under_one_name_one_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn documents_taken_by_several_at_once_go_to_one_each() {
+async fn a_document_that_several_processes_want_is_leased_once() {
     let Some((_account, shop)) = failing().await else {
         return;
     };

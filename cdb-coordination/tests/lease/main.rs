@@ -1,4 +1,4 @@
-//! Leases against the service's side: the emulator, or the account that `COSMOS_ENDPOINT` and `COSMOS_KEY` name.
+//! Leases on the emulator, or on the account that `COSMOS_ENDPOINT` and `COSMOS_KEY` name.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! A store of documents: what its writes say when somebody was faster, or nothing comes back.
+//! A store of documents: its errors after concurrent writes, and its writes after lost answers.
 
 use cdb_coordination::{Criteria, Store, StoreError};
 use cdb_emulator::{Effect, Fault};
@@ -11,7 +11,7 @@ async fn orders(account: &Account) -> Store<Shop, Order> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_is_refused_once_somebody_else_has_written() {
+async fn a_write_is_refused_after_another_writer_was_faster() {
     let account = Account::new().await;
     let orders = orders(&account).await;
     let first = orders.create(order("ann", 1)).await.unwrap();
@@ -32,7 +32,7 @@ async fn a_write_is_refused_once_somebody_else_has_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_is_settled_by_reading() {
+async fn a_lost_answer_is_resolved_by_reading() {
     let account = Account::new().await;
     let orders = orders(&account).await;
     let Some(emulator) = account.emulator() else {
@@ -61,7 +61,7 @@ async fn a_lost_answer_is_settled_by_reading() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn counts_are_those_of_the_criteria() {
+async fn counts_match_the_criteria() {
     let account = Account::new().await;
     let orders = orders(&account).await;
     for number in 0..9 {

@@ -1,4 +1,4 @@
-//! Lease and return.
+//! Leases of the next free documents.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn numbers(guards: &[Guard]) -> Vec<u64> {
     guards.iter().map(|guard| guard.document().number).collect()
 }
 
-/// Orders 0 to `count`, of as many customers as there are letters, the highest number placed first.
+/// An account with `count` orders of 26 customers; the highest number was placed first.
 async fn account_with(count: u64) -> Account {
     let account = Account::new().await;
     let shop = account.shop().await;
@@ -34,7 +34,7 @@ async fn account_with(count: u64) -> Account {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_oldest_come_first_across_the_container() {
+async fn the_oldest_documents_of_all_partitions_come_first() {
     let account = account_with(40).await;
     let leases = leases(&account.shop().await, "worker");
     let query = Query::across_partitions()
@@ -52,7 +52,7 @@ async fn the_oldest_come_first_across_the_container() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_an_order_what_was_free_for_longest_comes_first() {
+async fn without_an_order_the_documents_that_were_free_for_longest_come_first() {
     let account = account_with(6).await;
     let leases = leases(&account.shop().await, "worker");
     let mut seen = Vec::new();
@@ -71,7 +71,7 @@ async fn without_an_order_what_was_free_for_longest_comes_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_query_of_one_partition_takes_there_only_and_no_more_than_there_is() {
+async fn a_query_of_one_partition_leases_its_documents_only() {
     let account = account_with(60).await;
     let leases = leases(&account.shop().await, "worker");
     let query = || Query::in_partition("c").filter(open());
@@ -104,7 +104,7 @@ async fn expired_leases_are_taken_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn competitors_share_the_documents_and_none_gets_what_another_has() {
+async fn competitors_share_the_documents_without_overlap() {
     let account = account_with(200).await;
     let takers = join_all((0..8).map(|n| {
         let account = &account;
@@ -146,9 +146,10 @@ async fn a_partition_that_splits_hides_no_document() {
         for guards in join_all(found).await {
             taken.extend(guards.unwrap());
         }
-        // By then they have met, and ask one physical partition at a time, some of which are gone.
+        // After collisions the takers query one physical partition at a time, and some of these
+        // were split.
         if round < 3 {
-            // The takers may know ranges that are gone, so a client that knows none lists them.
+            // The takers may have outdated ranges cached; a new client lists the current ones.
             let range = account.shop().await.ranges().await.unwrap()[0].to_string();
             let split = emulator.split((account.database(), "shop"), &range);
             split.unwrap();
@@ -180,7 +181,7 @@ enum Spoiler {
 }
 
 #[tokio::test(start_paused = true)]
-async fn documents_that_cannot_be_read_are_passed_by() {
+async fn unreadable_documents_are_skipped() {
     let recorded = Recorded::default();
     let _recording = metrics::set_default_local_recorder(&recorded);
     let account = Account::new().await;

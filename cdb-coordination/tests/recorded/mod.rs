@@ -1,4 +1,4 @@
-//! What the crate tells `metrics`, kept to be compared with what happened.
+//! Records the metrics of the crate.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use metrics::{
     Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
 };
 
-/// Everything that was recorded, by name and labels.
+/// All recorded metrics, by name and labels.
 #[derive(Default)]
 pub(crate) struct Recorded {
     counters: Mutex<BTreeMap<String, Arc<AtomicU64>>>,
@@ -26,7 +26,8 @@ impl HistogramFn for Values {
 }
 
 impl Recorded {
-    /// Metrics whose names begin with `prefix`, without it: the count, the last value, or all values.
+    /// Metrics whose names begin with `prefix`, without the prefix: the count, the last value, or
+    /// all values.
     pub(crate) fn under(&self, prefix: &str) -> BTreeMap<String, Vec<f64>> {
         let read = |count: &Arc<AtomicU64>| count.load(Ordering::Relaxed);
         let mut all = BTreeMap::new();

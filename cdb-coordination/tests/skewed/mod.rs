@@ -1,4 +1,4 @@
-//! A network that shows the service's clock ten seconds too early or too late, in simulated or in real time.
+//! A network that shifts the service's time by ten seconds, in simulated or in real time.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use http::header::DATE;
 
 const APART: Duration = Duration::from_secs(10);
 
-/// The network, for one client.
+/// The network of one client.
 #[derive(Debug)]
 pub(crate) struct Skewed {
-    /// The network of a test whose clock is paused.
+    /// The simulated network of a test with a paused clock.
     time: Option<SimulatedTime>,
     http: reqwest::Client,
     ahead: bool,
@@ -19,7 +19,7 @@ pub(crate) struct Skewed {
 
 impl Skewed {
     pub(crate) fn new(time: Option<SimulatedTime>, ahead: bool) -> Self {
-        // It stays installed from the first call on.
+        // Installed once per process.
         let _installed = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .no_proxy()

@@ -1,4 +1,4 @@
-//! The event store: versions, streams, everything in order.
+//! The event store: versions, streams, order.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use cdb_client::FeedStart;
 use cdb_coordination::{NewEvent, WorkError};
 use cdb_emulator::{Effect, Fault, OperationKind};
 
-use crate::world::{World, config, message, next};
+use crate::test_env::{TestEnv, config, message, next};
 
 fn events(kinds: &[&str]) -> Vec<NewEvent> {
     kinds
@@ -17,11 +17,11 @@ fn events(kinds: &[&str]) -> Vec<NewEvent> {
 
 #[tokio::test(start_paused = true)]
 async fn events_are_appended_on_the_expected_version_only() {
-    let world = World::start().await;
-    let Some(emulator) = world.emulator() else {
+    let env = TestEnv::start().await;
+    let Some(emulator) = env.emulator() else {
         return;
     };
-    let store = world.open(config()).await.events();
+    let store = env.open(config()).await.events();
     assert_eq!(
         store.append("a", 0, events(&["one", "two"])).await.unwrap(),
         2
@@ -43,9 +43,9 @@ async fn events_are_appended_on_the_expected_version_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_exist_exactly_if_the_message_that_caused_them_has_ended() {
-    let world = World::start().await;
-    let work = world.open(config()).await;
+async fn events_exist_if_and_only_if_their_message_is_completed() {
+    let env = TestEnv::start().await;
+    let work = env.open(config()).await;
     let store = work.events();
     work.immediate().store(message("a", 1)).await.unwrap();
     let claimed = next(&work).await;
@@ -69,9 +69,9 @@ async fn events_exist_exactly_if_the_message_that_caused_them_has_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn everything_is_followed_in_the_order_of_its_stream() {
-    let world = World::start().await;
-    let work = world.open(config()).await;
+async fn a_feed_shows_the_events_of_each_stream_in_order() {
+    let env = TestEnv::start().await;
+    let work = env.open(config()).await;
     let store = work.events();
     for round in 0..2 {
         for stream in ["a", "b", "c"] {

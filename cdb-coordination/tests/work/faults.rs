@@ -1,4 +1,5 @@
-//! Lost answers, refused requests, coordinators that go: nothing lost, nothing twice, nothing out of order.
+//! Lost answers, refused requests and stopped coordinators: no message is lost, duplicated or out
+//! of order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,15 +12,15 @@ use cdb_coordination::{
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_model::Query;
 
-use crate::world::{Tally, World, applied, applied_in_order, config, message, next};
+use crate::test_env::{Tally, TestEnv, applied, applied_in_order, config, message, next};
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_stores_once_and_ends_once() {
-    let world = World::start().await;
-    let Some(emulator) = world.emulator() else {
+async fn a_lost_answer_stores_once_and_completes_once() {
+    let env = TestEnv::start().await;
+    let Some(emulator) = env.emulator() else {
         return;
     };
-    let work = world.open(config()).await;
+    let work = env.open(config()).await;
     let now = work.immediate();
     let lost = || Fault::once(Effect::DropAnswer).on(OperationKind::Batch);
     emulator.inject(lost());
@@ -27,7 +28,7 @@ async fn a_lost_answer_stores_once_and_ends_once() {
     assert_eq!(
         stored,
         Settlement::Stored { sequence: 1 },
-        "ours, and no duplicate"
+        "stored by this coordinator, not a duplicate"
     );
     let claimed = next(&work).await;
     emulator.inject(lost());
@@ -35,16 +36,16 @@ async fn a_lost_answer_stores_once_and_ends_once() {
         now.report(applied(claimed)).await.unwrap(),
         Settlement::Done
     );
-    assert_eq!(world.applied().await.len(), 1);
+    assert_eq!(env.applied().await.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_never_arrived_is_sent_again() {
-    let world = World::start().await;
-    let Some(emulator) = world.emulator() else {
+    let env = TestEnv::start().await;
+    let Some(emulator) = env.emulator() else {
         return;
     };
-    let work = world.open(config()).await;
+    let work = env.open(config()).await;
     let after = Fault::once(Effect::StatusAfterEffect { status: 408 }).on(OperationKind::Batch);
     let before = Fault::once(Effect::Status {
         status: 408,
@@ -64,7 +65,8 @@ async fn a_request_that_never_arrived_is_sent_again() {
 const STREAMS: usize = 20;
 const MESSAGES: u64 = 10;
 
-/// Works until it is stopped. Returns how often the store refused to apply a message out of order or twice.
+/// Works until `stop` is set. Returns how often the store refused to apply a message out of order
+/// or twice.
 async fn work_on(work: WorkCoordinator, stop: Arc<AtomicBool>) -> usize {
     let interval = work.interval(IntervalConfig::every(Duration::from_millis(15)));
     let mut receipts = Vec::new();
@@ -83,24 +85,24 @@ async fn work_on(work: WorkCoordinator, stop: Arc<AtomicBool>) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn order_holds_with_faults_and_coordinators_that_go() {
-    let world = World::start().await;
-    let Some(emulator) = world.emulator() else {
+async fn the_order_holds_with_faults_and_stopped_coordinators() {
+    let env = TestEnv::start().await;
+    let Some(emulator) = env.emulator() else {
         return;
     };
     let stop = Arc::new(AtomicBool::new(false));
     let mut settings = config();
     settings.lease = Duration::from_millis(700);
-    create_tallies(&world, settings.partitions).await;
+    create_tallies(&env, settings.partitions).await;
     let mut workers = Vec::new();
     for index in 0..2 {
-        let work = world.open_share(settings.clone(), index, 2).await;
+        let work = env.open_share(settings.clone(), index, 2).await;
         workers.push(tokio::spawn(work_on(work, stop.clone())));
     }
     for fault in Fault::in_five_ways(0.05) {
         emulator.inject(fault);
     }
-    let sender = world.open_share(settings.clone(), 255, 256).await;
+    let sender = env.open_share(settings.clone(), 255, 256).await;
     for n in 1..=MESSAGES {
         let scope = sender.scoped();
         for stream in streams() {
@@ -110,16 +112,16 @@ async fn order_holds_with_faults_and_coordinators_that_go() {
         }
         scope.commit().await.unwrap();
         if n == MESSAGES / 2 {
-            // In the middle of whatever it does; its successor waits for its lease.
+            // Stopped at any point; its successor waits for its lease.
             workers.remove(0).abort();
-            let work = world.open_share(settings.clone(), 0, 2).await;
+            let work = env.open_share(settings.clone(), 0, 2).await;
             workers.push(tokio::spawn(work_on(work, stop.clone())));
         }
     }
     let mut applied = BTreeMap::new();
     for _ in 0..300 {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        applied = count_by_stream(&world).await;
+        applied = count_by_stream(&env).await;
         if applied.values().sum::<u64>() >= STREAMS as u64 * MESSAGES {
             break;
         }
@@ -132,7 +134,7 @@ async fn order_holds_with_faults_and_coordinators_that_go() {
     let all: BTreeMap<String, u64> = streams().map(|stream| (stream, MESSAGES)).collect();
     assert_eq!(applied, all);
     let tallies = Query::<Tally>::across_partitions();
-    for tally in world.shop.query(tallies).all().await.unwrap() {
+    for tally in env.shop.query(tallies).all().await.unwrap() {
         let tally = tally.document;
         assert_eq!(
             (tally.last, tally.count),
@@ -147,15 +149,15 @@ fn streams() -> impl Iterator<Item = String> {
     (0..STREAMS).map(|n| format!("s{n}"))
 }
 
-async fn count_by_stream(world: &World) -> BTreeMap<String, u64> {
+async fn count_by_stream(env: &TestEnv) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
-    for one in world.applied().await {
+    for one in env.applied().await {
         *counts.entry(one.stream).or_default() += 1;
     }
     counts
 }
 
-async fn create_tallies(world: &World, partitions: Partitions) {
+async fn create_tallies(env: &TestEnv, partitions: Partitions) {
     for stream in streams() {
         let partition = partitions.name(partitions.of_stream(&stream));
         let tally = Tally {
@@ -164,6 +166,6 @@ async fn create_tallies(world: &World, partitions: Partitions) {
             last: 0,
             count: 0,
         };
-        world.shop.create(&tally).await.unwrap();
+        env.shop.create(&tally).await.unwrap();
     }
 }

@@ -1,9 +1,6 @@
-//! The work coordinator on an emulator in this process: order, ends that happen once, hand-over, what is lost.
+//! The work coordinator on an embedded emulator: order, completion, hand-over, lost entries.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests fail as loudly as the tests"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../backend/mod.rs"]
 mod backend;
@@ -17,5 +14,5 @@ mod recorded;
 #[path = "../skewed/mod.rs"]
 mod skewed;
 mod strategies;
+mod test_env;
 mod unreadable;
-mod world;

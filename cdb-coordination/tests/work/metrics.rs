@@ -1,4 +1,4 @@
-//! The metrics of the coordinator, compared with what has happened.
+//! The metrics of the coordinator.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use cdb_model::{Document, Patch, Query};
 use tokio::time::Instant;
 
 use crate::recorded::Recorded;
-use crate::world::{World, config, message, next};
+use crate::test_env::{TestEnv, config, message, next};
 
 type Metrics = BTreeMap<String, Vec<f64>>;
 
-/// Waits until the metrics are as they should be.
+/// Waits until the metrics meet a condition.
 async fn until(recorded: &Recorded, is_so: impl Fn(&Metrics) -> bool) -> Metrics {
     for _ in 0..500 {
         let metrics = recorded.under("cdb.work.");
@@ -24,7 +24,7 @@ async fn until(recorded: &Recorded, is_so: impl Fn(&Metrics) -> bool) -> Metrics
     panic!("{:#?}", recorded.under("cdb.work."));
 }
 
-/// The count or the last value; 0 when there is none.
+/// The count or the last value; 0 without a value.
 fn count(metrics: &Metrics, name: &str) -> usize {
     let value = metrics.get(name).map_or(0.0, |values| values[0]);
     format!("{value:.0}").parse().unwrap()
@@ -34,8 +34,8 @@ fn count(metrics: &Metrics, name: &str) -> usize {
 async fn partitions_and_their_leases_are_counted_as_they_change_hands() {
     let recorded = Recorded::default();
     let _recording = metrics::set_default_local_recorder(&recorded);
-    let world = World::start().await;
-    let work = world.open_share(config(), 0, 2).await;
+    let env = TestEnv::start().await;
+    let work = env.open_share(config(), 0, 2).await;
     let share = work.partitions().len();
     assert!(share > 0);
     // Its leases of 2 s are renewed in their last third.
@@ -50,8 +50,8 @@ async fn partitions_and_their_leases_are_counted_as_they_change_hands() {
     assert_eq!(left.len(), count(&metrics, "leases renewed"));
     assert!(left.iter().all(|left| *left < 2.0 / 3.0), "{left:?}");
 
-    // Somebody takes one of them: its next renewal is refused.
-    let shop = world.shop.view::<Work>();
+    // Another owner takes one partition: its next renewal is refused.
+    let shop = env.shop.view::<Work>();
     let taken = <WorkPartition as Document>::Key::new(format!("work-{:03}", work.partitions()[0]));
     let by_other = Patch::<WorkPartition>::new().set(WorkPartition::FENCE, 1_000);
     shop.patch(&taken, &by_other).await.unwrap();
@@ -64,13 +64,13 @@ async fn partitions_and_their_leases_are_counted_as_they_change_hands() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_stored_handed_out_and_ended_is_counted() {
+async fn stored_claimed_and_completed_messages_are_counted() {
     let recorded = Recorded::default();
     let _recording = metrics::set_default_local_recorder(&recorded);
-    let world = World::start().await;
+    let env = TestEnv::start().await;
     let mut settings = config();
     settings.retry.most_attempts = 2;
-    let work = world.open(settings).await;
+    let work = env.open(settings).await;
     let scope = work.scoped();
     for number in 1..=6 {
         scope.store(message("a", number)).await;
@@ -109,19 +109,19 @@ async fn what_is_stored_handed_out_and_ended_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_end_that_the_store_refuses_is_a_violation_and_counted_once() {
+async fn a_completion_that_the_store_refuses_is_counted_as_a_violation() {
     let recorded = Recorded::default();
     let _recording = metrics::set_default_local_recorder(&recorded);
-    let world = World::start().await;
-    let work = world.open(config()).await;
+    let env = TestEnv::start().await;
+    let work = env.open(config()).await;
     let now = work.immediate();
     for number in 1..=2 {
         now.store(message("a", number)).await.unwrap();
     }
     now.report(next(&work).await.done()).await.unwrap();
     let second = next(&work).await;
-    // Somebody makes the store believe that the first one has not ended.
-    let shop = world.shop.view::<Work>();
+    // Resets the stored progress of the first message.
+    let shop = env.shop.view::<Work>();
     let stream = shop.query(Query::<WorkStream>::across_partitions());
     let stream = stream.first().await.unwrap().unwrap().document;
     let key = stream.key();
@@ -134,7 +134,7 @@ async fn an_end_that_the_store_refuses_is_a_violation_and_counted_once() {
 }
 
 #[test]
-fn what_is_lost_with_its_strategy_is_counted() {
+fn entries_lost_with_their_strategy_are_counted() {
     let recorded = Recorded::default();
     let _recording = metrics::set_default_local_recorder(&recorded);
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -142,17 +142,17 @@ fn what_is_lost_with_its_strategy_is_counted() {
         .start_paused(true)
         .build()
         .unwrap();
-    let (scope, world) = runtime.block_on(async {
-        let world = World::start().await;
-        let work = world.open(config()).await;
+    let (scope, env) = runtime.block_on(async {
+        let env = TestEnv::start().await;
+        let work = env.open(config()).await;
         let scope = work.scoped();
         for number in 1..=3 {
             drop(scope.store(message("a", number)).await);
         }
-        (scope, world)
+        (scope, env)
     });
     drop(scope);
     let metrics = recorded.under("cdb.work.");
     assert_eq!(count(&metrics, "unflushed"), 3);
-    runtime.block_on(async { drop(world) });
+    runtime.block_on(async { drop(env) });
 }

@@ -1,16 +1,16 @@
-//! Streams: one message after the other, each once, whatever fails.
+//! Streams: messages are handled one after the other, each once, also with failures.
 
 use cdb_coordination::{
     Exhausted, FlushStrategy, NewWork, Settlement, WorkBatch, WorkError, WorkStatus,
 };
 use cdb_model::Query;
 
-use crate::world::{Applied, World, applied, config, message, next, nothing};
+use crate::test_env::{Applied, TestEnv, applied, config, message, next, nothing};
 
 #[tokio::test(start_paused = true)]
-async fn one_call_stores_ends_and_hands_out() {
-    let world = World::start().await;
-    let work = world.open(config()).await;
+async fn one_call_stores_completes_and_claims() {
+    let env = TestEnv::start().await;
+    let work = env.open(config()).await;
     let mut batch = WorkBatch {
         claim: 10,
         ..WorkBatch::default()
@@ -41,13 +41,13 @@ async fn one_call_stores_ends_and_hands_out() {
     );
     assert_eq!(done.claimed.len(), 1);
     assert_eq!(done.claimed[0].message().message_id, "2");
-    assert_eq!(world.applied().await.len(), 2);
+    assert_eq!(env.applied().await.len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_was_stored_before_is_dropped_at_the_door_also_after_its_end() {
-    let world = World::start().await;
-    let work = world.open(config()).await;
+async fn a_duplicate_is_dropped_also_after_the_completion_of_the_message() {
+    let env = TestEnv::start().await;
+    let work = env.open(config()).await;
     let now = work.immediate();
     let sequence = |n| Settlement::Stored { sequence: n };
     assert_eq!(now.store(message("a", 1)).await.unwrap(), sequence(1));
@@ -56,7 +56,7 @@ async fn a_message_that_was_stored_before_is_dropped_at_the_door_also_after_its_
         Settlement::Duplicate
     );
     now.report(next(&work).await.done()).await.unwrap();
-    let other = world.open_share(config(), 7, 8).await;
+    let other = env.open_share(config(), 7, 8).await;
     let from_elsewhere = other.immediate();
     assert_eq!(
         from_elsewhere.store(message("a", 1)).await.unwrap(),
@@ -78,8 +78,8 @@ async fn a_message_that_was_stored_before_is_dropped_at_the_door_also_after_its_
 
 #[tokio::test(start_paused = true)]
 async fn duplicates_among_new_messages_leave_no_gap() {
-    let world = World::start().await;
-    let work = world.open(config()).await;
+    let env = TestEnv::start().await;
+    let work = env.open(config()).await;
     let mut batch = WorkBatch::default();
     for number in [1, 2, 2, 1, 3] {
         batch.entries.push(message("a", number).into());
@@ -101,10 +101,10 @@ async fn duplicates_among_new_messages_leave_no_gap() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_in_the_middle_resumes_where_it_stopped() {
+async fn a_failed_message_continues_with_its_remaining_stages() {
     const INVOICED: WorkStatus = WorkStatus::user::<0>();
-    let world = World::start().await;
-    let work = world.open(config()).await;
+    let env = TestEnv::start().await;
+    let work = env.open(config()).await;
     let now = work.immediate();
     let needs = WorkStatus::PUBLISHED | WorkStatus::PROJECTION_DONE | INVOICED;
     now.store(NewWork::outbox("a", "1").needing(needs))
@@ -118,20 +118,20 @@ async fn a_failure_in_the_middle_resumes_where_it_stopped() {
         .await;
     assert_eq!(passed.unwrap(), Settlement::Progressed);
     let failed = now
-        .report(claimed.failed("the view is not there"))
+        .report(claimed.failed("the view does not exist"))
         .await
         .unwrap();
     assert!(matches!(failed, Settlement::Retrying { .. }), "{failed:?}");
     drop((work, now));
-    // Another coordinator, after the lease of the first, which was not shut down.
-    let work = world.open(config()).await;
+    // Another coordinator takes over after the lease of the first, which was not shut down.
+    let work = env.open(config()).await;
     let claimed = next(&work).await;
     assert_eq!(claimed.message().message_id, "1", "the second waits");
     assert_eq!(claimed.left(), WorkStatus::PROJECTION_DONE);
     assert_eq!(claimed.message().attempts, 1);
     assert_eq!(
         claimed.message().last_failure.as_deref(),
-        Some("the view is not there")
+        Some("the view does not exist")
     );
     let now = work.immediate();
     now.report(claimed.reached(WorkStatus::PROJECTION_DONE))
@@ -142,10 +142,10 @@ async fn a_failure_in_the_middle_resumes_where_it_stopped() {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_that_fails_too_often_holds_its_stream_until_an_operator_decides() {
-    let world = World::start().await;
+    let env = TestEnv::start().await;
     let mut settings = config();
     settings.retry.most_attempts = 2;
-    let work = world.open(settings).await;
+    let work = env.open(settings).await;
     let now = work.immediate();
     for n in 1..=3 {
         now.store(message("a", n)).await.unwrap();
@@ -178,11 +178,11 @@ async fn a_message_that_fails_too_often_holds_its_stream_until_an_operator_decid
 
 #[tokio::test(start_paused = true)]
 async fn a_message_may_be_skipped_instead() {
-    let world = World::start().await;
+    let env = TestEnv::start().await;
     let mut settings = config();
     settings.retry.most_attempts = 1;
     settings.retry.exhausted = Exhausted::SkipMessage;
-    let work = world.open(settings).await;
+    let work = env.open(settings).await;
     let now = work.immediate();
     now.store(message("a", 1)).await.unwrap();
     now.store(message("a", 2)).await.unwrap();
@@ -191,16 +191,16 @@ async fn a_message_may_be_skipped_instead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_effect_undoes_the_end_and_the_ends_after_it() {
-    let world = World::start().await;
-    let work = world.open(config()).await;
+async fn a_refused_effect_refuses_its_report_and_the_later_ones() {
+    let env = TestEnv::start().await;
+    let work = env.open(config()).await;
     let scope = work.scoped();
     for n in 1..=2 {
         scope.store(message("a", n)).await;
     }
     scope.flush().await.unwrap();
     let first = next(&work).await;
-    let mut effects = first.effects::<crate::world::Shop>();
+    let mut effects = first.effects::<crate::test_env::Shop>();
     let twice = Applied {
         partition: first.message().partition.clone(),
         unique: "one".to_owned(),
@@ -218,14 +218,14 @@ async fn a_refused_effect_undoes_the_end_and_the_ends_after_it() {
     assert!(matches!(first, WorkError::EffectRefused { .. }), "{first}");
     let second = second.settled().await.unwrap_err();
     assert!(matches!(second, WorkError::AfterFailure { .. }), "{second}");
-    assert!(world.applied().await.is_empty());
+    assert!(env.applied().await.is_empty());
     assert_eq!(next(&work).await.message().message_id, "1");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_is_dropped_is_handed_out_again() {
-    let world = World::start().await;
-    let work = world.open(config()).await;
+async fn a_message_is_claimed_again_after_its_claim_was_dropped() {
+    let env = TestEnv::start().await;
+    let work = env.open(config()).await;
     work.immediate().store(message("a", 1)).await.unwrap();
     drop(next(&work).await);
     let report = next(&work).await.done();
@@ -235,9 +235,9 @@ async fn a_claim_that_is_dropped_is_handed_out_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_stored_is_refused_alone() {
-    let world = World::start().await;
-    let work = world.open(config()).await;
+async fn an_entry_that_cannot_be_stored_is_refused_alone() {
+    let env = TestEnv::start().await;
+    let work = env.open(config()).await;
     let mut batch = WorkBatch::default();
     batch.entries.push(message("a", 1).into());
     batch.entries.push(
@@ -261,25 +261,25 @@ async fn what_cannot_be_stored_is_refused_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_is_not_worked_on_before_its_time_and_its_stream_waits() {
-    let world = World::start().await;
-    let work = world.open(config()).await;
+async fn a_message_is_not_claimed_before_its_time_and_its_stream_waits() {
+    let env = TestEnv::start().await;
+    let work = env.open(config()).await;
     let now = work.immediate();
-    let later = world.shop.now() + std::time::Duration::from_millis(400);
+    let later = env.shop.now() + std::time::Duration::from_millis(400);
     now.store(message("a", 1).not_before(later)).await.unwrap();
     now.store(message("a", 2)).await.unwrap();
     nothing(&work).await;
     let claimed = next(&work).await;
     assert_eq!(claimed.message().message_id, "1");
-    assert!(world.shop.now() >= later);
+    assert!(env.shop.now() >= later);
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_at_rest_are_forgotten_and_begin_anew() {
-    let world = World::start().await;
+async fn idle_streams_are_deleted_and_can_start_again() {
+    let env = TestEnv::start().await;
     let mut settings = config();
     settings.remember = std::time::Duration::ZERO;
-    let work = world.open(settings).await;
+    let work = env.open(settings).await;
     let now = work.immediate();
     now.store(message("a", 1)).await.unwrap();
     now.report(next(&work).await.done()).await.unwrap();
@@ -291,7 +291,7 @@ async fn streams_at_rest_are_forgotten_and_begin_anew() {
             .unwrap(),
         1
     );
-    let streams = world.shop.view::<cdb_coordination::Work>();
+    let streams = env.shop.view::<cdb_coordination::Work>();
     let left = streams.query(Query::<cdb_coordination::WorkStream>::across_partitions().count());
     assert_eq!(left.first().await.unwrap(), Some(1));
     let stored = now.store(message("a", 2)).await.unwrap();
@@ -301,12 +301,12 @@ async fn streams_at_rest_are_forgotten_and_begin_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_coordinator_forgets_streams_at_rest_by_itself() {
-    let world = World::start().await;
+async fn a_coordinator_deletes_idle_streams_by_itself() {
+    let env = TestEnv::start().await;
     let mut settings = config();
     settings.remember = std::time::Duration::ZERO;
     settings.forget = std::time::Duration::from_millis(50);
-    let work = world.open(settings).await;
+    let work = env.open(settings).await;
     let now = work.immediate();
     now.store(message("open", 1)).await.unwrap();
     let open = next(&work).await;
@@ -314,7 +314,7 @@ async fn a_coordinator_forgets_streams_at_rest_by_itself() {
         now.store(message(&stream.to_string(), 1)).await.unwrap();
         now.report(next(&work).await.done()).await.unwrap();
     }
-    let streams = world.shop.view::<cdb_coordination::Work>();
+    let streams = env.shop.view::<cdb_coordination::Work>();
     let mut left = Vec::new();
     for _ in 0..300 {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;

@@ -1,4 +1,4 @@
-//! When things are written, and what becomes of what was not.
+//! Flush strategies, and entries that were not written.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use cdb_coordination::{
     FlushStrategy, IntervalConfig, Receipt, Settlement, WorkCoordinator, WorkError,
 };
 
-use crate::world::{World, applied, config, message, next};
+use crate::test_env::{TestEnv, applied, config, message, next};
 
 const STREAMS: usize = 8;
 
-/// The same program, whatever the strategy.
+/// The same program with any strategy.
 async fn stores_and_ends(work: &WorkCoordinator, round: usize, strategy: &dyn FlushStrategy) {
     let mut receipts: Vec<Receipt> = Vec::new();
     for stream in 0..STREAMS {
@@ -35,30 +35,30 @@ async fn stores_and_ends(work: &WorkCoordinator, round: usize, strategy: &dyn Fl
 
 #[tokio::test(start_paused = true)]
 async fn strategies_are_interchangeable() {
-    let world = World::start().await;
-    let Some(emulator) = world.emulator() else {
+    let env = TestEnv::start().await;
+    let Some(emulator) = env.emulator() else {
         return;
     };
-    let work = world.open(config()).await;
+    let work = env.open(config()).await;
     let interval = work.interval(IntervalConfig::every(Duration::from_secs(60)));
     let strategies: [&dyn FlushStrategy; 3] = [&work.immediate(), &work.scoped(), &interval];
     let mut batches = Vec::new();
     for (number, strategy) in strategies.into_iter().enumerate() {
-        let before = world.applied().await.len();
+        let before = env.applied().await.len();
         emulator.reset_requests();
         stores_and_ends(&work, number, strategy).await;
         let log = emulator.requests();
         batches.push(log.counts[&cdb_emulator::OperationKind::Batch]);
-        assert_eq!(world.applied().await.len() - before, STREAMS * 3);
+        assert_eq!(env.applied().await.len() - before, STREAMS * 3);
     }
-    assert_eq!(batches[0], 48, "one per message and end");
+    assert_eq!(batches[0], 48, "one per message and report");
     assert!(batches[1] <= 12 && batches[2] <= 12, "{batches:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dropped_scope_writes_in_the_background() {
-    let world = World::start().await;
-    let work = world.open(config()).await;
+    let env = TestEnv::start().await;
+    let work = env.open(config()).await;
     let scope = work.scoped();
     let receipt = scope.store(message("a", 1)).await;
     drop(scope);
@@ -68,8 +68,8 @@ async fn a_dropped_scope_writes_in_the_background() {
 
 #[tokio::test(start_paused = true)]
 async fn an_interval_writes_by_time_by_size_and_when_it_is_dropped() {
-    let world = World::start().await;
-    let work = world.open(config()).await;
+    let env = TestEnv::start().await;
+    let work = env.open(config()).await;
     let by_time = work.interval(IntervalConfig::every(Duration::from_millis(20)));
     by_time
         .store(message("a", 1))
@@ -93,12 +93,12 @@ async fn an_interval_writes_by_time_by_size_and_when_it_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_written_any_more_is_said_to_be_lost_and_handed_out_again() {
-    let world = World::start().await;
-    let Some(emulator) = world.emulator() else {
+async fn an_entry_that_cannot_be_written_is_reported_as_lost_and_its_message_claimed_again() {
+    let env = TestEnv::start().await;
+    let Some(emulator) = env.emulator() else {
         return;
     };
-    let work = world.open(config()).await;
+    let work = env.open(config()).await;
     work.immediate().store(message("a", 1)).await.unwrap();
     let claimed = next(&work).await;
     let mut short = IntervalConfig::every(Duration::from_secs(3600));
@@ -122,28 +122,28 @@ async fn what_cannot_be_written_any_more_is_said_to_be_lost_and_handed_out_again
 }
 
 #[test]
-fn a_scope_that_outlives_its_runtime_says_what_it_lost() {
+fn a_scope_that_outlives_its_runtime_reports_lost_entries() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let (scope, receipt, work, world) = runtime.block_on(async {
-        let world = World::start().await;
-        let work = world.open(config()).await;
+    let (scope, receipt, work, env) = runtime.block_on(async {
+        let env = TestEnv::start().await;
+        let work = env.open(config()).await;
         let scope = work.scoped();
         let receipt = scope.store(message("a", 1)).await;
-        (scope, receipt, work, world)
+        (scope, receipt, work, env)
     });
     drop(scope);
     let reason = runtime.block_on(receipt.settled()).unwrap_err();
     assert!(matches!(reason, WorkError::Unflushed), "{reason}");
-    runtime.block_on(async { drop((work, world)) });
+    runtime.block_on(async { drop((work, env)) });
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_coordinator_that_goes_with_unwritten_work_says_so() {
-    let world = World::start().await;
-    let Some(emulator) = world.emulator() else {
+async fn a_coordinator_dropped_with_unwritten_entries_reports_them() {
+    let env = TestEnv::start().await;
+    let Some(emulator) = env.emulator() else {
         return;
     };
-    let work = world.open(config()).await;
+    let work = env.open(config()).await;
     let unreachable = cdb_emulator::Effect::DropRequest;
     emulator.inject(cdb_emulator::Fault::always(unreachable));
     let settled = work.immediate().store(message("a", 1)).await.unwrap_err();
@@ -153,6 +153,6 @@ async fn a_coordinator_that_goes_with_unwritten_work_says_so() {
     assert_eq!(
         stored,
         Settlement::Stored { sequence: 1 },
-        "nothing was left behind"
+        "all entries were reported"
     );
 }

@@ -1,4 +1,4 @@
-//! Documents that another program has spoiled: told of, kept, and in nobody's way.
+//! Documents that another program has damaged: they are reported and block only their own streams.
 
 use cdb_client::{ContainerClient, FeedStart};
 use cdb_coordination::{
@@ -8,7 +8,7 @@ use cdb_model::{Container, Document, Patch};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::world::{World, config, message, next, nothing};
+use crate::test_env::{TestEnv, config, message, next, nothing};
 
 #[derive(Document, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -59,7 +59,7 @@ fn torn() -> Value {
     json!({"torn": true})
 }
 
-/// Everything in one partition, so that whatever blocks blocks all.
+/// One partition for all streams, so that a block would affect all of them.
 fn together() -> WorkConfig {
     let mut config = config();
     config.partitions = Partitions::new(1).unwrap();
@@ -79,16 +79,16 @@ async fn spoil_stream(spoiler: &ContainerClient<Spoiler>, stream: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_cannot_be_read_is_set_aside_and_holds_its_stream_alone() {
-    let world = World::start().await;
-    // Holds no partition, so nobody remembers what is stored.
-    let sender = world.open_share(together(), 255, 256).await;
+async fn an_unreadable_message_is_set_aside_and_holds_its_stream_alone() {
+    let env = TestEnv::start().await;
+    // Holds no partition, so no stream is in memory.
+    let sender = env.open_share(together(), 255, 256).await;
     let now = sender.immediate();
     for (stream, number) in [("a", 1), ("a", 2), ("b", 1)] {
         now.store(message(stream, number)).await.unwrap();
     }
-    spoil_message(&world.spoiler(), "a", "1").await;
-    let work = world.open(together()).await;
+    spoil_message(&env.spoiler(), "a", "1").await;
+    let work = env.open(together()).await;
     let claimed = next(&work).await;
     assert_eq!(claimed.message().stream, "b");
     work.immediate().report(claimed.done()).await.unwrap();
@@ -102,7 +102,7 @@ async fn a_message_that_cannot_be_read_is_set_aside_and_holds_its_stream_alone()
     assert!(aside.body.contains("torn"), "{}", aside.body);
     let reason = aside.last_failure.as_deref().unwrap();
     assert!(reason.contains("cannot be read"), "{reason}");
-    // It comes to the same whoever tries it again.
+    // A redrive leads to the same result.
     work.redrive(aside).await.unwrap();
     nothing(&work).await;
     let aside = work.set_aside(10).await.unwrap();
@@ -112,14 +112,14 @@ async fn a_message_that_cannot_be_read_is_set_aside_and_holds_its_stream_alone()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_cannot_be_read_is_known_at_the_door() {
-    let world = World::start().await;
-    let sender = world.open_share(together(), 255, 256).await;
+async fn a_duplicate_of_an_unreadable_message_is_detected() {
+    let env = TestEnv::start().await;
+    let sender = env.open_share(together(), 255, 256).await;
     let now = sender.immediate();
     for number in 1..=2 {
         now.store(message("a", number)).await.unwrap();
     }
-    spoil_message(&world.spoiler(), "a", "2").await;
+    spoil_message(&env.spoiler(), "a", "2").await;
     let scope = sender.scoped();
     let mut receipts = Vec::new();
     for number in 1..=3 {
@@ -135,14 +135,14 @@ async fn a_message_that_cannot_be_read_is_known_at_the_door() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_cannot_be_read_refuses_what_is_its_own_and_nothing_else() {
-    let world = World::start().await;
-    let first = world.open_share(together(), 255, 256).await;
+async fn an_unreadable_stream_refuses_its_own_entries_alone() {
+    let env = TestEnv::start().await;
+    let first = env.open_share(together(), 255, 256).await;
     for stream in ["a", "b"] {
         first.immediate().store(message(stream, 1)).await.unwrap();
     }
-    spoil_stream(&world.spoiler(), "a").await;
-    let second = world.open_share(together(), 255, 256).await;
+    spoil_stream(&env.spoiler(), "a").await;
+    let second = env.open_share(together(), 255, 256).await;
     let scope = second.scoped();
     let refused = scope.store(message("a", 2)).await;
     let stored = scope.store(message("b", 2)).await;
@@ -157,9 +157,9 @@ async fn a_stream_that_cannot_be_read_refuses_what_is_its_own_and_nothing_else()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_feed_of_events_passes_what_cannot_be_read() {
-    let world = World::start().await;
-    let work = world.open(together()).await;
+async fn a_feed_skips_unreadable_events() {
+    let env = TestEnv::start().await;
+    let work = env.open(together()).await;
     let events = work.events();
     let two = ["placed", "paid"].map(|kind| NewEvent::new(kind, "{}"));
     events.append("a", 0, two.into()).await.unwrap();
@@ -167,7 +167,7 @@ async fn a_feed_of_events_passes_what_cannot_be_read() {
         .store(NewWork::inbox("a", "1"))
         .await
         .unwrap();
-    let spoiler = world.spoiler();
+    let spoiler = env.spoiler();
     spoil_message(&spoiler, "a", "1").await;
     let key = RawEventKey::new(PARTITION, "a", 1_u64);
     let patch = Patch::<RawEvent>::new().set(RawEvent::BODY, torn());
@@ -180,6 +180,6 @@ async fn a_feed_of_events_passes_what_cannot_be_read() {
     assert!(feed.next_events().await.unwrap().is_empty());
     assert!(
         events.read("a", 0, 10).await.is_err(),
-        "who reads it is told"
+        "a read of the stream fails"
     );
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cdb_client::Error as ClientError;
-use cdb_coordination::{Lockable, lock, settle};
+use cdb_coordination::{Lockable, confirm_lock, lock};
 use cdb_model::{Batch, ETag, OperationIndex, Query, Stored, Unreadable};
 use duroxide::providers::{SessionFetchConfig, TagFilter, WorkItem};
 
@@ -313,7 +313,7 @@ async fn write(
                 }
                 Err(error) => {
                     let now = container.latest_committed();
-                    settle(Err(error), mark, now.read_stored(seen)).await?
+                    confirm_lock(Err(error), mark, now.read_stored(seen)).await?
                 }
             }
         }

@@ -131,7 +131,7 @@ pub(crate) async fn lock(
                 Some(stored) => move_here(store, stored, &instance).await?,
             };
             let now = container.latest_committed();
-            cdb_coordination::settle(moved, token, now.read(&key)).await
+            cdb_coordination::confirm_lock(moved, token, now.read(&key)).await
         }
     };
     Ok(written?.map(|etag| Stored {

@@ -1,27 +1,28 @@
-//! Members that end without a word, and what comes in their place.
+//! Members that crash, and members that take their place.
 
-use super::crew::{Crew, PERIOD, eventually, sees, served};
+use super::cluster::{Cluster, PERIOD, eventually, sees, served};
 use crate::{LeaseProvider, Standing};
 
 /// The time of a few requests.
 const SLACK: std::time::Duration = std::time::Duration::from_millis(50);
 
 #[tokio::test(start_paused = true)]
-async fn who_is_killed_is_removed_within_three_heartbeats_and_its_slots_are_served_with_the_next() {
-    let crew = Crew::new().await;
-    let mortal = crew.mortal("mortal").await;
-    let others = [crew.join("ann").await, crew.join("bob").await];
-    let all = ["ann", "bob", "mortal"];
+async fn a_killed_member_is_removed_within_three_heartbeats_and_its_slots_are_served_with_the_next()
+{
+    let cluster = Cluster::new().await;
+    let killable = cluster.killable("killable").await;
+    let others = [cluster.join("ann").await, cluster.join("bob").await];
+    let all = ["ann", "bob", "killable"];
     eventually(async || {
         others
             .iter()
-            .chain([&mortal.member])
+            .chain([&killable.member])
             .all(|member| sees(member, &all))
     })
     .await;
     assert!(!served(&others).is_all());
 
-    let _ended = mortal.kill();
+    let _ended = killable.kill();
     let is_gone = |member| sees(member, &["ann", "bob"]);
     let detected = eventually(async || others.iter().any(is_gone)).await;
     assert!(
@@ -34,17 +35,17 @@ async fn who_is_killed_is_removed_within_three_heartbeats_and_its_slots_are_serv
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_killed_at_once_are_all_removed() {
-    let crew = Crew::new().await;
-    let mut mortals = Vec::new();
+async fn several_members_killed_at_once_are_all_removed() {
+    let cluster = Cluster::new().await;
+    let mut killables = Vec::new();
     for name in ["m1", "m2", "m3"] {
-        mortals.push(crew.mortal(name).await);
+        killables.push(cluster.killable(name).await);
     }
-    let survivors = [crew.join("ann").await, crew.join("bob").await];
+    let survivors = [cluster.join("ann").await, cluster.join("bob").await];
     let all = ["ann", "bob", "m1", "m2", "m3"];
     eventually(async || survivors.iter().all(|member| sees(member, &all))).await;
-    for mortal in mortals {
-        let _ended = mortal.kill();
+    for killable in killables {
+        let _ended = killable.kill();
     }
     let took =
         eventually(async || survivors.iter().all(|member| sees(member, &["ann", "bob"]))).await;
@@ -55,36 +56,36 @@ async fn several_killed_at_once_are_all_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_restarts_under_its_name_keeps_its_slots() {
-    let crew = Crew::new().await;
-    let first = crew.mortal("phoenix").await;
-    let other = crew.join("ann").await;
+async fn a_member_that_restarts_under_its_name_keeps_its_slots() {
+    let cluster = Cluster::new().await;
+    let first = cluster.killable("phoenix").await;
+    let other = cluster.join("ann").await;
     let both = ["ann", "phoenix"];
     eventually(async || sees(&other, &both) && sees(&first.member, &both)).await;
     let (share, rest) = (first.member.slots().await, other.slots().await);
     let _ended = first.kill();
-    let second = crew.join("phoenix").await;
+    let second = cluster.join("phoenix").await;
     eventually(async || sees(&second, &both)).await;
     assert_eq!(second.slots().await, share);
-    // Long enough that the first would have been removed.
+    // By now a failure detector would have removed the first member.
     tokio::time::sleep(PERIOD * 5).await;
     assert!(sees(&other, &both) && sees(&second, &both));
-    assert_eq!(other.slots().await, rest, "nothing moved");
+    assert_eq!(other.slots().await, rest, "no slot has moved");
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_with_one_name_the_later_one_counts() {
-    let crew = Crew::new().await;
-    let first = crew.join("twin").await;
+async fn of_two_processes_with_one_name_the_later_one_is_the_member() {
+    let cluster = Cluster::new().await;
+    let first = cluster.join("twin").await;
     eventually(async || sees(&first, &["twin"])).await;
-    let second = crew.join("twin").await;
+    let second = cluster.join("twin").await;
     let took = eventually(async || first.view().standing() == Standing::Replaced).await;
     assert!(
         took <= PERIOD * 2 + SLACK,
         "known with the next heartbeat, not after {took:?}"
     );
     assert!(first.slots().await.is_empty() && first.view().share(10).is_empty());
-    // It stays so: the first neither takes its name back, nor takes the second along when it leaves.
+    // The first member neither takes its name back nor removes the second member when it leaves.
     first.leave().await;
     tokio::time::sleep(PERIOD * 4).await;
     assert!(sees(&second, &["twin"]));

@@ -1,6 +1,7 @@
-//! Members of one group on an embedded emulator, each with a client of its own as if it were a process. Time is simulated.
+//! Members of one group on an embedded emulator, each with its own client like a process. Time is
+//! simulated.
 
+mod cluster;
 mod crash;
-mod crew;
+mod faults;
 mod moves;
-mod trouble;

@@ -1,12 +1,12 @@
-//! Joining and leaving of those who are well.
+//! Healthy members join and leave.
 
-use super::crew::{Crew, PERIOD, eventually, sees, served};
+use super::cluster::{Cluster, PERIOD, eventually, sees, served};
 use crate::{LeaseProvider, SlotSet, Standing};
 
 #[tokio::test(start_paused = true)]
-async fn who_joins_takes_its_share_and_who_leaves_gives_it_back() {
-    let crew = Crew::new().await;
-    let mut members = crew.joined(&["ann", "bob", "cid"]).await;
+async fn a_member_takes_its_share_when_it_joins_and_returns_it_when_it_leaves() {
+    let cluster = Cluster::new().await;
+    let mut members = cluster.joined(&["ann", "bob", "cid"]).await;
     let shares: Vec<SlotSet> = members
         .iter()
         .map(|member| member.view().slots().clone())
@@ -18,7 +18,7 @@ async fn who_joins_takes_its_share_and_who_leaves_gives_it_back() {
     );
     assert!(served(&members).is_all());
 
-    members.push(crew.join("dan").await);
+    members.push(cluster.join("dan").await);
     let all = ["ann", "bob", "cid", "dan"];
     eventually(async || members.iter().all(|member| sees(member, &all))).await;
     let newest = members[3].slots().await;
@@ -29,7 +29,11 @@ async fn who_joins_takes_its_share_and_who_leaves_gives_it_back() {
     );
     for (member, share) in members.iter().zip(&shares) {
         let now = member.slots().await;
-        assert_eq!(now.missing_in(share), 0, "nothing moved between the others");
+        assert_eq!(
+            now.missing_in(share),
+            0,
+            "no slot has moved between the others"
+        );
         assert_eq!(
             share.missing_in(&now),
             share.len() - share.missing_in(&newest)
@@ -53,10 +57,10 @@ async fn who_joins_takes_its_share_and_who_leaves_gives_it_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn members_that_start_together_all_get_on_the_roster() {
-    let crew = Crew::new().await;
+async fn members_that_start_together_all_join() {
+    let cluster = Cluster::new().await;
     let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
-    let members = crew.joined(&names).await;
+    let members = cluster.joined(&names).await;
     let sum: u32 = members
         .iter()
         .map(|member| member.view().slots().len())
@@ -65,19 +69,22 @@ async fn members_that_start_together_all_get_on_the_roster() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_drops_its_handle_has_left() {
-    let crew = Crew::new().await;
-    let mut members = crew.joined(&["ann", "bob"]).await;
+async fn dropping_the_handle_leaves_the_group() {
+    let cluster = Cluster::new().await;
+    let mut members = cluster.joined(&["ann", "bob"]).await;
     drop(members.pop());
     let took = eventually(async || sees(&members[0], &["ann"])).await;
-    assert!(took <= PERIOD * 2, "nobody waits for silence: {took:?}");
+    assert!(
+        took <= PERIOD * 2,
+        "the others do not wait for the failure detector: {took:?}"
+    );
     assert!(members[0].slots().await.is_all());
 }
 
 #[tokio::test(start_paused = true)]
-async fn until_it_is_on_the_roster_a_member_serves_everything() {
-    let crew = Crew::new().await;
-    let member = crew.join("ann").await;
+async fn a_process_serves_every_slot_until_it_has_joined() {
+    let cluster = Cluster::new().await;
+    let member = cluster.join("ann").await;
     assert_eq!(member.view().standing(), Standing::Joining);
     assert!(member.slots().await.is_all());
     assert_eq!(member.view().share(10), (0..10).collect::<Vec<_>>());
@@ -86,19 +93,19 @@ async fn until_it_is_on_the_roster_a_member_serves_everything() {
 #[tokio::test(start_paused = true)]
 async fn a_heartbeat_is_one_request() {
     const HEARTBEATS: u32 = 10;
-    let crew = Crew::new().await;
-    let members = crew.joined(&["ann", "bob", "cid"]).await;
-    crew.emulator.reset_requests();
+    let cluster = Cluster::new().await;
+    let members = cluster.joined(&["ann", "bob", "cid"]).await;
+    cluster.emulator.reset_requests();
     tokio::time::sleep(PERIOD * HEARTBEATS).await;
-    let sent = crew.emulator.requests().data_requests();
-    // One more each, where the interval begins just before a heartbeat.
+    let sent = cluster.emulator.requests().data_requests();
+    // One heartbeat more for each member, if the measurement begins just before a heartbeat.
     assert!(
         sent <= u64::from(3 * (HEARTBEATS + 1)),
         "{sent} requests of three members"
     );
     assert!(
         sent >= u64::from(3 * (HEARTBEATS / 2)),
-        "they do beat: {sent}"
+        "heartbeats are sent: {sent}"
     );
     drop(members);
 }

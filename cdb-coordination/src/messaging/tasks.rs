@@ -1,4 +1,4 @@
-//! What a mailbox does by itself: looks for messages that somebody has left.
+//! The background tasks: searches for messages that other processes left.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,16 +6,16 @@ use std::time::Duration;
 use cdb_model::{Container, MemberOf, Query};
 
 use super::inner::Inner;
-use crate::mail::{Mail, Side};
+use crate::message::{MessageDocument, Side};
 use crate::outbox::reconcile;
 use crate::search::find;
 
-/// Most messages that one search for something to receive returns.
+/// The most messages that one search for arrivals returns.
 const FOUND: usize = 256;
 
 impl<C: Container> Inner<C>
 where
-    Mail<C>: MemberOf<C>,
+    MessageDocument<C>: MemberOf<C>,
 {
     pub(super) fn start(self: &Arc<Self>) {
         self.spawn(|inner| async move {
@@ -32,7 +32,7 @@ where
         }
     }
 
-    /// Waits. Returns whether to go on.
+    /// Waits. Returns `false` when messaging has stopped.
     async fn pause(&self, duration: Duration) -> bool {
         tokio::select! {
             () = self.stop.cancelled() => false,
@@ -40,19 +40,20 @@ where
         }
     }
 
-    /// Finds partitions with messages that somebody has delivered and nobody has received.
+    /// Finds partitions with messages that were delivered and not received.
     async fn look_for_arrivals(&self) {
-        let query = Query::<Mail<C>>::across_partitions()
-            .filter(Mail::<C>::RECEIVE_DUE.le(self.container.now()))
-            .order_by(Mail::<C>::BY_RECEIVE_DUE.asc());
+        let query = Query::<MessageDocument<C>>::across_partitions()
+            .filter(MessageDocument::<C>::RECEIVE_DUE.le(self.container.now()))
+            .order_by(MessageDocument::<C>::BY_RECEIVE_DUE.asc());
         match find(&self.container, query, FOUND).await {
             Ok(found) => {
-                self.put_aside(Side::Inbox, &found.unreadable).await;
+                self.dead_letter_unreadable(Side::Inbox, &found.unreadable)
+                    .await;
                 for stored in found.rows {
                     self.hint(stored.document.partition().clone());
                 }
             }
-            Err(error) => tracing::warn!(%error, "arrived messages cannot be searched for"),
+            Err(error) => tracing::warn!(%error, "the search for arrived messages failed"),
         }
     }
 }

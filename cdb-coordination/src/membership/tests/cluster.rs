@@ -1,4 +1,4 @@
-//! A container for members, and what is asked about several of them.
+//! A group of members on one emulator, and checks of several members.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,25 +15,25 @@ use tokio::time::Instant;
 
 use crate::{MemberDocument, MemberRecord, Membership, MembershipConfig, SlotSet, Standing};
 
-/// The time between two heartbeats in these tests.
+/// The heartbeat interval of these tests.
 pub(super) const PERIOD: Duration = Duration::from_millis(400);
 
-/// How long anything may take, in simulated time.
+/// The longest wait, in simulated time.
 const LIMIT: Duration = Duration::from_secs(30);
 
 #[derive(Document, Serialize, Deserialize)]
-#[document(type = "member", id = "{crew}:{name}")]
-pub(super) struct CrewMember {
+#[document(type = "member", id = "{cluster}:{name}")]
+pub(super) struct GroupMember {
     #[document(partition_key)]
-    crew: String,
+    cluster: String,
     name: String,
     pub(super) record: MemberRecord,
 }
 
-impl MemberDocument for CrewMember {
+impl MemberDocument for GroupMember {
     fn new(group: &str, name: &str, record: MemberRecord) -> Self {
         Self {
-            crew: group.to_owned(),
+            cluster: group.to_owned(),
             name: name.to_owned(),
             record,
         }
@@ -45,17 +45,17 @@ impl MemberDocument for CrewMember {
 }
 
 #[derive(Container)]
-#[container(partition_key = "/crew")]
-pub(super) enum Ship {
-    Member(CrewMember),
+#[container(partition_key = "/cluster")]
+pub(super) enum Members {
+    Member(GroupMember),
 }
 
-pub(super) struct Crew {
+pub(super) struct Cluster {
     pub(super) emulator: Arc<Emulator>,
     time: SimulatedTime,
 }
 
-impl Crew {
+impl Cluster {
     pub(super) async fn new() -> Self {
         let time = SimulatedTime::new();
         let emulator = time.in_real_time(Emulator::start()).await;
@@ -65,12 +65,12 @@ impl Crew {
         }
     }
 
-    /// The container, by a client that shares nothing with the others.
-    pub(super) async fn ship(&self) -> ContainerClient<Ship> {
+    /// The container, through a new client.
+    pub(super) async fn container(&self) -> ContainerClient<Members> {
         self.open(Arc::default()).await
     }
 
-    /// The container, as a program sees it that knows its documents as `C`, until the process is dead.
+    /// The container as documents of type `C`, through a client that fails once `is_dead` is set.
     pub(super) async fn open<C: Container>(&self, is_dead: Arc<AtomicBool>) -> ContainerClient<C> {
         let key = MasterKey::new(self.emulator.key()).expect("a key");
         let transport = Process {
@@ -85,16 +85,16 @@ impl Crew {
             .expect("a client");
         client
             .database("sea")
-            .bootstrap("ship", Bootstrap::CreateIfMissing)
+            .bootstrap("container", Bootstrap::CreateIfMissing)
             .await
             .expect("the container opens")
     }
 
     pub(super) async fn join(&self, name: &str) -> Membership {
-        Membership::start::<CrewMember, _>(self.ship().await, config(name))
+        Membership::start::<GroupMember, _>(self.container().await, config(name))
     }
 
-    /// Several members that start at once, each on the roster and each seeing all of them.
+    /// Starts several members at once and waits until each of them sees all.
     pub(super) async fn joined(&self, names: &[&str]) -> Vec<Membership> {
         let mut members = Vec::new();
         for name in names {
@@ -104,18 +104,18 @@ impl Crew {
         members
     }
 
-    /// A member that can be killed.
-    pub(super) async fn mortal(&self, name: &str) -> Mortal {
+    /// Starts a member that can be killed.
+    pub(super) async fn killable(&self, name: &str) -> Killable {
         let is_dead = Arc::<AtomicBool>::default();
-        let ship = self.open::<Ship>(is_dead.clone()).await;
-        Mortal {
-            member: Membership::start::<CrewMember, _>(ship, config(name)),
+        let container = self.open::<Members>(is_dead.clone()).await;
+        Killable {
+            member: Membership::start::<GroupMember, _>(container, config(name)),
             is_dead,
         }
     }
 }
 
-/// The network of a process: once it is dead, it sends nothing.
+/// The network of a process. A dead process sends nothing.
 #[derive(Debug)]
 struct Process {
     network: SimulatedTime,
@@ -139,21 +139,22 @@ fn config(name: &str) -> MembershipConfig {
     }
 }
 
-/// A member that can die at any moment, in the middle of whatever it does.
-pub(super) struct Mortal {
+/// A member that can be killed at any moment.
+pub(super) struct Killable {
     pub(super) member: Membership,
     is_dead: Arc<AtomicBool>,
 }
 
-impl Mortal {
-    /// As `kill -9`: nothing that it does reaches the others. Returns the member, whose handle would leave when dropped.
+impl Killable {
+    /// Kills the process like `kill -9`. Returns the member, because dropping its handle would
+    /// leave the group.
     pub(super) fn kill(self) -> Membership {
         self.is_dead.store(true, Ordering::Relaxed);
         self.member
     }
 }
 
-/// Whether a member is one, and sees exactly these.
+/// Returns `true` if a process is a member and sees exactly these names.
 pub(super) fn sees(member: &Membership, names: &[&str]) -> bool {
     let view = member.view();
     let mut names = names.to_vec();
@@ -161,7 +162,7 @@ pub(super) fn sees(member: &Membership, names: &[&str]) -> bool {
     view.standing() == Standing::Member && view.members() == names
 }
 
-/// The slots that at least one of these serves.
+/// The slots that at least one of these members serves.
 pub(super) fn served<'a>(members: impl IntoIterator<Item = &'a Membership>) -> SlotSet {
     members
         .into_iter()
@@ -169,11 +170,11 @@ pub(super) fn served<'a>(members: impl IntoIterator<Item = &'a Membership>) -> S
         .collect()
 }
 
-/// Waits until something holds. Returns how long it took.
+/// Waits until a condition holds. Returns how long it took.
 pub(super) async fn eventually(mut holds: impl AsyncFnMut() -> bool) -> Duration {
     let begun = Instant::now();
     while !holds().await {
-        assert!(begun.elapsed() < LIMIT, "it never came to hold");
+        assert!(begun.elapsed() < LIMIT, "the condition never held");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     begun.elapsed()

@@ -1,10 +1,11 @@
-//! How long what is remembered. The only rules of outbox and inbox that rest on time, with wide margins between them.
+//! How long messages and records live: the only rules of outbox and inbox that depend on time.
 //!
-//! Everything follows from the retention `R`. A message is delivered until it is `R` old, so a receiver need not wait
-//! longer than `5/4 R` for one that is missing; it is received until it is `2 R` old, and the record of what was received
-//! lives for `4 R`, so no copy of a message meets a receiver that has forgotten it. A stream that nothing was sent on for
-//! `2 R` is forgotten by its sender: by then none of its messages is received any more, so the next stream between the
-//! same partitions cannot overtake it.
+//! All times derive from the retention `R`. A message is delivered until its age is `R`, so a
+//! receiver stops waiting for a missing message at `5/4 R`. A message is received until its age is
+//! `2 R`. The record of received messages lives for `4 R`, so a receiver recognises every copy of a
+//! message. A sender forgets a stream `2 R` after its last message. By then no message of that
+//! stream is received any more, so a new stream between the same partitions cannot overtake the old
+//! one.
 
 use std::time::Duration;
 
@@ -20,33 +21,35 @@ impl Lifetimes {
         Self { retention }
     }
 
-    /// Whether a message may still be delivered. Later, nobody could tell whether it had been before.
+    /// Returns `true` while a message may be delivered. Later, an earlier delivery could no longer
+    /// be detected.
     pub(crate) fn is_deliverable(self, sent_at: Timestamp, now: Timestamp) -> bool {
         now.since(sent_at) <= self.retention
     }
 
-    /// Whether no message that was sent before this one can arrive any more.
+    /// Returns `true` when no message that was sent before this one can arrive any more.
     pub(crate) fn is_gap_closed(self, sent_at: Timestamp, now: Timestamp) -> bool {
         now.since(sent_at) > self.retention * 5 / 4
     }
 
-    /// Whether a message may still be received. Later, the record of its first copy may have expired.
+    /// Returns `true` while a message may be received. Later, the record of an earlier receipt may
+    /// have expired.
     pub(crate) fn is_receivable(self, sent_at: Timestamp, now: Timestamp) -> bool {
         now.since(sent_at) <= self.retention * 2
     }
 
-    /// Seconds that a sender remembers a stream after its last message.
+    /// The time to live of a stream document in seconds, from its last message.
     pub(crate) fn stream_ttl(self) -> u32 {
         seconds(self.retention * 2)
     }
 
-    /// Seconds that a receiver remembers a stream after the last message it received.
+    /// The time to live of a receiver's record in seconds, from the last receipt.
     pub(crate) fn seen_ttl(self) -> u32 {
         seconds(self.retention * 4)
     }
 }
 
-/// Rounded up: remembering longer does no harm.
+/// Rounds up, because a longer life does no harm.
 fn seconds(duration: Duration) -> u32 {
     let seconds = duration.as_secs().saturating_add(1);
     u32::try_from(seconds).map_or(i32::MAX.unsigned_abs(), |seconds| {
@@ -59,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_received_is_remembered_longer_than_any_copy_of_it_can_come() {
+    fn a_record_outlives_every_copy_of_its_messages() {
         for secs in [1, 60, 7 * 24 * 3600] {
             let retention = Duration::from_secs(secs);
             let lifetimes = Lifetimes::new(retention);
@@ -67,7 +70,7 @@ mod tests {
             let last_received = sent + retention * 2;
             assert!(lifetimes.is_receivable(sent, last_received));
             assert!(!lifetimes.is_deliverable(sent, last_received));
-            // Received at once, at the earliest, and remembered from then on.
+            // The earliest receipt is at the time of sending. The record lives from then on.
             let forgotten = sent + Duration::from_secs(u64::from(lifetimes.seen_ttl()));
             assert!(forgotten > last_received + retention);
             let new_stream = sent + Duration::from_secs(u64::from(lifetimes.stream_ttl()));
@@ -76,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_closed_only_when_nothing_can_arrive_in_it() {
+    fn a_gap_closes_when_no_earlier_message_can_arrive() {
         let lifetimes = Lifetimes::new(Duration::from_secs(100));
         let sent = Timestamp::from_secs(1_000);
         let at = |secs| sent + Duration::from_secs(secs);
@@ -86,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absurd_retention_is_a_long_time_and_no_overflow() {
+    fn a_huge_retention_does_not_overflow() {
         let lifetimes = Lifetimes::new(Duration::from_secs(u64::from(u32::MAX)));
         assert_eq!(lifetimes.seen_ttl(), i32::MAX.unsigned_abs());
     }

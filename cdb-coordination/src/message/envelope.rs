@@ -1,4 +1,4 @@
-//! A message with everything that is written on its envelope.
+//! A message with its addresses, stream and number.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use cdb_model::{PartitionKey, Timestamp};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// What can be sent: any serializable type, with the name that tells its receiver what it is.
+/// A type that can be sent as a message. Its name tells the receiver how to read the payload.
 ///
 /// ```
 /// use cdb_coordination::Message;
@@ -20,27 +20,28 @@ use serde::{Deserialize, Serialize};
 /// }
 /// ```
 pub trait Message: Serialize + DeserializeOwned + Send + 'static {
-    /// The name that is stored. It outlives the Rust type: messages are on their way while programs are replaced.
+    /// The stored name. It must stay the same while messages of this type are on their way, also
+    /// over releases.
     const TYPE: &'static str;
 }
 
-/// Most bytes of a message as JSON. It is stored as text inside JSON, where every quotation mark takes two bytes, beside
-/// the reasons of failed attempts, in a document of at most 2 MB.
+/// The largest message, as JSON. The payload is stored as a JSON string, where every quotation mark
+/// takes two bytes, together with the reasons of failed attempts. A document may have 2 MB.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 900 * 1024;
 
-/// A partition of some container of the database.
+/// A partition of a container in the same database.
 ///
 /// ```
 /// use cdb_coordination::Address;
 ///
 /// let desk = Address { container: "orders".into(), partition: "ann".into() };
-/// assert_eq!(desk.to_string(), r#"orders["ann"]"#); // so it stands in logs
+/// assert_eq!(desk.to_string(), r#"orders["ann"]"#); // as logs show it
 /// ```
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
     /// The container's name.
     pub container: String,
-    /// The partition in it.
+    /// The partition key.
     pub partition: PartitionKey,
 }
 
@@ -50,20 +51,21 @@ impl fmt::Display for Address {
     }
 }
 
-/// Names a message, for ever and everywhere: all documents that it becomes derive their ids from it.
+/// The id of a message. The ids of all its documents are derived from it.
 ///
 /// ```
 /// use cdb_coordination::MessageId;
 ///
-/// // The same at every attempt: what another system can tell a repetition by.
+/// // The same at every attempt, so other systems can detect a repetition.
 /// let id = MessageId { stream: "6f1e".into(), number: 7 };
 /// assert_eq!(id.to_string(), "6f1e-7");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId {
-    /// The stream from one partition to another that it belongs to.
+    /// The stream from the sender's to the receiver's partition.
     pub stream: String,
-    /// Its place in the stream, from 1. A message that was redriven from an inbox has left its stream and has number 0.
+    /// The position in the stream, from 1. A message that was redriven from an inbox belongs to no
+    /// stream and has number 0.
     pub number: u64,
 }
 
@@ -73,23 +75,24 @@ impl fmt::Display for MessageId {
     }
 }
 
-/// A message on its way.
+/// A message with its addresses, stream and number.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Letter {
+pub(crate) struct Envelope {
     pub(crate) stream: String,
     pub(crate) number: u64,
     pub(crate) from: Address,
     pub(crate) to: Address,
     pub(crate) message_type: String,
-    /// JSON as text, so that numbers come out as they went in; the service keeps numbers as doubles. `None` when the
-    /// message was given up on its way: what arrives is its place in the stream alone, so that later ones can pass.
+    /// The message as JSON text, because the service stores numbers as doubles. `None` after the
+    /// message was dead-lettered in the outbox: only its number is delivered, so that later
+    /// messages of the stream can be received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) payload: Option<String>,
     pub(crate) sent_at: Timestamp,
 }
 
-impl Letter {
+impl Envelope {
     pub(crate) fn id(&self) -> MessageId {
         MessageId {
             stream: self.stream.clone(),

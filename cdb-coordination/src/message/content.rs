@@ -1,12 +1,12 @@
-//! What a mail document holds, by kind.
+//! The content of a message document, by kind.
 
 use cdb_model::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::letter::{Address, Letter};
+use super::envelope::{Address, Envelope};
 use crate::outbox::Tries;
 
-/// The five kinds.
+/// The five kinds of content.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub(crate) enum Content {
@@ -18,7 +18,7 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    /// The word in the id.
+    /// The kind as it is written in the id.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Outgoing(_) => "out",
@@ -30,37 +30,40 @@ impl Content {
     }
 }
 
-/// In the sender's partition: a message that was committed and is to be delivered.
+/// A committed message that is to be delivered, in the sender's partition.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub(crate) struct Outgoing {
-    pub(crate) letter: Letter,
+    #[serde(rename = "letter")]
+    pub(crate) envelope: Envelope,
     #[serde(default)]
     pub(crate) tries: Tries,
 }
 
-/// In the sender's partition: how far a stream of messages to one partition has been numbered.
+/// The numbering of the messages to one partition, in the sender's partition.
 ///
-/// Every send goes through its ETag, so the numbers are the order in which the sender committed.
+/// Every commit replaces this document under its ETag, so the numbers follow the order of the
+/// commits.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub(crate) struct Stream {
     pub(crate) to: Address,
-    /// Random, and new when the stream was forgotten meanwhile.
+    /// A random name. A sender that has forgotten the stream starts one with a new name.
     pub(crate) name: String,
     /// The number of the next message.
     pub(crate) next: u64,
-    /// The newest commits, oldest first, so that one can tell after a lost answer whether it took place.
+    /// The newest commits, oldest first. After a lost answer they tell whether a commit took place.
     pub(crate) commits: Vec<Commit>,
 }
 
 /// A commit that numbered messages.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub(crate) struct Commit {
-    /// The number of its first message in the stream.
+    /// The number of the commit's first message in the stream.
     pub(crate) first: u64,
     pub(crate) token: String,
 }
 
-/// Most commits that a stream remembers: only those count that came between a lost answer and the question about it.
+/// The most commits that a stream remembers. Only commits between a lost answer and the read after
+/// it matter.
 const COMMITS: usize = 8;
 
 impl Stream {
@@ -83,8 +86,8 @@ impl Stream {
         self.commits.drain(..surplus);
     }
 
-    /// Whether the commit `token`, which was tried when `next` was `first`, took place; `None` when too many others
-    /// have come since to tell.
+    /// Returns whether the commit `token` took place, which was first tried when `next` was
+    /// `first`. Returns `None` when too many later commits have displaced it.
     pub(crate) fn has_committed(&self, token: &str, first: u64) -> Option<bool> {
         if self.commits.iter().any(|commit| commit.token == token) {
             return Some(true);
@@ -98,30 +101,32 @@ impl Stream {
     }
 }
 
-/// In the receiver's partition: a message that has arrived.
+/// A message that has arrived, in the receiver's partition.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Incoming {
-    pub(crate) letter: Letter,
-    /// The process that may work on it until it is due for others.
+    #[serde(rename = "letter")]
+    pub(crate) envelope: Envelope,
+    /// The process that may handle the message until it is due for other processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) claimed_by: Option<String>,
-    /// How often a process took it up. Counted beforehand: a message that kills its process must not do so for ever.
+    /// How often a process has started to handle the message. Counted before the handler runs, so
+    /// that a message that kills its process becomes a dead letter in the end.
     pub(crate) started: u32,
     #[serde(default)]
     pub(crate) tries: Tries,
 }
 
-/// In the receiver's partition: how far a stream has been received. Written in the batch of every effect.
+/// The progress of a stream, in the receiver's partition. Written in the batch of every receipt.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) stream: String,
     pub(crate) from: Address,
-    /// Everything up to this number has had its effect, or was given up.
+    /// All messages up to this number have had their effect or are dead letters.
     pub(crate) through: u64,
 }
 
-/// Which half gave a message up.
+/// The half that dead-lettered a message.
 ///
 /// ```
 /// use cdb_coordination::Side;
@@ -129,55 +134,59 @@ pub(crate) struct Seen {
 /// # use shop::given_up;
 /// # shop::with_shop(async |shop| {
 ///
-/// # let letter = given_up(shop).await?;
-/// // `letter` is one of `DeadLetters::list`. Whom to ask?
-/// let keeper = match letter.side {
-///     Side::Outbox => &letter.from,
-///     Side::Inbox => &letter.to,
+/// # let envelope = given_up(shop).await?;
+/// // `letter` comes from `DeadLetters::list`. Which partition stores it?
+/// let stored_in = match envelope.side {
+///     Side::Outbox => &envelope.from,
+///     Side::Inbox => &envelope.to,
 /// };
-/// assert_eq!(keeper.partition, "warehouse".into());
+/// assert_eq!(stored_in.partition, "warehouse".into());
 /// # Ok(()) }).unwrap();
 /// ```
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub enum Side {
-    /// It could not be delivered; the dead letter is in its sender's partition.
+    /// The message could not be delivered. The dead letter is in the sender's partition.
     Outbox,
-    /// It was delivered and could not be received; the dead letter is in its receiver's partition.
+    /// The message was delivered and could not be received. The dead letter is in the receiver's
+    /// partition.
     Inbox,
 }
 
-/// A message that was given up, in the partition where that happened. Stays until somebody decides.
+/// A dead letter, in the partition where the message failed. It stays until an operator redrives or
+/// discards it.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub(crate) struct Dead {
     pub(crate) side: Side,
-    pub(crate) letter: Letter,
+    #[serde(rename = "letter")]
+    pub(crate) envelope: Envelope,
     pub(crate) reason: String,
     #[serde(default)]
     pub(crate) tries: Tries,
-    /// The payload is a whole document that could not be read.
+    /// Whether the payload is a whole document that could not be read.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) unreadable: bool,
 }
 
 impl Dead {
-    pub(crate) fn buried_at_slot(&self) -> String {
+    pub(crate) fn slot(&self) -> String {
         let side = match self.side {
             Side::Outbox => "out",
             Side::Inbox => "in",
         };
-        format!("{side}-{}", self.letter.id())
+        format!("{side}-{}", self.envelope.id())
     }
 }
 
 impl Incoming {
-    /// Whether the process `me` may work on it, although it is not due for others.
+    /// Returns `true` if the process `me` may handle the message before it is due for other
+    /// processes.
     pub(crate) fn is_claimed_by(&self, me: &str, due: Timestamp, now: Timestamp) -> bool {
         due > now && self.claimed_by.as_deref() == Some(me)
     }
 
-    /// Whether it is due later only because it was early: nobody has it, and it has not failed. Once it is its turn,
-    /// whoever finds it need not wait.
+    /// Returns `true` if the message waits only because it arrived early: no process has claimed
+    /// it, and no attempt has failed. When its turn comes, a process may handle it at once.
     pub(crate) fn is_held_back(&self) -> bool {
         self.claimed_by.is_none() && self.tries.failed == 0
     }
@@ -200,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_is_found_among_those_that_came_after_it() {
+    fn a_commit_is_found_among_later_commits() {
         let mut stream = stream();
         assert_eq!(stream.has_committed("mine", 1), Some(false));
         commit(&mut stream, "mine");
@@ -210,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_longer_remembered_is_not_denied() {
+    fn a_displaced_commit_is_unknown_and_not_denied() {
         let mut stream = stream();
         commit(&mut stream, "mine");
         for number in 0..COMMITS {

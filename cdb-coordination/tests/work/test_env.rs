@@ -1,4 +1,4 @@
-//! A container, coordinators on it, and documents of a user that are written with the ends of messages.
+//! A container with coordinators, and documents that are written together with reports.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::backend::Backend;
 use crate::skewed::Skewed;
 
-/// What a message did; written with its end, under an id that nobody else has, so twice shows as two.
+/// The effect of one message, under an id of its own, so a second effect is a second document.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[document(type = "applied", id = "{partition}:applied:{unique}")]
 pub(crate) struct Applied {
@@ -28,7 +28,7 @@ pub(crate) struct Applied {
     pub(crate) message_id: String,
 }
 
-/// How far a stream has been applied, kept by the store.
+/// How many messages of a stream were applied.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[document(type = "tally", id = "{partition}:tally:{stream}")]
 pub(crate) struct Tally {
@@ -48,7 +48,7 @@ pub(crate) enum Shop {
     Tally(Tally),
 }
 
-pub(crate) struct World {
+pub(crate) struct TestEnv {
     backend: Backend,
     pub(crate) shop: ContainerClient<Shop>,
 }
@@ -64,7 +64,7 @@ pub(crate) fn config() -> WorkConfig {
     config
 }
 
-impl World {
+impl TestEnv {
     pub(crate) async fn start() -> Self {
         let backend = Backend::start(1, Some(SimulatedTime::new())).await;
         let shop = Self::database(&backend)
@@ -74,7 +74,7 @@ impl World {
         Self { backend, shop }
     }
 
-    /// The emulator, which can fail and count; without one the test is left out.
+    /// The emulator, which injects faults and counts requests; `None` on an account.
     pub(crate) fn emulator(&self) -> Option<&Emulator> {
         self.backend.emulator.as_ref()
     }
@@ -87,7 +87,7 @@ impl World {
         client.database(&backend.database)
     }
 
-    /// A coordinator whose clock is ten seconds ahead, or behind.
+    /// Opens a coordinator with a clock that is ten seconds ahead or behind.
     pub(crate) async fn open_skewed(&self, config: WorkConfig, ahead: bool) -> WorkCoordinator {
         let network = Skewed::new(self.backend.time.clone(), ahead);
         let client = self.backend.builder().transport(network);
@@ -97,7 +97,7 @@ impl World {
         work.await.unwrap()
     }
 
-    /// The same container, as a program sees it that knows its documents otherwise.
+    /// The container with other document types.
     pub(crate) fn spoiler<C: Container>(&self) -> ContainerClient<C> {
         Self::database(&self.backend).container("work")
     }
@@ -106,7 +106,7 @@ impl World {
         self.open_share(config, 0, 1).await
     }
 
-    /// A coordinator with a client of its own, as in another process.
+    /// Opens a coordinator with a new client, as in another process.
     pub(crate) async fn open_share(
         &self,
         config: WorkConfig,
@@ -120,7 +120,7 @@ impl World {
             .unwrap()
     }
 
-    /// Everything that was applied, in the order of the commits.
+    /// All effects, in the order of the commits.
     pub(crate) async fn applied(&self) -> Vec<Applied> {
         let mut feed = self.shop.change_feed(FeedStart::Beginning);
         let mut all = Vec::new();
@@ -145,7 +145,7 @@ pub(crate) fn message(stream: &str, number: usize) -> NewWork {
     NewWork::inbox(stream, number.to_string()).with_body("count", format!("{{\"n\":{number}}}"))
 }
 
-/// The end of a message, and its trace.
+/// The report that completes a message, with its effect.
 pub(crate) fn applied(claimed: ClaimedWork) -> WorkReport {
     let message = claimed.message().clone();
     let mut effects = claimed.effects::<Shop>();
@@ -160,7 +160,7 @@ pub(crate) fn applied(claimed: ClaimedWork) -> WorkReport {
     claimed.done().with_effects(&effects).unwrap()
 }
 
-/// The same, refused by the store unless the message comes right after the one before it.
+/// The same report, refused by the store unless the message follows the one applied before it.
 pub(crate) fn applied_in_order(claimed: ClaimedWork) -> WorkReport {
     let number: u64 = claimed.message().message_id.parse().unwrap();
     let key = TallyKey::new(&*claimed.message().partition, &*claimed.message().stream);
@@ -173,10 +173,10 @@ pub(crate) fn applied_in_order(claimed: ClaimedWork) -> WorkReport {
     applied(claimed).with_effects(&effects).unwrap()
 }
 
-/// The one message that can be worked on.
+/// Claims the next message.
 pub(crate) async fn next(work: &WorkCoordinator) -> ClaimedWork {
     let mut claimed = work.claim(1, Duration::from_secs(5)).await;
-    claimed.pop().expect("a message comes")
+    claimed.pop().expect("a message is claimed")
 }
 
 pub(crate) async fn nothing(work: &WorkCoordinator) {

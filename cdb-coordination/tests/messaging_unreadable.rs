@@ -1,4 +1,5 @@
-//! Mail that another program has spoiled: told of, kept with the reason, and in nobody's way.
+//! Messages that another program has damaged: they become dead letters and do not block other
+//! messages.
 
 mod backend;
 
@@ -7,13 +8,14 @@ use std::time::Duration;
 use backend::Backend;
 use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
 use cdb_coordination::{
-    DeadLetter, Draft, Mail, Mailbox, MailboxConfig, Message, OutboxError, Received, Side,
+    DeadLetter, Message, MessageDocument, Messaging, MessagingConfig, OutboxBatch, OutboxError,
+    Received, Side,
 };
 use cdb_model::{Container, Document, PartitionKey, Patch, Query, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// A note that was received.
+/// A received note.
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "noted", id = "noted:{text}")]
 struct Noted {
@@ -26,14 +28,14 @@ struct Noted {
 #[container(partition_key = "/place")]
 enum House {
     Noted(Noted),
-    Mail(Mail<House>),
+    Message(MessageDocument<House>),
 }
 
-/// Mail as a program writes it that knows it otherwise.
+/// A message document with untyped content.
 #[derive(Document, Serialize, Deserialize, Clone)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "mail", id = "{kind}:mail:{slot}")]
-struct RawMail {
+struct RawMessage {
     #[document(partition_key)]
     place: String,
     #[serde(default)]
@@ -49,7 +51,7 @@ struct RawMail {
 #[derive(Container)]
 #[container(partition_key = "/place")]
 enum Spoiler {
-    Mail(RawMail),
+    Message(RawMessage),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -59,13 +61,13 @@ impl Message for Note {
     const TYPE: &'static str = "note";
 }
 
-struct World {
+struct TestEnv {
     house: ContainerClient<House>,
     spoiler: ContainerClient<Spoiler>,
     _backend: Backend,
 }
 
-impl World {
+impl TestEnv {
     async fn new() -> Self {
         let backend = Backend::start(2, Some(SimulatedTime::new())).await;
         let database = backend.database();
@@ -77,21 +79,23 @@ impl World {
         }
     }
 
-    fn mailbox(&self) -> Mailbox<House> {
-        let config = MailboxConfig::default()
+    fn messaging(&self) -> Messaging<House> {
+        let config = MessagingConfig::default()
             .with_claims(Duration::from_millis(100), Duration::from_millis(300))
             .with_poll_interval(Duration::from_millis(50));
-        let mailbox = Mailbox::builder(self.house.clone()).config(config);
-        let mailbox = mailbox.on(|note: Received<Note>, mut draft: Draft<House>| async move {
-            let place = place_of(draft.partition());
-            let text = note.message.0;
-            draft.batch().create(&Noted { place, text })?;
-            Ok(draft)
-        });
-        mailbox.start()
+        let messaging = Messaging::builder(self.house.clone()).config(config);
+        let messaging = messaging.on(
+            |note: Received<Note>, mut batch: OutboxBatch<House>| async move {
+                let place = place_of(batch.partition());
+                let text = note.message.0;
+                batch.changes().create(&Noted { place, text })?;
+                Ok(batch)
+            },
+        );
+        messaging.start()
     }
 
-    /// Waits until all of these have been received in a partition.
+    /// Waits until a partition has received all of these notes.
     async fn until_noted(&self, place: &str, texts: &[&str]) {
         for _ in 0..500 {
             let query = Query::<Noted>::in_partition(place);
@@ -103,16 +107,16 @@ impl World {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        panic!("{texts:?} were never all received");
+        panic!("not all of {texts:?} were received");
     }
 
-    async fn write(&self, mail: RawMail) {
+    async fn write(&self, mail: RawMessage) {
         self.spoiler.create(&mail).await.expect("it is new");
     }
 
-    /// An arrived message of stream `s` to Bob.
-    fn arrived(slot: &str, mail: Value) -> RawMail {
-        RawMail {
+    /// A message of stream `s` that has arrived at Bob.
+    fn arrived(slot: &str, mail: Value) -> RawMessage {
+        RawMessage {
             place: "bob".to_owned(),
             kind: "in".to_owned(),
             slot: slot.to_owned(),
@@ -123,8 +127,8 @@ impl World {
     }
 
     /// A message that Ann has sent.
-    fn sent(slot: &str, mail: Value) -> RawMail {
-        RawMail {
+    fn sent(slot: &str, mail: Value) -> RawMessage {
+        RawMessage {
             place: "ann".to_owned(),
             kind: "out".to_owned(),
             mail_out: Some(Timestamp::from_secs(1)),
@@ -145,7 +149,7 @@ impl World {
         })
     }
 
-    /// The letter with a number that is none.
+    /// An envelope whose number is not a number.
     fn torn(&self, stream: &str, to: &str, text: &str) -> Value {
         let mut letter = self.letter(stream, 1, to, text);
         letter["number"] = "torn".into();
@@ -160,53 +164,56 @@ fn place_of(partition: &PartitionKey) -> String {
     }
 }
 
-async fn send(mailbox: &Mailbox<House>, from: &str, to: &str, text: &str) {
-    let mut draft = mailbox.draft(from);
-    draft.send(to, &Note(text.to_owned())).expect("JSON");
-    mailbox.commit(draft).await.expect("it is committed");
+async fn send(messaging: &Messaging<House>, from: &str, to: &str, text: &str) {
+    let mut batch = messaging.batch(from);
+    batch.send(to, &Note(text.to_owned())).expect("JSON");
+    messaging.commit(batch).await.expect("it is committed");
 }
 
-/// Waits until there are so many dead letters.
-async fn until_dead(mailbox: &Mailbox<House>, count: usize) -> Vec<DeadLetter> {
+/// Waits until there are `count` dead letters.
+async fn until_dead(messaging: &Messaging<House>, count: usize) -> Vec<DeadLetter> {
     for _ in 0..500 {
-        let found = mailbox.dead_letters().list(Timestamp::default(), 100).await;
+        let found = messaging
+            .dead_letters()
+            .list(Timestamp::default(), 100)
+            .await;
         let found = found.expect("they are listed");
         if found.len() == count {
             return found;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("there were never {count} dead letters");
+    panic!("there are fewer than {count} dead letters");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_is_kept_with_the_reason_and_all_else_goes_on() {
-    let world = World::new().await;
+async fn an_unreadable_message_becomes_a_dead_letter_and_other_messages_are_received() {
+    let env = TestEnv::new().await;
     let (incoming, outgoing) = (
-        json!({"kind": "incoming", "letter": world.torn("s", "bob", "lost")}),
-        json!({"kind": "outgoing", "letter": world.torn("t", "zoe", "lost")}),
+        json!({"kind": "incoming", "letter": env.torn("s", "bob", "lost")}),
+        json!({"kind": "outgoing", "letter": env.torn("t", "zoe", "lost")}),
     );
     for mail in [
-        World::arrived("s-1", incoming),
-        World::arrived("telegram", json!({"kind": "telegram", "text": "stop"})),
-        World::sent("t-1", outgoing),
-        World::sent("nowhere-1", json!("nothing")),
+        TestEnv::arrived("s-1", incoming),
+        TestEnv::arrived("telegram", json!({"kind": "telegram", "text": "stop"})),
+        TestEnv::sent("t-1", outgoing),
+        TestEnv::sent("nowhere-1", json!("nothing")),
     ] {
-        world.write(mail).await;
+        env.write(mail).await;
     }
-    // What follows in the same streams can be read.
-    let second = world.letter("s", 2, "bob", "second of s");
+    // The next messages of both streams can be read.
+    let second = env.letter("s", 2, "bob", "second of s");
     let second = json!({"kind": "incoming", "letter": second, "started": 0});
-    world.write(World::arrived("s-2", second)).await;
-    let second = world.letter("t", 2, "zoe", "second of t");
+    env.write(TestEnv::arrived("s-2", second)).await;
+    let second = env.letter("t", 2, "zoe", "second of t");
     let second = json!({"kind": "outgoing", "letter": second});
-    world.write(World::sent("t-2", second)).await;
+    env.write(TestEnv::sent("t-2", second)).await;
 
-    let mailbox = world.mailbox();
-    send(&mailbox, "ann", "bob", "from ann").await;
-    world.until_noted("bob", &["from ann", "second of s"]).await;
-    world.until_noted("zoe", &["second of t"]).await;
-    let dead = until_dead(&mailbox, 4).await;
+    let messaging = env.messaging();
+    send(&messaging, "ann", "bob", "from ann").await;
+    env.until_noted("bob", &["from ann", "second of s"]).await;
+    env.until_noted("zoe", &["second of t"]).await;
+    let dead = until_dead(&messaging, 4).await;
     for letter in &dead {
         assert!(letter.is_unreadable);
         assert!(letter.reason.contains("cannot be read"), "{letter:?}");
@@ -218,18 +225,18 @@ async fn what_cannot_be_read_is_kept_with_the_reason_and_all_else_goes_on() {
     let torn = dead.iter().find(|letter| letter.message_type == "note");
     let torn = torn.expect("its type could be read");
     assert!(torn.reason.contains("torn"), "{}", torn.reason);
-    mailbox.stop().await;
+    messaging.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unreadable_dead_letter_is_redriven_once_it_can_be_read() {
-    let world = World::new().await;
+async fn an_unreadable_dead_letter_is_redriven_after_its_repair() {
+    let env = TestEnv::new().await;
     let torn =
-        json!({"kind": "incoming", "letter": world.torn("s", "bob", "mended"), "started": 0});
-    world.write(World::arrived("s-1", torn)).await;
-    let mailbox = world.mailbox();
-    let dead = until_dead(&mailbox, 1).await.remove(0);
-    let letters = mailbox.dead_letters();
+        json!({"kind": "incoming", "letter": env.torn("s", "bob", "repaired"), "started": 0});
+    env.write(TestEnv::arrived("s-1", torn)).await;
+    let messaging = env.messaging();
+    let dead = until_dead(&messaging, 1).await.remove(0);
+    let letters = messaging.dead_letters();
     let refused = letters.redrive(&dead).await;
     assert!(
         matches!(refused, Err(OutboxError::Unreadable { .. })),
@@ -237,52 +244,47 @@ async fn an_unreadable_dead_letter_is_redriven_once_it_can_be_read() {
     );
     assert_eq!(letters.count().await.expect("a count"), 1);
 
-    // Somebody mends the document within the letter.
-    let key = RawMailKey::new("dead", &*dead.name);
-    let found = world.spoiler.read_in(&"bob".into(), &key).await;
-    let mut mail = found
-        .expect("it is read")
-        .expect("it is there")
-        .document
-        .mail;
+    // Repairs the document inside the dead letter.
+    let key = RawMessageKey::new("dead", &*dead.name);
+    let found = env.spoiler.read_in(&"bob".into(), &key).await;
+    let mut mail = found.expect("it is read").expect("it exists").document.mail;
     let payload = dead.payload.replace("\"torn\"", "1");
     mail["letter"]["payload"] = payload.into();
-    let mended = Patch::<RawMail>::new().set(RawMail::MAIL, mail);
-    let patched = world.spoiler.patch_in(&"bob".into(), &key, &mended).await;
-    patched.expect("it is mended");
+    let repaired = Patch::<RawMessage>::new().set(RawMessage::MAIL, mail);
+    let patched = env.spoiler.patch_in(&"bob".into(), &key, &repaired).await;
+    patched.expect("it is repaired");
     letters.redrive(&dead).await.expect("it can be read now");
-    world.until_noted("bob", &["mended"]).await;
+    env.until_noted("bob", &["repaired"]).await;
     assert_eq!(letters.count().await.expect("a count"), 0);
-    mailbox.stop().await;
+    messaging.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_that_cannot_be_read_holds_its_stream_alone() {
-    let world = World::new().await;
-    let mailbox = world.mailbox();
-    send(&mailbox, "ann", "bob", "first").await;
-    world.until_noted("bob", &["first"]).await;
-    let query = Query::<RawMail>::in_partition("bob");
-    let records = world.spoiler.query(query).all().await.expect("records");
+async fn an_unreadable_record_blocks_its_stream_alone() {
+    let env = TestEnv::new().await;
+    let messaging = env.messaging();
+    send(&messaging, "ann", "bob", "first").await;
+    env.until_noted("bob", &["first"]).await;
+    let query = Query::<RawMessage>::in_partition("bob");
+    let records = env.spoiler.query(query).all().await.expect("records");
     let record = records
         .iter()
         .find(|row| row.id.as_str().starts_with("seen:"));
     let slot = &*record.expect("the record of Ann's stream").document.slot;
-    let key = RawMailKey::new("seen", slot);
-    let torn = Patch::<RawMail>::new().set(RawMail::MAIL, "torn".into());
-    let patched = world.spoiler.patch_in(&"bob".into(), &key, &torn).await;
-    patched.expect("it is spoiled");
+    let key = RawMessageKey::new("seen", slot);
+    let torn = Patch::<RawMessage>::new().set(RawMessage::MAIL, "torn".into());
+    let patched = env.spoiler.patch_in(&"bob".into(), &key, &torn).await;
+    patched.expect("it is damaged");
 
-    send(&mailbox, "ann", "bob", "second").await;
-    send(&mailbox, "cat", "bob", "from cat").await;
-    world.until_noted("bob", &["first", "from cat"]).await;
-    // Mended, it goes on where it was.
-    let whole = &record.expect("it was there").document.mail;
-    let mended = Patch::<RawMail>::new().set(RawMail::MAIL, whole.clone());
-    let patched = world.spoiler.patch_in(&"bob".into(), &key, &mended).await;
-    patched.expect("it is mended");
-    world
-        .until_noted("bob", &["first", "from cat", "second"])
+    send(&messaging, "ann", "bob", "second").await;
+    send(&messaging, "cat", "bob", "from cat").await;
+    env.until_noted("bob", &["first", "from cat"]).await;
+    // The repaired stream goes on.
+    let whole = &record.expect("it was read").document.mail;
+    let repaired = Patch::<RawMessage>::new().set(RawMessage::MAIL, whole.clone());
+    let patched = env.spoiler.patch_in(&"bob".into(), &key, &repaired).await;
+    patched.expect("it is repaired");
+    env.until_noted("bob", &["first", "from cat", "second"])
         .await;
-    mailbox.stop().await;
+    messaging.stop().await;
 }

@@ -1,4 +1,5 @@
-//! The partition key of a document that fits into every container, stored where its container keeps the key.
+//! The partition key of a document type that fits every container, stored in the fields that the
+//! container uses.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,13 +9,14 @@ use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
-/// A partition of container `C`. Written as the properties that make the key, among those of the document around it.
-pub(crate) struct Place<C> {
+/// The partition key of a document in container `C`. Serialized as the fields of the key, flattened
+/// into the document.
+pub(crate) struct PartitionFields<C> {
     key: PartitionKey,
     marker: PhantomData<fn() -> C>,
 }
 
-impl<C> Place<C> {
+impl<C> PartitionFields<C> {
     pub(crate) fn new(key: PartitionKey) -> Self {
         Self {
             key,
@@ -27,26 +29,27 @@ impl<C> Place<C> {
     }
 }
 
-impl<C> Clone for Place<C> {
+impl<C> Clone for PartitionFields<C> {
     fn clone(&self) -> Self {
         Self::new(self.key.clone())
     }
 }
 
-impl<C> fmt::Debug for Place<C> {
+impl<C> fmt::Debug for PartitionFields<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.key, f)
     }
 }
 
-/// The properties of the key. The derives put a key at the top of a document, so its paths have one segment.
+/// The field names of the key. The derives put key fields at the top level of a document, so a path
+/// has one segment.
 fn properties<C: Container>() -> impl Iterator<Item = &'static str> {
     C::PARTITION_KEY
         .iter()
         .map(|path| path.trim_start_matches('/'))
 }
 
-impl<C: Container> Serialize for Place<C> {
+impl<C: Container> Serialize for PartitionFields<C> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(C::PARTITION_KEY.len()))?;
         for (property, value) in properties::<C>().zip(self.key.values()) {
@@ -56,22 +59,22 @@ impl<C: Container> Serialize for Place<C> {
     }
 }
 
-impl<'de, C: Container> Deserialize<'de> for Place<C> {
+impl<'de, C: Container> Deserialize<'de> for PartitionFields<C> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(PlaceVisitor(PhantomData))
+        deserializer.deserialize_map(PartitionVisitor(PhantomData))
     }
 }
 
-struct PlaceVisitor<C>(PhantomData<fn() -> C>);
+struct PartitionVisitor<C>(PhantomData<fn() -> C>);
 
-impl<'de, C: Container> Visitor<'de> for PlaceVisitor<C> {
-    type Value = Place<C>;
+impl<'de, C: Container> Visitor<'de> for PartitionVisitor<C> {
+    type Value = PartitionFields<C>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a document with its partition key")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Place<C>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PartitionFields<C>, A::Error> {
         let mut found: Vec<Option<PartitionKeyValue>> = vec![None; C::PARTITION_KEY.len()];
         while let Some(name) = map.next_key::<String>()? {
             match properties::<C>().position(|property| property == name) {
@@ -81,6 +84,6 @@ impl<'de, C: Container> Visitor<'de> for PlaceVisitor<C> {
         }
         let values: Option<Vec<PartitionKeyValue>> = found.into_iter().collect();
         let values = values.ok_or_else(|| A::Error::custom("the partition key is incomplete"))?;
-        Ok(Place::new(PartitionKey::from_values(values)))
+        Ok(PartitionFields::new(PartitionKey::from_values(values)))
     }
 }

@@ -1,0 +1,16 @@
+//! Messages between partitions as they are stored: the documents that outbox and inbox share.
+
+mod content;
+mod document;
+mod envelope;
+mod lifetimes;
+mod partition_fields;
+
+pub use content::Side;
+pub(crate) use content::{Content, Dead, Incoming, Outgoing, Seen, Stream};
+pub use document::MessageDocument;
+pub(crate) use document::MessageDocumentKey;
+pub(crate) use document::fingerprint;
+pub use envelope::{Address, Message, MessageId};
+pub(crate) use envelope::{Envelope, MAX_MESSAGE_BYTES};
+pub(crate) use lifetimes::Lifetimes;

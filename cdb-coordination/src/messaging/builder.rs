@@ -1,0 +1,230 @@
+//! Sets up messaging on a container, and offers its operations.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use cdb_client::ContainerClient;
+use cdb_model::{Container, MemberOf, PartitionKey};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use super::config::MessagingConfig;
+use super::inner::Inner;
+use crate::inbox::{Handled, Handlers, Hints, Received};
+use crate::message::{Address, Message, MessageDocument};
+use crate::outbox::{DeadLetters, Dispatcher, Jitter, OutboxBatch, OutboxError, Route, commit};
+
+/// Sets up a [`Messaging`].
+///
+/// ```
+/// use cdb_coordination::{Failed, Messaging, MessagingConfig, Received};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::Placed;
+/// # shop::with_shop(async |shop| {
+///
+/// let messaging = Messaging::builder(shop)
+///     .config(MessagingConfig::default().with_concurrency(8))
+///     .on(async |message: Received<Placed>, batch| match message.message.number {
+///         0 => Err(Failed::permanently("orders count from 1")), // a dead letter
+///         _ => Ok(batch), // committed together with the receipt
+///     })
+///     .start();
+/// messaging.stop().await;
+/// # Ok(()) }).unwrap();
+/// ```
+pub struct MessagingBuilder<C> {
+    container: ContainerClient<C>,
+    config: MessagingConfig,
+    routes: HashMap<String, Box<dyn Route>>,
+    handlers: Handlers<C>,
+    jitter: Jitter,
+}
+
+impl<C> fmt::Debug for MessagingBuilder<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MessagingBuilder")
+            .field("container", &self.container)
+            .field("config", &self.config)
+            .field("handlers", &self.handlers)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<C: Container> MessagingBuilder<C>
+where
+    MessageDocument<C>: MemberOf<C>,
+{
+    /// Sets the configuration.
+    #[must_use]
+    pub fn config(mut self, config: MessagingConfig) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Adds another container of the database as a target of messages. Some process must run
+    /// `Messaging` on that container.
+    #[must_use]
+    pub fn route<T: Container>(mut self, container: ContainerClient<T>) -> Self
+    where
+        MessageDocument<T>: MemberOf<T>,
+    {
+        let name = container.name().to_owned();
+        self.routes.insert(name, Box::new(container));
+        self
+    }
+
+    /// Registers the handler of messages of type `M`. The handler adds its effect and further
+    /// messages to the batch that it gets and returns. That batch is committed together with the
+    /// receipt of the message. The handler may run more than once, also in several processes at
+    /// once, but only one of its batches is committed. Side effects outside of the batch are not
+    /// undone.
+    ///
+    /// Register handlers for all types that are sent to the container: a message of an unknown type
+    /// becomes a dead letter.
+    #[must_use]
+    pub fn on<M, F, Fut>(mut self, handler: F) -> Self
+    where
+        M: Message,
+        F: Fn(Received<M>, OutboxBatch<C>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Handled<C>> + Send + 'static,
+    {
+        self.handlers.add(handler);
+        self
+    }
+
+    /// Sets the source of jitter for retry delays; random by default.
+    #[must_use]
+    pub fn jitter(mut self, jitter: Jitter) -> Self {
+        self.jitter = jitter;
+        self
+    }
+
+    /// Starts delivering and, with handlers, receiving, in tasks of the current Tokio runtime.
+    pub fn start(self) -> Messaging<C> {
+        let stop = CancellationToken::new();
+        let inner = Arc::new_cyclic(|myself| Inner {
+            hints: Hints::new(self.config.concurrency),
+            container: self.container,
+            config: self.config,
+            routes: self.routes,
+            handlers: self.handlers,
+            dispatcher: Dispatcher::default(),
+            jitter: self.jitter,
+            me: uuid::Uuid::new_v4().simple().to_string(),
+            stop: stop.clone(),
+            tasks: TaskTracker::new(),
+            myself: myself.clone(),
+        });
+        inner.start();
+        Messaging {
+            inner,
+            stop_on_drop: Arc::new(stop.drop_guard()),
+        }
+    }
+}
+
+/// Runs the outboxes and inboxes of a container's partitions. Any number of processes may run it on
+/// the same container. Clones share one instance, which stops when the last clone is dropped.
+///
+/// ```
+/// use cdb_coordination::{Messaging, Received};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{Order, OrderKey, Placed, order};
+/// # shop::with_shop(async |shop| {
+///
+/// let messaging = Messaging::builder(shop)
+///     .on(async |placed: Received<Placed>, mut batch| {
+///         let copy = order(placed.message.number);
+///         batch.changes().create(&Order { customer: "warehouse".into(), ..copy })?;
+///         Ok(batch) // committed together with the receipt, so once
+///     })
+///     .start();
+///
+/// let mut batch = messaging.batch("ann");
+/// batch.changes().create(&order(7))?;
+/// batch.send("warehouse", &Placed { number: 7 })?; // in the same batch as the order
+/// messaging.commit(batch).await?;
+/// # let copied = OrderKey::new("warehouse", 7_u64);
+/// # while messaging.container().read(&copied).await?.is_none() {
+/// #     tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+/// # }
+/// messaging.stop().await;
+/// # Ok(()) }).unwrap();
+/// ```
+pub struct Messaging<C> {
+    pub(super) inner: Arc<Inner<C>>,
+    stop_on_drop: Arc<DropGuard>,
+}
+
+impl<C> Clone for Messaging<C> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            stop_on_drop: self.stop_on_drop.clone(),
+        }
+    }
+}
+
+impl<C> fmt::Debug for Messaging<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl<C: Container> Messaging<C>
+where
+    MessageDocument<C>: MemberOf<C>,
+{
+    /// Starts the set-up of messaging on a container.
+    pub fn builder(container: ContainerClient<C>) -> MessagingBuilder<C> {
+        MessagingBuilder {
+            container,
+            config: MessagingConfig::default(),
+            routes: HashMap::new(),
+            handlers: Handlers::default(),
+            jitter: Jitter::random(),
+        }
+    }
+
+    /// The container.
+    pub fn container(&self) -> &ContainerClient<C> {
+        &self.inner.container
+    }
+
+    /// Begins a change of a partition. [`commit`](Self::commit) sends it.
+    pub fn batch(&self, partition: impl Into<PartitionKey>) -> OutboxBatch<C> {
+        OutboxBatch::new(Address {
+            container: self.inner.container.name().to_owned(),
+            partition: partition.into(),
+        })
+    }
+
+    /// Commits a change and its messages: all or nothing. The messages are delivered in the
+    /// background, by this process or by any other that runs `Messaging` on the container.
+    ///
+    /// # Errors
+    /// See [`OutboxError`]. After a lost answer the commit reads whether it took place, if the
+    /// batch has a message.
+    pub async fn commit(&self, batch: OutboxBatch<C>) -> Result<(), OutboxError> {
+        let inner = &self.inner;
+        let reserved = inner.config.reserved;
+        let sent = commit(&inner.container, &batch, reserved, inner.lifetimes()).await?;
+        inner.hand_over(sent);
+        Ok(())
+    }
+
+    /// The dead letters of the container.
+    pub fn dead_letters(&self) -> DeadLetters<C> {
+        DeadLetters::new(self.inner.container.clone(), self.inner.config)
+    }
+
+    /// Stops, and waits for the work in progress. Other processes deliver and receive the remaining
+    /// messages.
+    pub async fn stop(self) {
+        self.inner.stop.cancel();
+        self.inner.tasks.close();
+        self.inner.tasks.wait().await;
+        drop(self.stop_on_drop);
+    }
+}

@@ -1,0 +1,275 @@
+//! Cases that the public interface cannot produce: repeated deliveries, missing messages, old
+//! messages. Time is simulated.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cdb_client::{Bootstrap, CosmosClient, MasterKey, SimulatedTime};
+use cdb_emulator::Emulator;
+use cdb_model::{Container, Document, Query, Stored};
+use serde::{Deserialize, Serialize};
+
+use crate::message::Content;
+use crate::outbox::{Relay as _, commit, reconcile};
+use crate::{
+    Message, MessageDocument, Messaging, MessagingConfig, Received, RetryPolicy, Side, Undelivered,
+};
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "shelf", id = "shelf:{number}")]
+struct Shelf {
+    #[document(partition_key)]
+    place: String,
+    number: u32,
+}
+
+#[derive(Container)]
+#[container(partition_key = "/place")]
+enum House {
+    Shelf(Shelf),
+    Message(MessageDocument<House>),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Note(u32);
+
+impl Message for Note {
+    const TYPE: &'static str = "note";
+}
+
+struct TestEnv {
+    _emulator: Emulator,
+    messaging: Messaging<House>,
+    received: Arc<Mutex<Vec<u32>>>,
+}
+
+impl TestEnv {
+    /// Starts messaging that receives in all partitions but delivers nothing by itself.
+    async fn new(retention: Duration) -> Self {
+        let time = SimulatedTime::new();
+        let emulator = time.in_real_time(Emulator::start()).await.unwrap();
+        let client = CosmosClient::builder(emulator.endpoint())
+            .credential(MasterKey::new(emulator.key()).unwrap())
+            .transport(time.clone())
+            .clock_of(&time)
+            .build()
+            .unwrap();
+        let database = client.database("house");
+        let house = database.bootstrap("house", Bootstrap::CreateIfMissing);
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let notes = received.clone();
+        let messaging = Messaging::builder(house.await.unwrap())
+            .config(
+                MessagingConfig::default()
+                    .with_retention(retention)
+                    .with_poll_interval(Duration::from_secs(3_600))
+                    .with_claims(Duration::from_millis(50), Duration::from_millis(50))
+                    .with_retry(
+                        RetryPolicy::default()
+                            .with_delays(Duration::ZERO, Duration::from_millis(10)),
+                    ),
+            )
+            .on(move |note: Received<Note>, mut batch| {
+                let number = note.message.0;
+                notes.lock().unwrap().push(number);
+                async move {
+                    let place = "bob".to_owned();
+                    batch.changes().create(&Shelf { place, number })?;
+                    Ok(batch)
+                }
+            })
+            .start();
+        Self {
+            _emulator: emulator,
+            messaging,
+            received,
+        }
+    }
+
+    /// Commits notes from Ann to Bob without delivering them.
+    async fn commit(
+        &self,
+        numbers: impl IntoIterator<Item = u32>,
+    ) -> Vec<Stored<MessageDocument<House>>> {
+        let inner = &self.messaging.inner;
+        let mut batch = self.messaging.batch("ann");
+        for number in numbers {
+            batch.send("bob", &Note(number)).unwrap();
+        }
+        let reserved = Duration::ZERO;
+        let sent = commit(&inner.container, &batch, reserved, inner.lifetimes()).await;
+        sent.unwrap()
+    }
+
+    async fn deliver(&self, messages: &[Stored<MessageDocument<House>>]) {
+        for result in self.messaging.inner.deliver(messages, &[]).await {
+            result.unwrap();
+        }
+    }
+
+    async fn reconcile(&self) {
+        let inner = &self.messaging.inner;
+        reconcile(&**inner, &inner.config.retry, &inner.jitter).await;
+    }
+
+    /// Receives in Bob's partition, and returns all notes received so far.
+    async fn received(&self) -> Vec<u32> {
+        let inner = &self.messaging.inner;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        inner.receive_in(&"bob".into()).await.unwrap();
+        self.received.lock().unwrap().clone()
+    }
+
+    /// Receives in Bob's partition until no message is left there, then checks the received notes.
+    async fn until_received(&self, expected: &[u32]) {
+        for _ in 0..300 {
+            let received = self.received().await;
+            let is_incoming = |content: &Content| matches!(content, Content::Incoming(_));
+            if self.count(is_incoming).await == 0 {
+                assert_eq!(received, expected);
+                return;
+            }
+        }
+        panic!("a message is never received");
+    }
+
+    /// Counts the message documents of a kind.
+    async fn count(&self, is_kind: fn(&Content) -> bool) -> usize {
+        let query = Query::<MessageDocument<House>>::across_partitions();
+        let found = self.messaging.container().query(query).all().await.unwrap();
+        let kinds = found
+            .iter()
+            .filter(|stored| is_kind(stored.document.content()));
+        kinds.count()
+    }
+}
+
+const WEEK: Duration = Duration::from_secs(7 * 24 * 3_600);
+
+#[tokio::test(start_paused = true)]
+async fn a_message_delivered_again_after_its_receipt_changes_nothing() {
+    let env = TestEnv::new(WEEK).await;
+    let sent = env.commit([1, 2]).await;
+    env.deliver(&sent).await;
+    assert_eq!(env.received().await, [1, 2]);
+    let is_incoming = |content: &Content| matches!(content, Content::Incoming(_));
+    assert_eq!(env.count(is_incoming).await, 0);
+
+    env.deliver(&sent).await;
+    env.deliver(&sent).await;
+    assert_eq!(env.received().await, [1, 2]);
+    assert_eq!(
+        env.count(is_incoming).await,
+        0,
+        "the second copies are deleted"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_early_message_waits_for_the_earlier_ones_of_its_stream() {
+    let env = TestEnv::new(WEEK).await;
+    let sent = env.commit([1, 2, 3]).await;
+    env.deliver(&sent[2..]).await;
+    env.deliver(&sent[1..2]).await;
+    assert!(env.received().await.is_empty());
+    env.deliver(&sent[..1]).await;
+    env.until_received(&[1, 2, 3]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_dead_lettered_in_the_outbox_frees_its_stream_and_arrives_when_redriven() {
+    let env = TestEnv::new(WEEK).await;
+    let sent = env.commit([1, 2]).await;
+    let inner = &env.messaging.inner;
+    inner
+        .dead_letter(&sent[0], &Undelivered::permanent("a test"))
+        .await;
+    env.deliver(&sent[1..]).await;
+    assert!(env.received().await.is_empty());
+    env.reconcile().await;
+    env.until_received(&[2]).await;
+
+    let letters = env.messaging.dead_letters();
+    let dead = letters.list(cdb_model::Timestamp::default(), 10).await;
+    let dead = dead.unwrap();
+    assert_eq!(dead.len(), 1);
+    assert_eq!((dead[0].side, &*dead[0].payload), (Side::Outbox, "1"));
+    assert_eq!(dead[0].history.len(), 1);
+    letters.redrive(&dead[0]).await.unwrap();
+    env.reconcile().await;
+    env.until_received(&[2, 1]).await;
+    assert_eq!(letters.count().await.unwrap(), 0);
+    // Only the records of the stream are left on both sides.
+    let is_message = |content: &Content| !matches!(content, Content::Stream(_) | Content::Seen(_));
+    assert_eq!(env.count(is_message).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gap_is_skipped_once_no_message_can_fill_it() {
+    let env = TestEnv::new(Duration::from_secs(4)).await;
+    let sent = env.commit([1, 2]).await;
+    env.deliver(&sent[1..]).await;
+    env.messaging.inner.deliver(&[], &sent[1..]).await;
+    assert!(env.received().await.is_empty());
+    tokio::time::sleep(Duration::from_millis(5_100)).await;
+    env.until_received(&[2]).await;
+    // The missing message is too old to be delivered.
+    env.reconcile().await;
+    assert_eq!(env.received().await, [2]);
+    let dead = env.messaging.dead_letters();
+    let dead = dead
+        .list(cdb_model::Timestamp::default(), 10)
+        .await
+        .unwrap();
+    assert_eq!(dead.len(), 1);
+    assert!(dead[0].reason.contains("retention"), "{}", dead[0].reason);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_not_received_in_time_becomes_a_dead_letter() {
+    let env = TestEnv::new(Duration::from_millis(100)).await;
+    let sent = env.commit([1]).await;
+    let messaging = env.messaging.clone();
+    // Delivered by a process without handlers, so no partition is hinted.
+    let arrived = match sent[0].document.content() {
+        Content::Outgoing(outgoing) => crate::outbox::arriving(outgoing.envelope.clone()),
+        other => panic!("{other:?}"),
+    };
+    let due = messaging.container().now();
+    let arrived = MessageDocument::<House>::incoming(arrived, due);
+    messaging.container().create(&arrived).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(env.received().await.is_empty());
+    let dead = messaging.dead_letters();
+    let dead = dead
+        .list(cdb_model::Timestamp::default(), 10)
+        .await
+        .unwrap();
+    assert_eq!((dead.len(), dead[0].side), (1, Side::Inbox));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_kills_its_process_becomes_a_dead_letter() {
+    let env = TestEnv::new(WEEK).await;
+    let sent = env.commit([1]).await;
+    let Content::Outgoing(outgoing) = sent[0].document.content() else {
+        panic!("a message was sent");
+    };
+    let mut arrived = crate::outbox::arriving(outgoing.envelope.clone());
+    // As after ten processes that died while handling it.
+    arrived.started = 10;
+    let container = env.messaging.container();
+    let arrived = MessageDocument::<House>::incoming(arrived, container.now());
+    container.create(&arrived).await.unwrap();
+    assert!(env.received().await.is_empty());
+    let dead = env.messaging.dead_letters();
+    let dead = dead
+        .list(cdb_model::Timestamp::default(), 10)
+        .await
+        .unwrap();
+    assert!(
+        dead[0].reason.contains("started 10 times"),
+        "{}",
+        dead[0].reason
+    );
+}

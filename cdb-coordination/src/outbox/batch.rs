@@ -1,0 +1,126 @@
+//! A change of one partition with the messages that are committed together with it.
+
+use cdb_model::{Batch, Container, PartitionKey};
+use serde::ser::Error as _;
+
+use crate::message::{Address, Envelope, MAX_MESSAGE_BYTES, Message};
+
+/// An uncommitted change with its messages. Created by
+/// [`Messaging::batch`](crate::Messaging::batch), or passed to a message handler.
+///
+/// ```
+/// use cdb_coordination::{OutboxBatch, Messaging};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # use shop::{OrderKey, Placed, Shop, order};
+/// # shop::with_shop(async |shop| {
+///
+/// let messaging = Messaging::builder(shop).start();
+/// let mut batch: OutboxBatch<Shop> = messaging.batch("ann");
+/// batch.changes().create(&order(7))?;
+/// batch.send("warehouse", &Placed { number: 7 })?;
+/// messaging.commit(batch).await?; // the order and the message, or neither
+/// assert!(messaging.container().read(&OrderKey::new("ann", 7_u64)).await?.is_some());
+/// # messaging.stop().await; Ok(()) }).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct OutboxBatch<C> {
+    changes: Batch<C>,
+    home: Address,
+    unsent: Vec<Unsent>,
+}
+
+/// A message without a number.
+#[derive(Clone, Debug)]
+pub(crate) struct Unsent {
+    pub(crate) to: Address,
+    pub(crate) message_type: String,
+    pub(crate) payload: String,
+}
+
+impl<C: Container> OutboxBatch<C> {
+    pub(crate) fn new(home: Address) -> Self {
+        Self {
+            changes: Batch::new(&home.partition),
+            home,
+            unsent: Vec::new(),
+        }
+    }
+
+    /// The change. It shares the limits of a batch with the messages: one operation for each
+    /// message, and one for each receiving partition.
+    pub fn changes(&mut self) -> &mut Batch<C> {
+        &mut self.changes
+    }
+
+    /// The partition that is changed and sends the messages.
+    pub fn partition(&self) -> &PartitionKey {
+        &self.home.partition
+    }
+
+    /// Adds a message to a partition of the same container. A partition may send to itself.
+    ///
+    /// Messages between two partitions are received in the order of their commits. Within a batch,
+    /// they are received in the order in which they were added.
+    ///
+    /// # Errors
+    /// When the message cannot be serialized, or its JSON has more than 900 KB.
+    pub fn send<M: Message>(
+        &mut self,
+        partition: impl Into<PartitionKey>,
+        message: &M,
+    ) -> Result<(), serde_json::Error> {
+        let container = self.home.container.clone();
+        self.send_to(container, partition, message)
+    }
+
+    /// Adds a message to a partition of another container. The container must be a
+    /// [`route`](crate::MessagingBuilder::route).
+    ///
+    /// # Errors
+    /// When the message cannot be serialized, or its JSON has more than 900 KB.
+    pub fn send_to<M: Message>(
+        &mut self,
+        container: impl Into<String>,
+        partition: impl Into<PartitionKey>,
+        message: &M,
+    ) -> Result<(), serde_json::Error> {
+        let payload = serde_json::to_string(message)?;
+        if payload.len() > MAX_MESSAGE_BYTES {
+            return Err(serde_json::Error::custom(format!(
+                "message `{}` has {} bytes of {MAX_MESSAGE_BYTES} allowed; store the contents in a document and send its key",
+                M::TYPE,
+                payload.len()
+            )));
+        }
+        self.unsent.push(Unsent {
+            to: Address {
+                container: container.into(),
+                partition: partition.into(),
+            },
+            message_type: M::TYPE.to_owned(),
+            payload,
+        });
+        Ok(())
+    }
+
+    /// Adds the message of a dead letter again.
+    pub(crate) fn send_again(&mut self, envelope: &Envelope) {
+        self.unsent.push(Unsent {
+            to: envelope.to.clone(),
+            message_type: envelope.message_type.clone(),
+            payload: envelope.payload.clone().unwrap_or_default(),
+        });
+    }
+
+    pub(crate) fn contents(&self) -> &Batch<C> {
+        &self.changes
+    }
+
+    pub(crate) fn home(&self) -> &Address {
+        &self.home
+    }
+
+    pub(crate) fn unsent(&self) -> &[Unsent] {
+        &self.unsent
+    }
+}
