@@ -12,8 +12,9 @@ use crate::clock::{ServiceClock, machine_now};
 use crate::credential::Credential;
 use crate::endpoint::{is_loopback, parse_endpoint, server_proof, without_secrets};
 use crate::error::{Error, Result};
+use crate::network::Network;
 use crate::retry::{Jitter, Pipeline, PipelineParts, RetryConfig};
-use crate::transport::{Network, Transport};
+use crate::transport::Transport;
 
 /// Collects what a [`CosmosClient`] needs.
 ///
@@ -176,7 +177,7 @@ impl fmt::Debug for CosmosClientBuilder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::credential::MasterKey;
+    use crate::credentials::MasterKey;
 
     const KEY: &str =
         "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use crate::client::CosmosClient;
 use crate::config::CosmosClientBuilder;
 use crate::connection_string_parts::{AccountAddress, ConnectionStringParts, missing};
-use crate::credential::MasterKey;
+use crate::credentials::MasterKey;
 use crate::error::{Error, Result};
 
 /// Endpoint and key of an account, from one text. Where one of them comes from elsewhere, read

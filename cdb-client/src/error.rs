@@ -205,12 +205,12 @@ impl Error {
         self.0.call.as_ref()
     }
 
-    /// Which operation of a batch was the culprit, counted from 0.
+    /// Which operation of a batch was the failed_operation, counted from 0.
     pub fn operation_index(&self) -> Option<usize> {
         self.0.operation_index
     }
 
-    /// Status and sub-status of the last answer, or of the culprit in a batch.
+    /// Status and sub-status of the last answer, or of the failed_operation in a batch.
     pub fn status(&self) -> Option<Status> {
         self.0.call.as_ref().and_then(|call| call.status)
     }

@@ -67,10 +67,13 @@ mod connection_string;
 mod connection_string_parts;
 mod container;
 mod credential;
+mod credentials;
 mod endpoint;
 mod epk;
 mod error;
 mod header;
+mod loopback_certificate;
+mod network;
 mod operation;
 mod operation_result;
 mod ranges;
@@ -81,7 +84,6 @@ mod retry;
 #[cfg(any(test, feature = "test-support"))]
 mod scripted;
 mod session_token;
-mod sign;
 #[cfg(any(test, feature = "test-support"))]
 mod simulated_time;
 mod status;
@@ -107,9 +109,10 @@ pub use container::{
     Continuation, Difference, FeedCursor, FeedStart, OnDifference, Page, Pages, QueryRun,
     RangeRows, Throughput, Written,
 };
+pub use credential::{Authorization, Credential, SigningContext};
 #[cfg(feature = "entra")]
-pub use credential::EntraId;
-pub use credential::{Authorization, Credential, MasterKey, ResourceTokens, SigningContext};
+pub use credentials::EntraId;
+pub use credentials::{MasterKey, ResourceTokens};
 pub use error::{CallDetails, Error, ErrorKind, Result};
 pub use operation::OperationKind;
 pub use operation_result::OperationResult;

@@ -88,7 +88,7 @@ impl OperationResult {
 
     /// Which operation made an atomic batch fail: the innocent have 424, so it is the first failure with another
     /// status, at whatever place.
-    pub(crate) fn culprit_of(results: &[Self]) -> Option<usize> {
+    pub(crate) fn failed_operation_of(results: &[Self]) -> Option<usize> {
         let failed = |result: &Self| result.status_code >= 400;
         results
             .iter()
@@ -111,11 +111,12 @@ mod tests {
 
     #[test]
     fn the_culprit_is_the_first_failure_that_is_not_424() {
-        let culprit = |codes: &[u16]| OperationResult::culprit_of(&results(codes));
-        assert_eq!(culprit(&[424, 424, 404, 424]), Some(2));
-        assert_eq!(culprit(&[412, 424]), Some(0));
-        assert_eq!(culprit(&[201, 200, 304, 204]), None);
-        assert_eq!(culprit(&[424, 424]), Some(0));
+        let failed_operation =
+            |codes: &[u16]| OperationResult::failed_operation_of(&results(codes));
+        assert_eq!(failed_operation(&[424, 424, 404, 424]), Some(2));
+        assert_eq!(failed_operation(&[412, 424]), Some(0));
+        assert_eq!(failed_operation(&[201, 200, 304, 204]), None);
+        assert_eq!(failed_operation(&[424, 424]), Some(0));
     }
 
     #[test]

@@ -22,12 +22,12 @@ pub(crate) struct Response {
     pub headers: HeaderMap,
     pub body: Bytes,
     /// The operation that made an atomic batch fail. Its status is then that of the answer.
-    pub culprit: Option<Culprit>,
+    pub failed_operation: Option<FailedOperation>,
 }
 
 /// What made an atomic batch fail.
 #[derive(Clone, Debug)]
-pub(crate) struct Culprit {
+pub(crate) struct FailedOperation {
     pub index: usize,
     message: Option<String>,
     retry_after: Option<Duration>,
@@ -53,22 +53,23 @@ impl Response {
             charge,
             headers: answer.headers,
             body: answer.body,
-            culprit: None,
+            failed_operation: None,
         }
     }
 
     /// Of an atomic batch, takes the status of the operation that failed it: the HTTP status only says that one did.
-    pub(crate) fn with_culprit_of_batch(mut self) -> Self {
+    pub(crate) fn with_failed_operation_of_batch(mut self) -> Self {
         if !self.status.is_success() {
             return self;
         }
         let Ok(results) = self.json::<Vec<OperationResult>>() else {
             return self;
         };
-        let culprit = OperationResult::culprit_of(&results);
-        if let Some((index, result)) = culprit.and_then(|at| Some((at, results.get(at)?))) {
+        let failed_operation = OperationResult::failed_operation_of(&results);
+        if let Some((index, result)) = failed_operation.and_then(|at| Some((at, results.get(at)?)))
+        {
             self.status = result.status();
-            self.culprit = Some(Culprit {
+            self.failed_operation = Some(FailedOperation {
                 index,
                 message: result.message().map(str::to_owned),
                 retry_after: result.retry_after(),
@@ -83,8 +84,8 @@ impl Response {
     }
 
     pub(crate) fn retry_after(&self) -> Option<Duration> {
-        if let Some(culprit) = &self.culprit {
-            return culprit.retry_after;
+        if let Some(failed_operation) = &self.failed_operation {
+            return failed_operation.retry_after;
         }
         let millis: f64 = self.header(&header::RETRY_AFTER_MS)?.parse().ok()?;
         Duration::try_from_secs_f64(millis / 1000.0).ok()
@@ -127,8 +128,8 @@ impl Response {
 
     /// What the service says about a refusal, in one line.
     pub(crate) fn message(&self) -> String {
-        if let Some(culprit) = &self.culprit {
-            let message = culprit.message.as_deref();
+        if let Some(failed_operation) = &self.failed_operation {
+            let message = failed_operation.message.as_deref();
             return message.map_or_else(|| "batch was rolled back".to_owned(), one_line);
         }
         let message = match serde_json::from_slice::<ErrorBody>(&self.body) {

@@ -12,9 +12,8 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::clock::{http_date_of, machine_now};
-use crate::transport::{
-    Delivery, HttpRequest, HttpResponse, Network, ServerProof, Transport, TransportError,
-};
+use crate::network::{Network, ServerProof};
+use crate::transport::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
 
 /// How long a request takes.
 const ROUND_TRIP: Duration = Duration::from_millis(1);

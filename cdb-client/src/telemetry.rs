@@ -10,7 +10,7 @@ use tracing::{Span, debug, field, info_span};
 use crate::error::{Error, ErrorKind, Result};
 use crate::operation::OperationKind;
 use crate::request::Request;
-use crate::retry::{Outcome, Settled};
+use crate::retry::{Accepted, Outcome};
 use crate::status::Status;
 
 /// One attempt, for the meter.
@@ -93,7 +93,7 @@ pub(crate) fn call_ended(
     attempts: u32,
     charge: f64,
     elapsed: Duration,
-    result: &Result<Settled>,
+    result: &Result<Accepted>,
 ) {
     let status = match result {
         Ok(response) => Some(response.status),

@@ -50,15 +50,15 @@ impl<C: Container> ContainerClient<C> {
         if batch.is_empty() {
             return Err(Error::configuration("batch has no operations"));
         }
-        let settled = self.context.send(&self.batch_request(batch)?).await?;
-        let results: Vec<OperationResult> = settled.json()?;
+        let accepted = self.context.send(&self.batch_request(batch)?).await?;
+        let results: Vec<OperationResult> = accepted.json()?;
         if results.len() != batch.len() {
             let message = format!("{} results for {} operations", results.len(), batch.len());
-            return Err(settled.unusable(Error::protocol(message)));
+            return Err(accepted.unusable(Error::protocol(message)));
         }
         Ok(BatchOutcome {
             results,
-            charge: settled.call.charge,
+            charge: accepted.call.charge,
             marker: PhantomData,
         })
     }

@@ -260,7 +260,7 @@ impl DatabaseClient {
             )));
         }
         let (lacks, others): (Vec<_>, Vec<_>) = match config.on_difference {
-            OnDifference::Extend => differences.into_iter().partition(Difference::is_lack),
+            OnDifference::Extend => differences.into_iter().partition(Difference::is_addition),
             OnDifference::Warn | OnDifference::Fail => (Vec::new(), differences),
         };
         if !others.is_empty() && config.on_difference == OnDifference::Fail {

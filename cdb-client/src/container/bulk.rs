@@ -123,24 +123,24 @@ impl ContainerContext {
             .header(header::PREFER, "return=minimal")
             .repeat(repeat_of(indexes.iter().map(of)))
             .in_range(range.as_str());
-        let settled = match request {
+        let accepted = match request {
             Ok(request) => self.send(&request).await,
             Err(error) => Err(error),
         };
-        let results = settled.and_then(|settled| {
-            let results: Vec<OperationResult> = settled.json()?;
+        let results = accepted.and_then(|accepted| {
+            let results: Vec<OperationResult> = accepted.json()?;
             if results.len() == indexes.len() {
-                Ok((settled, results))
+                Ok((accepted, results))
             } else {
                 let message = format!("{} results for {} operations", results.len(), indexes.len());
-                Err(settled.unusable(Error::protocol(message)))
+                Err(accepted.unusable(Error::protocol(message)))
             }
         });
         match results {
-            Ok((settled, results)) => indexes
+            Ok((accepted, results)) => indexes
                 .iter()
                 .zip(results)
-                .map(|(index, result)| judge(*index, of(index), result, &settled.call))
+                .map(|(index, result)| judge(*index, of(index), result, &accepted.call))
                 .collect(),
             Err(error) => all(&indexes, &error, error.is_partition_split()),
         }

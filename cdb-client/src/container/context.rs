@@ -13,7 +13,7 @@ use crate::operation::OperationKind;
 use crate::ranges::{ListedRange, RangeCache, RangeMap};
 use crate::request::Request;
 use crate::resource::{Resource, check_name};
-use crate::retry::{Pipeline, Repeat, Settled};
+use crate::retry::{Accepted, Pipeline, Repeat};
 use crate::session_token::{SessionScope, SessionTokens};
 
 /// One container of one account.
@@ -59,13 +59,13 @@ impl ContainerContext {
         let resource = self.resource.clone();
         let request = Request::new(OperationKind::DeleteContainer, Method::DELETE, resource)
             .repeat(Repeat::Always);
-        let settled = self.send(&request).await;
+        let result = self.send(&request).await;
         self.forget();
-        settled.map(drop)
+        result.map(drop)
     }
 
     /// Sends a request about this container.
-    pub(crate) async fn send(&self, request: &Request) -> Result<Settled> {
+    pub(crate) async fn send(&self, request: &Request) -> Result<Accepted> {
         check_name("database", &self.database)?;
         check_name("container", &self.container)?;
         self.pipeline.send(request, Some(&self.sessions)).await
@@ -122,7 +122,7 @@ impl ContainerContext {
                 Err(_) if attempts < LISTING_ATTEMPTS => {
                     tokio::time::sleep(std::time::Duration::from_millis(200)).await;
                 }
-                settled => return settled,
+                result => return result,
             }
         }
     }

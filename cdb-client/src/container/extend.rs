@@ -24,7 +24,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 impl Difference {
     /// Whether queries of the model are refused or scan, or documents do not expire that should: what can be added.
-    pub(super) fn is_lack(&self) -> bool {
+    pub(super) fn is_addition(&self) -> bool {
         match self {
             Self::Indexing(drift) => drift.breaks_queries() && !matches!(drift, Drift::Mode { .. }),
             Self::TimeToLive { expected, found } => expected.is_some() && found.is_none(),
@@ -68,7 +68,7 @@ impl DatabaseClient {
         let read = Request::new(OperationKind::ReadContainer, Method::GET, resource.clone());
         let live = self.send(&read).await?;
         let mut body: Map<String, Value> = live.json()?;
-        if !add_what_lacks(&mut body, model)? {
+        if !add_missing(&mut body, model)? {
             return Ok(());
         }
         let etag = body.get("_etag").and_then(Value::as_str).map(ETag::new);
@@ -100,7 +100,7 @@ impl DatabaseClient {
 
 /// Adds to a definition, as the service wrote it, what it lacks. The rest stays as it is, word for word. Returns `false`
 /// when nothing is lacking.
-fn add_what_lacks(live: &mut Map<String, Value>, model: &ContainerDefinition) -> Result<bool> {
+fn add_missing(live: &mut Map<String, Value>, model: &ContainerDefinition) -> Result<bool> {
     let known: ContainerDefinition =
         serde_json::from_value(Value::Object(live.clone())).map_err(Error::decode)?;
     let lacking_ttl = model.default_ttl.filter(|_| known.default_ttl.is_none());
@@ -152,7 +152,7 @@ mod tests {
 
     fn extended(mut live: Value, model: Value) -> Value {
         let model = serde_json::from_value(model).unwrap();
-        add_what_lacks(live.as_object_mut().unwrap(), &model).unwrap();
+        add_missing(live.as_object_mut().unwrap(), &model).unwrap();
         live
     }
 

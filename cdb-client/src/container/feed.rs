@@ -181,17 +181,17 @@ impl<C: Container> ChangeFeed<C> {
         self.cursor.follow(&map);
         loop {
             let (start, page_size) = (self.cursor.start, self.page_size);
-            let asked = self
+            let requests = self
                 .cursor
                 .ranges
                 .iter()
                 .map(|range| range.next_page::<C>(&context, start, page_size));
-            match try_join_all(asked).await {
+            match try_join_all(requests).await {
                 Err(error) if error.is_partition_split() => {
                     map = context.ranges_after(&map).await?;
                     self.cursor.follow(&map);
                 }
-                settled => return settled,
+                result => return result,
             }
         }
     }

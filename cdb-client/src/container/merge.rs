@@ -10,13 +10,13 @@ use serde_json::value::RawValue;
 
 use crate::container::context::ContainerContext;
 use crate::container::row::RowReader;
-use crate::container::source::{Place, Position, Question, Source};
+use crate::container::source::{Position, QueryRequest, Source, Target};
 use crate::error::{Error, Result};
 
 /// A query being read from its places.
 #[derive(Debug)]
 pub(super) struct Merge {
-    question: Question,
+    request: QueryRequest,
     reader: RowReader,
     sources: Vec<Source>,
     /// Counted so far. Kept here, so that a page that could not be had does not lose the pages before it.
@@ -25,30 +25,31 @@ pub(super) struct Merge {
     left: Option<usize>,
     done: bool,
     /// Whether places are asked one after the other where the order allows it, so that nothing is read and thrown away.
-    pub frugal: bool,
+    pub one_at_a_time: bool,
 }
 
 /// How far a query was read.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Progress {
     left: Option<usize>,
-    places: Vec<Position>,
+    #[serde(rename = "places")]
+    positions: Vec<Position>,
 }
 
 impl Merge {
-    pub(super) fn new(statement: Statement, question: Question, places: Vec<Place>) -> Self {
+    pub(super) fn new(statement: Statement, request: QueryRequest, targets: Vec<Target>) -> Self {
         Self {
-            question,
+            request,
             reader: RowReader {
                 form: statement.form,
                 order: statement.order,
-                merging: places.len() > 1,
+                merging: targets.len() > 1,
             },
-            sources: places.into_iter().map(Source::new).collect(),
+            sources: targets.into_iter().map(Source::new).collect(),
             total: 0,
             left: statement.top.and_then(|top| usize::try_from(top).ok()),
             done: false,
-            frugal: false,
+            one_at_a_time: false,
         }
     }
 
@@ -56,20 +57,20 @@ impl Merge {
     /// than the `most` that it can have.
     pub(super) fn resumed(
         statement: Statement,
-        question: Question,
+        request: QueryRequest,
         progress: Progress,
         most: usize,
     ) -> Option<Self> {
         // It comes from outside: whoever wrote it shall not choose how many requests go out.
-        if progress.places.len() > most {
+        if progress.positions.len() > most {
             return None;
         }
         let scope = statement.scope.clone();
-        let places = progress.places.into_iter();
-        let sources: Option<Vec<_>> = places
+        let positions = progress.positions.into_iter();
+        let sources: Option<Vec<_>> = positions
             .map(|position| Source::resumed(&scope, position))
             .collect();
-        let mut merge = Self::new(statement, question, Vec::new());
+        let mut merge = Self::new(statement, request, Vec::new());
         merge.sources = sources?;
         merge.reader.merging = merge.sources.len() > 1;
         merge.left = match (merge.left, progress.left) {
@@ -82,11 +83,11 @@ impl Merge {
     /// How far it was read; `None` at the end.
     pub(super) fn progress(&self) -> Option<Progress> {
         let rest = self.sources.iter().filter(|source| !source.is_drained());
-        let places: Vec<_> = rest.map(Source::position).collect();
-        let more = !(self.done || self.left == Some(0) || places.is_empty());
+        let positions: Vec<_> = rest.map(Source::position).collect();
+        let more = !(self.done || self.left == Some(0) || positions.is_empty());
         more.then_some(Progress {
             left: self.left,
-            places,
+            positions,
         })
     }
 
@@ -116,10 +117,10 @@ impl Merge {
     /// Asks every place that must be asked before anything can be given out, all at once; in no order and where nothing
     /// shall be read in vain, the first one that has rows.
     async fn fill(&mut self, context: &ContainerContext) -> Result<()> {
-        let (question, reader) = (&self.question, &self.reader);
-        if self.frugal && reader.order.is_empty() {
+        let (request, reader) = (&self.request, &self.reader);
+        if self.one_at_a_time && reader.order.is_empty() {
             while let Some(source) = self.sources.first_mut() {
-                source.fill(context, question, reader).await?;
+                source.fill(context, request, reader).await?;
                 if !source.is_drained() {
                     break;
                 }
@@ -127,8 +128,8 @@ impl Merge {
             }
             return Ok(());
         }
-        let hungry = self.sources.iter_mut().filter(|source| source.is_hungry());
-        try_join_all(hungry.map(|source| source.fill(context, question, reader))).await?;
+        let empty = self.sources.iter_mut().filter(|source| source.needs_page());
+        try_join_all(empty.map(|source| source.fill(context, request, reader))).await?;
         self.sources.retain(|source| !source.is_drained());
         Ok(())
     }
@@ -142,7 +143,7 @@ impl Merge {
             return rows.take(most).map(|row| row.json).collect();
         }
         let mut ready = Vec::new();
-        while ready.len() < most && !self.sources.iter().any(Source::is_hungry) {
+        while ready.len() < most && !self.sources.iter().any(Source::needs_page) {
             let heads = self.sources.iter().enumerate();
             let heads = heads.filter_map(|(at, source)| Some((at, source.first()?)));
             // The earlier range wins a tie, so that pages are the same each time.

@@ -14,7 +14,7 @@ use crate::header;
 use crate::operation::OperationKind;
 use crate::request::Request;
 use crate::resource::{Resource, check_name};
-use crate::retry::{Repeat, Settled};
+use crate::retry::{Accepted, Repeat};
 
 #[derive(Serialize)]
 struct NewDatabase<'a> {
@@ -44,9 +44,9 @@ impl DatabaseClient {
         check_name("database", self.name())?;
         let resource = Resource::database(self.name());
         let request = Request::new(OperationKind::DeleteDatabase, Method::DELETE, resource);
-        let settled = self.send(&request.repeat(Repeat::Always)).await;
+        let accepted = self.send(&request.repeat(Repeat::Always)).await;
         self.client().forget(self.name(), None);
-        settled.map(drop)
+        accepted.map(drop)
     }
 
     /// How far the index of the container `name` follows its policy, in percent. Below 100 after a change of the policy,
@@ -58,8 +58,8 @@ impl DatabaseClient {
         let resource = self.container_resource(name)?;
         let request = Request::new(OperationKind::ReadContainer, Method::GET, resource)
             .header(header::POPULATE_QUOTA, "True");
-        let settled = self.send(&request).await?;
-        Ok(settled
+        let accepted = self.send(&request).await?;
+        Ok(accepted
             .header(&header::INDEX_PROGRESS)
             .and_then(|percent| percent.parse().ok()))
     }
@@ -108,7 +108,7 @@ impl DatabaseClient {
         &self,
         name: &str,
         throughput: Throughput,
-    ) -> Result<Settled> {
+    ) -> Result<Accepted> {
         let body = NewContainer {
             id: name,
             definition: &C::definition(),
@@ -129,7 +129,7 @@ impl DatabaseClient {
         self.send(&request).await
     }
 
-    pub(super) async fn send(&self, request: &Request) -> Result<Settled> {
+    pub(super) async fn send(&self, request: &Request) -> Result<Accepted> {
         self.client().pipeline().send(request, None).await
     }
 }

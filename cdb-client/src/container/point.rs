@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::header;
 use crate::operation::OperationKind;
 use crate::request::Request;
-use crate::retry::{Repeat, Settled};
+use crate::retry::{Accepted, Repeat};
 use crate::status::Status;
 
 pub(super) const JSON: &str = "application/json";
@@ -241,9 +241,9 @@ impl<C: Container> ContainerClient<C> {
         let request = self.item_request(OperationKind::Read, Method::GET, partition, id)?;
         let request = self.consistent(request.session(self.context.session_of(partition)));
         match self.context.send(&request).await {
-            Ok(settled) => decode::<C, D>(settled.text()?)
+            Ok(accepted) => decode::<C, D>(accepted.text()?)
                 .map(Some)
-                .map_err(|error| settled.unusable(Error::decode(error))),
+                .map_err(|error| accepted.unusable(Error::decode(error))),
             Err(error) if error.status() == Some(Status::ITEM_NOT_FOUND) => Ok(None),
             Err(error) => Err(error),
         }
@@ -309,10 +309,10 @@ impl<C: Container> ContainerClient<C> {
     }
 }
 
-fn written(id: ItemId, settled: &Settled) -> Result<Written> {
+fn written(id: ItemId, accepted: &Accepted) -> Result<Written> {
     Ok(Written {
         id,
-        etag: settled.etag()?,
-        charge: settled.call.charge,
+        etag: accepted.etag()?,
+        charge: accepted.call.charge,
     })
 }

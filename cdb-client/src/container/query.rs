@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::container::handle::ContainerClient;
 use crate::container::merge::Merge;
 use crate::container::page::{Continuation, Page};
-use crate::container::source::{Place, Question};
+use crate::container::source::{QueryRequest, Target};
 use crate::error::{Error, Result};
 use crate::ranges::{RangeId, RangeMap};
 
@@ -113,7 +113,7 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
         loop {
             match self.read_all().await {
                 Err(error) if self.survives(&error, &mut splits) => {}
-                settled => return settled,
+                result => return result,
             }
         }
     }
@@ -121,7 +121,7 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     async fn read_all(&self) -> Result<Vec<Q::Row>> {
         let mut merge = self.merge().await?;
         let mut rows = Vec::new();
-        while let Some(page) = self.settle(merge.rows(self, ALL).await).await? {
+        while let Some(page) = self.refresh_stale(merge.rows(self, ALL).await).await? {
             rows.extend(page);
         }
         Ok(rows)
@@ -137,14 +137,14 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
         loop {
             match self.read_first().await {
                 Err(error) if self.survives(&error, &mut splits) => {}
-                settled => return settled,
+                result => return result,
             }
         }
     }
 
     async fn read_first(&self) -> Result<Option<Q::Row>> {
         let mut merge = self.merge().await?;
-        let page = self.settle(merge.rows(self, 1).await).await?;
+        let page = self.refresh_stale(merge.rows(self, 1).await).await?;
         Ok(page.and_then(|rows| rows.into_iter().next()))
     }
 
@@ -172,7 +172,7 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
         loop {
             match self.read_page(rows, from).await {
                 Err(error) if from.is_none() && self.survives(&error, &mut splits) => {}
-                settled => return settled,
+                result => return result,
             }
         }
     }
@@ -182,11 +182,11 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
             None => self.merge().await?,
             Some(continuation) => self.resumed(continuation).await?,
         };
-        reading.merge.frugal = true;
+        reading.merge.one_at_a_time = true;
         let mut page = Vec::new();
         while page.len() < rows {
             let most = rows - page.len();
-            match self.settle(reading.rows(self, most).await).await? {
+            match self.refresh_stale(reading.rows(self, most).await).await? {
                 Some(more) => page.extend(more),
                 None => break,
             }
@@ -205,9 +205,10 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
             Scope::Partition(_) => None,
             Scope::AllPartitions => Some(self.container.context.ranges().await?),
         };
-        let question = Question::new(&statement, self.page_size, self.container.latest_committed)?;
-        let places = map.as_ref().map_or(1, |map| map.iter().count());
-        let merge = Merge::resumed(statement, question, continuation.progress()?, places);
+        let request =
+            QueryRequest::new(&statement, self.page_size, self.container.latest_committed)?;
+        let targets = map.as_ref().map_or(1, |map| map.iter().count());
+        let merge = Merge::resumed(statement, request, continuation.progress()?, targets);
         let merge = merge.ok_or_else(|| {
             Error::configuration("the page to go on from is of another query; begin anew")
         })?;
@@ -224,7 +225,7 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
         loop {
             match self.read_per_range().await {
                 Err(error) if self.survives(&error, &mut splits) => {}
-                settled => return settled,
+                result => return result,
             }
         }
     }
@@ -236,9 +237,9 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     }
 
     async fn read_range(&self, range: &RangeId, map: &Arc<RangeMap>) -> Result<RangeRows<Q::Row>> {
-        let mut reading = self.read_from(vec![Place::Range(range.clone())], Some(map.clone()))?;
+        let mut reading = self.read_from(vec![Target::Range(range.clone())], Some(map.clone()))?;
         let mut rows = Vec::new();
-        while let Some(page) = self.settle(reading.rows(self, ALL).await).await? {
+        while let Some(page) = self.refresh_stale(reading.rows(self, ALL).await).await? {
             rows.extend(page);
         }
         Ok(RangeRows {
@@ -255,7 +256,7 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     }
 
     /// Passes a result on; has the ranges listed anew when one of them is gone.
-    async fn settle<T>(&self, result: Result<T, Stale>) -> Result<T> {
+    async fn refresh_stale<T>(&self, result: Result<T, Stale>) -> Result<T> {
         match result {
             Ok(rows) => Ok(rows),
             Err(Stale { error, map }) => {
@@ -270,24 +271,27 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     async fn merge(&self) -> Result<Reading> {
         let statement = self.query.statement();
         match (&statement.scope, &self.range) {
-            (Scope::Partition(key), _) => self.read_from(vec![Place::Partition(key.clone())], None),
+            (Scope::Partition(key), _) => {
+                self.read_from(vec![Target::Partition(key.clone())], None)
+            }
             (Scope::AllPartitions, Some(range)) => {
                 let map = self.container.context.ranges().await?;
-                self.read_from(vec![Place::Range(range.clone())], Some(map))
+                self.read_from(vec![Target::Range(range.clone())], Some(map))
             }
             (Scope::AllPartitions, None) => {
                 let map = self.container.context.ranges().await?;
-                let places = map.iter().map(|range| Place::Range(range.id.clone()));
-                self.read_from(places.collect(), Some(map.clone()))
+                let targets = map.iter().map(|range| Target::Range(range.id.clone()));
+                self.read_from(targets.collect(), Some(map.clone()))
             }
         }
     }
 
-    fn read_from(&self, places: Vec<Place>, map: Option<Arc<RangeMap>>) -> Result<Reading> {
+    fn read_from(&self, targets: Vec<Target>, map: Option<Arc<RangeMap>>) -> Result<Reading> {
         let statement: Statement = self.query.statement();
-        let question = Question::new(&statement, self.page_size, self.container.latest_committed)?;
+        let request =
+            QueryRequest::new(&statement, self.page_size, self.container.latest_committed)?;
         Ok(Reading {
-            merge: Merge::new(statement, question, places),
+            merge: Merge::new(statement, request, targets),
             map,
         })
     }
@@ -370,6 +374,6 @@ impl<C: Container, Q: Fetch<C>> Pages<'_, C, Q> {
         let page = reading.rows(&self.run, ALL).await;
         // Also after an error: the next call asks for the page that could not be had.
         self.reading = Some(reading);
-        self.run.settle(page).await
+        self.run.refresh_stale(page).await
     }
 }

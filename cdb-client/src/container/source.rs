@@ -20,14 +20,14 @@ const QUERY: &str = "application/query+json";
 
 /// Where a source asks. The two headers exclude each other.
 #[derive(Clone, Debug)]
-pub(super) enum Place {
+pub(super) enum Target {
     Partition(PartitionKey),
     Range(RangeId),
 }
 
 /// What is asked, the same for every page.
 #[derive(Clone, Debug)]
-pub(super) struct Question {
+pub(super) struct QueryRequest {
     body: Bytes,
     page_size: Option<u32>,
     latest_committed: bool,
@@ -39,7 +39,7 @@ struct QueryBody<'a> {
     parameters: &'a [Parameter],
 }
 
-impl Question {
+impl QueryRequest {
     /// # Errors
     /// When a parameter cannot be written.
     pub(super) fn new(
@@ -63,7 +63,7 @@ impl Question {
 /// A place, how far it has been read, and what was read ahead.
 #[derive(Debug)]
 pub(super) struct Source {
-    place: Place,
+    target: Target,
     continuation: Option<String>,
     finished: bool,
     rows: VecDeque<Row>,
@@ -84,9 +84,9 @@ pub(super) struct Position {
 }
 
 impl Source {
-    pub(super) fn new(place: Place) -> Self {
+    pub(super) fn new(target: Target) -> Self {
         Self {
-            place,
+            target,
             continuation: None,
             finished: false,
             rows: VecDeque::new(),
@@ -98,23 +98,23 @@ impl Source {
 
     /// Goes on behind the rows that were given out. `scope` is where the query asks.
     pub(super) fn resumed(scope: &Scope, position: Position) -> Option<Self> {
-        let place = match (scope, position.range) {
-            (Scope::Partition(key), None) => Place::Partition(key.clone()),
-            (Scope::AllPartitions, Some(range)) => Place::Range(range),
+        let target = match (scope, position.range) {
+            (Scope::Partition(key), None) => Target::Partition(key.clone()),
+            (Scope::AllPartitions, Some(range)) => Target::Range(range),
             _ => return None,
         };
         Some(Self {
             continuation: position.page,
             skip: position.given,
-            ..Self::new(place)
+            ..Self::new(target)
         })
     }
 
     /// How far it was read.
     pub(super) fn position(&self) -> Position {
-        let range = match &self.place {
-            Place::Partition(_) => None,
-            Place::Range(range) => Some(range.clone()),
+        let range = match &self.target {
+            Target::Partition(_) => None,
+            Target::Range(range) => Some(range.clone()),
         };
         // Where nothing is read ahead, the next page is the one to go on with.
         let (page, given) = if self.rows.is_empty() {
@@ -147,7 +147,7 @@ impl Source {
     }
 
     /// Whether it has to be asked before its next row is known.
-    pub(super) fn is_hungry(&self) -> bool {
+    pub(super) fn needs_page(&self) -> bool {
         !self.finished && self.rows.is_empty()
     }
 
@@ -156,11 +156,11 @@ impl Source {
     pub(super) async fn fill(
         &mut self,
         context: &ContainerContext,
-        question: &Question,
+        query: &QueryRequest,
         reader: &RowReader,
     ) -> Result<()> {
-        while self.is_hungry() {
-            let response = context.send(&self.request(context, question)?).await?;
+        while self.needs_page() {
+            let response = context.send(&self.request(context, query)?).await?;
             let rows = reader.read(response.text()?);
             let mut rows = VecDeque::from(rows.map_err(|error| response.unusable(error))?);
             let skipped = self.skip.min(rows.len());
@@ -174,22 +174,22 @@ impl Source {
         Ok(())
     }
 
-    fn request(&self, context: &ContainerContext, question: &Question) -> Result<Request> {
+    fn request(&self, context: &ContainerContext, query: &QueryRequest) -> Result<Request> {
         let mut request = context
-            .items_request(OperationKind::Query, QUERY, question.body.clone())
+            .items_request(OperationKind::Query, QUERY, query.body.clone())
             .header(header::IS_QUERY, "True");
-        request = match &self.place {
-            Place::Partition(key) => request.in_partition(key)?.session(context.session_of(key)),
-            Place::Range(range) => request
+        request = match &self.target {
+            Target::Partition(key) => request.in_partition(key)?.session(context.session_of(key)),
+            Target::Range(range) => request
                 .in_range(range.as_str())?
                 .header(header::CROSS_PARTITION, "True")
                 .session(SessionScope::Range(range.to_string())),
         };
-        if question.latest_committed {
+        if query.latest_committed {
             request = request.header(header::READ_CONSISTENCY, "LatestCommitted");
         }
         // -1 leaves the size of a page to the service, which knows what fits.
-        request = match question.page_size {
+        request = match query.page_size {
             Some(size) => request.header_value(header::MAX_ITEMS, &size.to_string())?,
             None => request.header(header::MAX_ITEMS, "-1"),
         };

@@ -15,7 +15,7 @@ use crate::header;
 use crate::operation::OperationKind;
 use crate::request::Request;
 use crate::response::Response;
-use crate::retry::{Backoff, Jitter, Outcome, RetryConfig, Settled, Tries, Verdict, verdict};
+use crate::retry::{Accepted, Backoff, Jitter, Outcome, RetryConfig, Tries, Verdict, verdict};
 use crate::session_token::SessionTokens;
 use crate::status::Status;
 use crate::telemetry::{self, Attempt};
@@ -86,7 +86,7 @@ impl Pipeline {
         &self,
         request: &Request,
         sessions: Option<&SessionTokens>,
-    ) -> Result<Settled> {
+    ) -> Result<Accepted> {
         let mut call = Call {
             request,
             sessions,
@@ -104,7 +104,7 @@ impl Pipeline {
         let span = telemetry::call_span(request);
         let result = {
             use tracing::Instrument as _;
-            self.try_until_settled(&mut call)
+            self.send_with_retries(&mut call)
                 .instrument(span.clone())
                 .await
         };
@@ -119,7 +119,7 @@ impl Pipeline {
         result
     }
 
-    async fn try_until_settled(&self, call: &mut Call<'_>) -> Result<Settled> {
+    async fn send_with_retries(&self, call: &mut Call<'_>) -> Result<Accepted> {
         loop {
             call.attempts += 1;
             let (answer, authorization) = self.attempt(call).await?;
@@ -127,7 +127,7 @@ impl Pipeline {
             call.unknown_outcome |= outcome.is_doubtful() && !call.request.kind.is_read();
             let delay = match verdict(call.request.repeat, call.tries, outcome) {
                 Verdict::Accept => return call.accepted(answer),
-                Verdict::Refuse | Verdict::RefuseUnresolved => return Err(call.refused(answer)),
+                Verdict::Refuse | Verdict::RefuseAmbiguous => return Err(call.refused(answer)),
                 Verdict::RetrySigned => {
                     call.tries.unauthorized += 1;
                     // A 403 is about the date or the account, and no other key or token would help.
@@ -255,7 +255,7 @@ impl Pipeline {
         let answer = answer
             .map(Response::new)
             .map(|response| match call.request.kind {
-                OperationKind::Batch => response.with_culprit_of_batch(),
+                OperationKind::Batch => response.with_failed_operation_of_batch(),
                 _ => response,
             });
         let mut attempt = Attempt {
@@ -299,9 +299,9 @@ fn outcome_of(answer: &Result<Response, TransportError>) -> Outcome {
 }
 
 impl Call<'_> {
-    fn accepted(&self, answer: Result<Response, TransportError>) -> Result<Settled> {
+    fn accepted(&self, answer: Result<Response, TransportError>) -> Result<Accepted> {
         match answer {
-            Ok(response) => Ok(Settled {
+            Ok(response) => Ok(Accepted {
                 call: self.details(Some(&response)),
                 response,
             }),
@@ -324,8 +324,8 @@ impl Call<'_> {
                 let kind = ErrorKind::of_status(response.status);
                 let error =
                     Error::new(kind, response.message()).with_call(self.details(Some(&response)));
-                match response.culprit {
-                    Some(culprit) => error.with_operation_index(culprit.index),
+                match response.failed_operation {
+                    Some(failed_operation) => error.with_operation_index(failed_operation.index),
                     None => error,
                 }
             }

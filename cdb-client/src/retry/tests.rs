@@ -7,12 +7,13 @@ use bytes::Bytes;
 use http::{HeaderValue, Method};
 use tokio::time::Instant;
 
-use crate::credential::{Authorization, Credential, MasterKey, SigningContext};
+use crate::credential::{Authorization, Credential, SigningContext};
+use crate::credentials::MasterKey;
 use crate::error::{Error, ErrorKind};
 use crate::operation::OperationKind;
 use crate::request::Request;
 use crate::resource::Resource;
-use crate::retry::{Jitter, Pipeline, PipelineParts, Repeat, RetryConfig, Settled};
+use crate::retry::{Accepted, Jitter, Pipeline, PipelineParts, Repeat, RetryConfig};
 use crate::scripted::{Script, Step};
 use crate::session_token::{SessionScope, SessionTokens};
 use crate::transport::Delivery;
@@ -55,7 +56,7 @@ fn create() -> Request {
     .body("application/json", Bytes::from_static(b"{}"))
 }
 
-async fn play(request: Request, steps: Vec<Step>) -> (Result<Settled, Error>, Script) {
+async fn play(request: Request, steps: Vec<Step>) -> (Result<Accepted, Error>, Script) {
     let script = Script::new(steps);
     let result = pipeline(&script).send(&request, None).await;
     assert_eq!(script.steps_left(), 0);

@@ -49,7 +49,7 @@ pub(crate) enum Verdict {
     /// The answer is the error.
     Refuse,
     /// Give up, and say that the write may have taken effect.
-    RefuseUnresolved,
+    RefuseAmbiguous,
     /// Try again at once, signed anew.
     RetrySigned,
     /// Try again after a wait; what the service asked for, if it did.
@@ -95,13 +95,13 @@ impl Outcome {
 pub(crate) fn verdict(repeat: Repeat, tries: Tries, outcome: Outcome) -> Verdict {
     match outcome {
         Outcome::NoAnswer(Delivery::Untrusted) => return Verdict::Refuse,
-        Outcome::NoAnswer(Delivery::TooLong) => return Verdict::RefuseUnresolved,
+        Outcome::NoAnswer(Delivery::TooLong) => return Verdict::RefuseAmbiguous,
         _ => {}
     }
     if outcome.is_unknown() {
         return match repeat {
             Repeat::Always => Verdict::RetryAfter(None),
-            Repeat::UnlessPossiblyDone => Verdict::RefuseUnresolved,
+            Repeat::UnlessPossiblyDone => Verdict::RefuseAmbiguous,
         };
     }
     let Outcome::Answered {
@@ -184,12 +184,12 @@ mod tests {
     #[test]
     fn what_may_have_been_carried_out_is_repeated_only_where_that_does_no_harm() {
         for code in [408, 500, 502, 504] {
-            check(answered(code, 0), AGAIN, Verdict::RefuseUnresolved);
+            check(answered(code, 0), AGAIN, Verdict::RefuseAmbiguous);
         }
         check(
             Outcome::NoAnswer(Delivery::Unknown),
             AGAIN,
-            Verdict::RefuseUnresolved,
+            Verdict::RefuseAmbiguous,
         );
     }
 
@@ -218,11 +218,7 @@ mod tests {
         check(untrusted, Verdict::Refuse, Verdict::Refuse);
         assert!(!untrusted.is_unknown());
         let too_long = Outcome::NoAnswer(Delivery::TooLong);
-        check(
-            too_long,
-            Verdict::RefuseUnresolved,
-            Verdict::RefuseUnresolved,
-        );
+        check(too_long, Verdict::RefuseAmbiguous, Verdict::RefuseAmbiguous);
         assert!(too_long.is_unknown());
     }
 

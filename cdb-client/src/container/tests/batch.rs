@@ -3,7 +3,7 @@
 use cdb_model::{Batch, BulkBatch, Document, ETag};
 use serde_json::{Value, json};
 
-use super::shelf::listing;
+use super::fixture::listing;
 use super::shop::{Order, Profile, Shop, order, profile, shop};
 use crate::error::ErrorKind;
 use crate::scripted::{Script, Step};

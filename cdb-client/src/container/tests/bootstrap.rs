@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::shelf::{Shelf, client, two_ranges};
+use super::fixture::{Fixture, client, two_ranges};
 use crate::container::{Bootstrap, BootstrapConfig, ContainerChange, OnDifference, Throughput};
 use crate::error::{Error, ErrorKind};
 use crate::scripted::{Script, Step};
@@ -29,7 +29,7 @@ async fn bootstrap(
     let script = Script::new(steps);
     let result = client(&script)
         .database("db")
-        .bootstrap::<Shelf>("c", config)
+        .bootstrap::<Fixture>("c", config)
         .await;
     assert_eq!(script.steps_left(), 0);
     (result.map(drop), script)
@@ -220,7 +220,7 @@ async fn another_indexing_policy_is_reported_path_by_path() {
     });
     let script = Script::new([older]);
     let database = client(&script).database("db");
-    let differences = database.differences::<Shelf>("c").await.unwrap();
+    let differences = database.differences::<Fixture>("c").await.unwrap();
     let said: Vec<String> = differences.iter().map(ToString::to_string).collect();
     assert_eq!(said.len(), 2, "{said:?}");
     assert!(
@@ -240,7 +240,7 @@ async fn names_that_cannot_work_are_refused_before_anything_is_sent() {
     let script = Script::default();
     let database = client(&script).database("a/b");
     let error = database
-        .bootstrap::<Shelf>("c", Bootstrap::CreateIfMissing)
+        .bootstrap::<Fixture>("c", Bootstrap::CreateIfMissing)
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Configuration);
@@ -248,8 +248,8 @@ async fn names_that_cannot_work_are_refused_before_anything_is_sent() {
         let database = client(&script).database(database);
         let change = ContainerChange::default();
         for refused in [
-            database.differences::<Shelf>(container).await.map(drop),
-            database.definition::<Shelf>(container).await.map(drop),
+            database.differences::<Fixture>(container).await.map(drop),
+            database.definition::<Fixture>(container).await.map(drop),
             database.indexing_progress(container).await.map(drop),
             database.change_container(container, &change).await,
         ] {
@@ -344,7 +344,7 @@ async fn an_extension_without_answers_is_given_up_after_five_attempts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_may_not_add_what_lacks_is_told_what_an_administrator_has_to_add() {
+async fn who_may_not_add_missing_is_told_what_an_administrator_has_to_add() {
     let extend = |mode| BootstrapConfig::from(mode).with_on_difference(OnDifference::Extend);
     let verifying = (Bootstrap::VerifyOnly, vec![somebody_elses()]);
     let forbidden = vec![somebody_elses(), somebody_elses(), Step::refusal(403, 5300)];

@@ -3,7 +3,7 @@
 use cdb_model::Stored;
 use serde_json::json;
 
-use super::shelf::{Shelf, listing, page, shelf, two_ranges};
+use super::fixture::{Fixture, fixture, listing, page, two_ranges};
 use crate::container::{FeedCursor, FeedStart};
 use crate::error::ErrorKind;
 use crate::scripted::{Script, Step};
@@ -20,7 +20,7 @@ fn nothing_new(etag: &str) -> Step {
     Step::status(304).header("etag", etag)
 }
 
-fn ids(changes: &[Stored<Shelf>]) -> Vec<&str> {
+fn ids(changes: &[Stored<Fixture>]) -> Vec<&str> {
     changes.iter().map(|change| change.id.as_str()).collect()
 }
 
@@ -35,7 +35,7 @@ async fn every_range_is_read_on_from_its_own_cursor_until_nothing_is_new() {
         nothing_new("\"6\""),
         nothing_new("\"9\""),
     ]);
-    let mut feed = shelf(&script).change_feed(FeedStart::Beginning);
+    let mut feed = fixture(&script).change_feed(FeedStart::Beginning);
     assert_eq!(ids(&feed.next_changes().await.unwrap()), ["a", "b", "c"]);
     assert!(feed.next_changes().await.unwrap().is_empty());
 
@@ -54,9 +54,9 @@ async fn every_range_is_read_on_from_its_own_cursor_until_nothing_is_new() {
 }
 
 fn shelf_with(
-    feed: &crate::container::ChangeFeed<Shelf>,
+    feed: &crate::container::ChangeFeed<Fixture>,
     cursor: FeedCursor,
-) -> crate::container::ChangeFeed<Shelf> {
+) -> crate::container::ChangeFeed<Fixture> {
     feed.container().resume_change_feed(cursor)
 }
 
@@ -67,7 +67,7 @@ async fn an_empty_page_is_not_the_end() {
         things("\"5\"", &[]),
         things("\"6\"", &["a"]),
     ]);
-    let mut feed = shelf(&script).change_feed(FeedStart::Now);
+    let mut feed = fixture(&script).change_feed(FeedStart::Now);
     assert_eq!(ids(&feed.next_changes().await.unwrap()), ["a"]);
     assert_eq!(script.sent_header("if-none-match")[1].as_deref(), Some("*"));
 }
@@ -79,7 +79,7 @@ async fn an_empty_page_that_leads_nowhere_is() {
         things("\"1\"", &[]),
         things("\"1\"", &[]),
     ]);
-    let mut feed = shelf(&script).change_feed(FeedStart::Beginning);
+    let mut feed = fixture(&script).change_feed(FeedStart::Beginning);
     assert!(feed.next_changes().await.unwrap().is_empty());
     assert_eq!(script.steps_left(), 0);
 }
@@ -92,7 +92,7 @@ async fn a_start_time_goes_along_with_every_cursor() {
         nothing_new("\"5\""),
     ]);
     let since = FeedStart::Since(cdb_model::Timestamp::from_millis(1_500_000_000_000));
-    let mut feed = shelf(&script).change_feed(since);
+    let mut feed = fixture(&script).change_feed(since);
     feed.next_changes().await.unwrap();
     feed.next_changes().await.unwrap();
     let times = script.sent_header("if-modified-since");
@@ -110,7 +110,7 @@ async fn children_of_a_split_go_on_from_the_cursor_of_their_parent() {
         things("\"7\"", &["b"]),
         nothing_new("\"5\""),
     ]);
-    let mut feed = shelf(&script).change_feed(FeedStart::Beginning);
+    let mut feed = fixture(&script).change_feed(FeedStart::Beginning);
     feed.next_changes().await.unwrap();
     assert_eq!(ids(&feed.next_changes().await.unwrap()), ["b"]);
     let cursors = script.sent_header("if-none-match");
@@ -130,7 +130,7 @@ async fn documents_of_other_programs_are_left_out_and_broken_ones_hold_the_curso
         broken.header("etag", "\"6\""),
         nothing_new("\"5\""),
     ]);
-    let mut feed = shelf(&script).change_feed(FeedStart::Beginning);
+    let mut feed = fixture(&script).change_feed(FeedStart::Beginning);
     assert_eq!(ids(&feed.next_changes().await.unwrap()), ["a"]);
     let error = feed.next_changes().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Decode);
@@ -154,7 +154,7 @@ async fn a_document_that_cannot_be_read_is_passed_by_only_row_by_row() {
         spoiled(),
         nothing_new("\"5\""),
     ]);
-    let mut feed = shelf(&script).change_feed(FeedStart::Beginning);
+    let mut feed = fixture(&script).change_feed(FeedStart::Beginning);
     let error = feed.next_changes().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Decode);
     let rows = feed.next_rows().await.unwrap();

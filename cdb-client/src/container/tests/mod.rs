@@ -3,7 +3,7 @@
 mod batch;
 mod bootstrap;
 mod feed;
+mod fixture;
 mod point;
 mod query;
-mod shelf;
 mod shop;

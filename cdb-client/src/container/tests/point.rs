@@ -3,7 +3,7 @@
 use cdb_model::{Document, ETag, PartitionKey, Patch};
 use serde_json::json;
 
-use super::shelf::listing;
+use super::fixture::listing;
 use super::shop::{Order, Profile, order, profile, shop};
 use crate::error::{Error, ErrorKind};
 use crate::scripted::{Script, Step};

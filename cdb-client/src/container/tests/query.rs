@@ -3,8 +3,8 @@
 use cdb_model::{DecodeError, Fetch, PartitionKey, RowForm, Scope, Statement};
 use serde_json::json;
 
-use super::shelf::{
-    Ask, Shelf, continued, listing, n_of, numbers, ordered, page, shelf, two_ranges,
+use super::fixture::{
+    Ask, Fixture, continued, fixture, listing, n_of, numbers, ordered, page, two_ranges,
 };
 use crate::error::ErrorKind;
 use crate::operation::OperationKind;
@@ -28,11 +28,11 @@ fn count() -> Ask {
 /// Asks for documents with a number, and for their numbers.
 struct Numbers(Ask);
 
-impl Fetch<Shelf> for Numbers {
+impl Fetch<Fixture> for Numbers {
     type Row = i64;
 
     fn statement(&self) -> Statement {
-        Fetch::<Shelf>::statement(&self.0)
+        Fetch::<Fixture>::statement(&self.0)
     }
 
     fn read_row(&self, json: &str) -> Result<i64, DecodeError> {
@@ -54,7 +54,7 @@ fn in_partition(key: &str) -> Ask {
 #[tokio::test(start_paused = true)]
 async fn the_answers_of_all_ranges_are_merged_in_order() {
     let script = Script::new([two_ranges(), numbers(&[1, 4, 5]), numbers(&[2, 3, 6])]);
-    let rows = shelf(&script).query(ordered(None)).all().await.unwrap();
+    let rows = fixture(&script).query(ordered(None)).all().await.unwrap();
     assert_eq!(n_of(&rows), [1, 2, 3, 4, 5, 6]);
     assert_eq!(ranges_asked(&script), ["1", "2"]);
 }
@@ -68,7 +68,7 @@ async fn the_next_page_of_a_range_is_fetched_before_a_row_could_overtake_it() {
         continued(numbers(&[])),
         numbers(&[3]),
     ]);
-    let rows = shelf(&script).query(ordered(None)).all().await.unwrap();
+    let rows = fixture(&script).query(ordered(None)).all().await.unwrap();
     assert_eq!(n_of(&rows), [1, 2, 3, 9]);
     assert_eq!(ranges_asked(&script), ["1", "2", "1", "1"]);
     let continuations = script.sent_header("x-ms-continuation");
@@ -81,7 +81,11 @@ async fn the_next_page_of_a_range_is_fetched_before_a_row_could_overtake_it() {
 #[tokio::test(start_paused = true)]
 async fn the_top_counts_over_all_ranges() {
     let script = Script::new([two_ranges(), numbers(&[1, 4]), numbers(&[2, 3])]);
-    let rows = shelf(&script).query(ordered(Some(2))).all().await.unwrap();
+    let rows = fixture(&script)
+        .query(ordered(Some(2)))
+        .all()
+        .await
+        .unwrap();
     assert_eq!(n_of(&rows), [1, 2]);
 }
 
@@ -93,7 +97,7 @@ async fn counts_are_added_up_over_ranges_and_pages() {
         page(&json!([4.0])),
         page(&json!([5])),
     ]);
-    let container = shelf(&script);
+    let container = fixture(&script);
     assert_eq!(
         container.query(count()).first().await.unwrap(),
         Some(json!(12))
@@ -104,14 +108,14 @@ async fn counts_are_added_up_over_ranges_and_pages() {
 async fn counts_that_nobody_can_have_bring_nobody_down() {
     let most = page(&json!([u64::MAX]));
     let script = Script::new([two_ranges(), most.clone(), most]);
-    let counted = shelf(&script).query(count()).first().await.unwrap();
+    let counted = fixture(&script).query(count()).first().await.unwrap();
     assert_eq!(counted, Some(json!(u64::MAX)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_count_of_nothing_is_zero() {
     let script = Script::new([two_ranges(), page(&json!([0])), page(&json!([]))]);
-    let rows = shelf(&script).query(count()).all().await.unwrap();
+    let rows = fixture(&script).query(count()).all().await.unwrap();
     assert_eq!(rows, [json!(0)]);
 }
 
@@ -124,7 +128,7 @@ async fn ranges_are_listed_once_and_asked_with_their_own_session_token() {
         numbers(&[]),
         numbers(&[]),
     ]);
-    let container = shelf(&script);
+    let container = fixture(&script);
     container.query(ordered(None)).all().await.unwrap();
     container.query(ordered(None)).all().await.unwrap();
     assert_eq!(container.usage().of(OperationKind::ReadRanges).requests, 1);
@@ -143,7 +147,7 @@ async fn a_query_starts_over_on_the_children_of_a_split() {
         numbers(&[1, 4]),
         numbers(&[2]),
     ]);
-    let rows = shelf(&script).query(ordered(None)).all().await.unwrap();
+    let rows = fixture(&script).query(ordered(None)).all().await.unwrap();
     assert_eq!(n_of(&rows), [1, 2, 4]);
     assert_eq!(ranges_asked(&script), ["0", "0", "1", "2"]);
 }
@@ -156,7 +160,7 @@ async fn pages_already_given_out_are_not_given_out_again_after_a_split() {
         Step::refusal(410, 1002),
         listing(&[("1", "", "1F", &["0"]), ("2", "1F", "FF", &["0"])]),
     ]);
-    let container = shelf(&script);
+    let container = fixture(&script);
     let mut pages = container.query(ordered(None)).pages();
     assert_eq!(n_of(&pages.next_page().await.unwrap().unwrap()), [1]);
     let error = pages.next_page().await.unwrap_err();
@@ -174,7 +178,7 @@ async fn a_page_that_could_not_be_had_is_asked_for_again_by_the_next_call() {
         Step::refusal(400, 0),
         numbers(&[2]),
     ]);
-    let container = shelf(&script);
+    let container = fixture(&script);
     let mut pages = container.query(in_partition("a")).pages();
     assert_eq!(n_of(&pages.next_page().await.unwrap().unwrap()), [1]);
     pages.next_page().await.unwrap_err();
@@ -185,7 +189,7 @@ async fn a_page_that_could_not_be_had_is_asked_for_again_by_the_next_call() {
 #[tokio::test(start_paused = true)]
 async fn each_range_can_be_asked_by_itself() {
     let script = Script::new([two_ranges(), numbers(&[1, 4]), numbers(&[2]), numbers(&[5])]);
-    let container = shelf(&script);
+    let container = fixture(&script);
     let answers = container.query(ordered(Some(2))).per_range().await.unwrap();
     let by_range: Vec<(String, Vec<i64>)> = answers
         .iter()
@@ -210,7 +214,7 @@ async fn each_range_can_be_asked_by_itself() {
 #[tokio::test(start_paused = true)]
 async fn a_query_of_one_partition_names_it_and_needs_no_ranges() {
     let script = Script::new([numbers(&[2, 1])]);
-    let rows = shelf(&script)
+    let rows = fixture(&script)
         .query(in_partition("größe"))
         .all()
         .await
@@ -241,7 +245,7 @@ async fn a_query_of_one_partition_names_it_and_needs_no_ranges() {
 #[tokio::test(start_paused = true)]
 async fn the_first_row_costs_a_page_of_one() {
     let script = Script::new([continued(numbers(&[])), continued(numbers(&[7]))]);
-    let row = shelf(&script)
+    let row = fixture(&script)
         .query(in_partition("a"))
         .first()
         .await
@@ -254,7 +258,7 @@ async fn the_first_row_costs_a_page_of_one() {
 #[tokio::test(start_paused = true)]
 async fn the_latest_committed_state_is_asked_for_where_wanted() {
     let script = Script::new([numbers(&[]), numbers(&[])]);
-    let container = shelf(&script);
+    let container = fixture(&script);
     container.query(in_partition("a")).all().await.unwrap();
     container
         .latest_committed()
@@ -274,7 +278,7 @@ async fn a_listing_made_in_the_middle_of_a_split_is_asked_for_again() {
         numbers(&[1]),
         numbers(&[2]),
     ]);
-    let rows = shelf(&script).query(ordered(None)).all().await.unwrap();
+    let rows = fixture(&script).query(ordered(None)).all().await.unwrap();
     assert_eq!(n_of(&rows), [1, 2]);
 }
 
@@ -284,12 +288,12 @@ async fn a_row_that_cannot_be_read_keeps_nobody_from_the_others() {
     let steps = || [two_ranges(), page(&spoiled), numbers(&[0, 3])];
 
     let script = Script::new(steps());
-    let container = shelf(&script);
+    let container = fixture(&script);
     let error = container.query(Numbers(ordered(None))).all().await;
     assert_eq!(error.unwrap_err().kind(), ErrorKind::Decode);
 
     let script = Script::new(steps());
-    let container = shelf(&script);
+    let container = fixture(&script);
     let query = container.query(Numbers(ordered(None))).row_by_row();
     let (rows, spoiled): (Vec<_>, Vec<_>) = query
         .all()

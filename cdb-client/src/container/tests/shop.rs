@@ -3,7 +3,7 @@
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};
 
-use super::shelf::client;
+use super::fixture::client;
 use crate::container::ContainerClient;
 use crate::scripted::Script;
 

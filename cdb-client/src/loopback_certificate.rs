@@ -11,12 +11,12 @@ use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
 /// Takes every certificate, but still checks that the server holds its key.
 #[derive(Debug)]
-pub(super) struct AnyCertificate {
+pub(crate) struct AnyCertificate {
     provider: Arc<CryptoProvider>,
 }
 
 impl AnyCertificate {
-    pub(super) fn new(provider: Arc<CryptoProvider>) -> Self {
+    pub(crate) fn new(provider: Arc<CryptoProvider>) -> Self {
         Self { provider }
     }
 }

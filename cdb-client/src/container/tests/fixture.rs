@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::client::CosmosClient;
 use crate::container::ContainerClient;
-use crate::credential::MasterKey;
+use crate::credentials::MasterKey;
 use crate::scripted::{Script, Step};
 
 const KEY: &str =
@@ -16,10 +16,10 @@ const KEY: &str =
 
 /// Holds any JSON whose `type` is `thing`; of the type `number` it holds numbers, and no document is one.
 #[derive(Debug, PartialEq)]
-pub(super) struct Shelf(pub Value);
+pub(super) struct Fixture(pub Value);
 
-impl Container for Shelf {
-    const NAME: &'static str = "Shelf";
+impl Container for Fixture {
+    const NAME: &'static str = "Fixture";
     const DISCRIMINATOR: &'static str = "type";
     const PARTITION_KEY: &'static [&'static str] = &["/pk"];
     const DOCUMENTS: &'static [&'static DocumentShape] = &[];
@@ -40,13 +40,13 @@ impl Container for Shelf {
     }
 
     fn shape(&self) -> &'static DocumentShape {
-        unreachable!("a shelf has no document types")
+        unreachable!("a fixture has no document types")
     }
 }
 
 fn malformed(source: serde_json::Error) -> DecodeError {
     DecodeError::Malformed {
-        document: "Shelf",
+        document: "Fixture",
         id: String::new(),
         source,
     }
@@ -56,7 +56,7 @@ fn malformed(source: serde_json::Error) -> DecodeError {
 #[derive(Clone, Debug)]
 pub(super) struct Ask(pub Statement);
 
-impl Fetch<Shelf> for Ask {
+impl Fetch<Fixture> for Ask {
     type Row = Value;
 
     fn statement(&self) -> Statement {
@@ -91,7 +91,7 @@ pub(super) fn client(script: &Script) -> CosmosClient {
         .unwrap()
 }
 
-pub(super) fn shelf(script: &Script) -> ContainerClient<Shelf> {
+pub(super) fn fixture(script: &Script) -> ContainerClient<Fixture> {
     client(script).database("db").container("c")
 }
 

@@ -14,6 +14,7 @@ use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 
 use crate::error::{Error, Result};
+use crate::loopback_certificate::AnyCertificate;
 use crate::transport::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
 
 /// Azure's load balancer cuts idle connections after about four minutes.
@@ -86,9 +87,7 @@ fn tls(proof: ServerProof) -> Result<ClientConfig> {
             .with_no_client_auth(),
         ServerProof::AnyCertificate => builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(
-                super::loopback_certificate::AnyCertificate::new(provider),
-            ))
+            .with_custom_certificate_verifier(Arc::new(AnyCertificate::new(provider)))
             .with_no_client_auth(),
     })
 }

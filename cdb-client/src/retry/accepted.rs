@@ -8,12 +8,12 @@ use crate::response::Response;
 
 /// An accepted answer, and what the call took.
 #[derive(Clone, Debug)]
-pub(crate) struct Settled {
+pub(crate) struct Accepted {
     pub response: Response,
     pub call: CallDetails,
 }
 
-impl std::ops::Deref for Settled {
+impl std::ops::Deref for Accepted {
     type Target = Response;
 
     fn deref(&self) -> &Response {
@@ -21,7 +21,7 @@ impl std::ops::Deref for Settled {
     }
 }
 
-impl Settled {
+impl Accepted {
     /// As [`Response::json`]; a failure says of which call it is, as with all that follow.
     pub(crate) fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T> {
         self.response.json().map_err(|error| self.unusable(error))

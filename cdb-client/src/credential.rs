@@ -142,7 +142,7 @@ impl fmt::Debug for Authorization {
 }
 
 /// The value of the `Authorization` header: everything but letters and digits is escaped, once.
-pub(super) fn header_value(kind: &str, version: &str, signature: &str) -> String {
+pub(crate) fn header_value(kind: &str, version: &str, signature: &str) -> String {
     let plain = format!("type={kind}&ver={version}&sig={signature}");
     utf8_percent_encode(&plain, NON_ALPHANUMERIC).to_string()
 }

@@ -11,11 +11,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroizing;
 
-use crate::credential::credential_trait::header_value;
-use crate::credential::{Authorization, Credential, SigningContext};
+use super::sign;
+use crate::credential::{Authorization, Credential, SigningContext, header_value};
 use crate::endpoint::is_connection_string;
 use crate::error::{Error, Result};
-use crate::sign;
 
 /// Bytes of an account key once decoded.
 const KEY_BYTES: usize = 64;
