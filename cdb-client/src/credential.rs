@@ -1,7 +1,7 @@
-//! The trait between the client and whoever authorizes its requests.
+//! The trait that authorizes requests.
 //!
-//! Asynchronous, because a token may have to be fetched; asked once per attempt, because a signature is valid for
-//! 15 minutes around its date and a retry may come later than that.
+//! It is asynchronous because a token may have to be fetched. It is called once per attempt because
+//! a signature is valid for 15 minutes around its date, and a retry may come later than that.
 
 use std::fmt;
 
@@ -11,53 +11,26 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::error::{Error, Result};
 
-/// What a signature covers.
-///
-/// ```
-/// use cdb_client::{Authorization, Credential, Error, MasterKey, SigningContext, async_trait};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{OrderKey, with_credential};
-///
-/// /// Signs what cannot change anything.
-/// #[derive(Debug)]
-/// struct ReadOnly(MasterKey);
-///
-/// #[async_trait]
-/// impl Credential for ReadOnly {
-///     async fn authorize(&self, context: &SigningContext<'_>) -> cdb_client::Result<Authorization> {
-///         if *context.verb == cdb_client::http::Method::GET {
-///             return self.0.authorize(context).await;
-///         }
-///         Err(Error::unauthorized(format!("{} of `{}` is not signed", context.verb, context.resource_link)))
-///     }
-/// }
-///
-/// # with_credential(ReadOnly, async |orders| {
-/// let key = OrderKey::new("ann", 1_u64);
-/// assert!(orders.read(&key).await?.is_none());
-/// let refused = orders.delete(&key).await.unwrap_err();
-/// assert_eq!(refused.to_string(), "DELETE of `dbs/shop/colls/orders/docs/ann:order:1` is not signed");
-/// # Ok(()) }).unwrap();
-/// ```
+/// The parts of a request that a signature covers.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct SigningContext<'a> {
     /// The HTTP method.
     pub verb: &'a Method,
-    /// `dbs`, `colls`, `docs`, `pkranges`.
+    /// `dbs`, `colls`, `docs` or `pkranges`.
     pub resource_type: &'a str,
-    /// The resource's link as it is, case kept, nothing percent-encoded.
+    /// The link of the resource, in its original case and not percent-encoded.
     pub resource_link: &'a str,
     /// The value of `x-ms-date`.
     pub date: &'a str,
 }
 
-/// Makes authorizations. Implementations never show a secret in `Debug` or in an error.
+/// Authorizes requests. Implementations never show a secret in `Debug` or in an error.
 ///
 /// ```
 /// use cdb_client::{Authorization, Credential, MasterKey, SigningContext, async_trait};
 ///
-/// /// Signs with a key, and says what for.
+/// /// Signs with a key, and prints each request.
 /// #[derive(Debug)]
 /// struct Audited(MasterKey);
 ///
@@ -78,25 +51,15 @@ pub trait Credential: fmt::Debug + Send + Sync + 'static {
     /// Authorizes one attempt.
     ///
     /// # Errors
-    /// When no authorization can be made; the call fails with it, unsent.
+    /// When there is no authorization; the call then fails with this error and is not sent.
     async fn authorize(&self, context: &SigningContext<'_>) -> Result<Authorization>;
 
-    /// The service refused this authorization (401). The client tries again at most twice; a credential that has
-    /// another secret, or a cached token, switches here.
+    /// Called when the service refused this authorization (401). The client retries at most twice;
+    /// a credential with another secret or a cached token switches here.
     fn refused(&self, _authorization: &Authorization) {}
 }
 
-/// The value of one `Authorization` header. Its `Debug` does not show it.
-///
-/// ```
-/// use cdb_client::Authorization;
-///
-/// // For a `Credential` whose tokens come from elsewhere. This is the second one that it fetched.
-/// let authorization = Authorization::from_entra_token("eyJ0eXAiOiJKV1Qi", 2)?;
-/// assert_eq!(authorization.secret(), 2);
-/// assert_eq!(format!("{authorization:?}"), "Authorization(<redacted>)");
-/// # Ok::<(), cdb_client::Error>(())
-/// ```
+/// The value of one `Authorization` header. `Debug` does not show it.
 #[derive(Clone)]
 pub struct Authorization {
     header: HeaderValue,
@@ -104,28 +67,30 @@ pub struct Authorization {
 }
 
 impl Authorization {
-    /// From the header's value, which must already be percent-encoded. `secret` numbers what made it, so that a late
-    /// refusal of an old secret is not taken for one of the new.
+    /// Creates an authorization from a percent-encoded header value. `secret` is the number of the
+    /// key or token behind it, so that a late refusal of an old secret is not attributed to the new
+    /// one.
     ///
     /// # Errors
-    /// When `value` cannot stand in a header.
+    /// When `value` is not a valid header value.
     pub fn new(value: &str, secret: u64) -> Result<Self> {
         let mut header = HeaderValue::from_str(value).map_err(|_| {
-            Error::configuration("authorization holds characters that no header can")
+            Error::configuration("authorization contains characters that a header cannot")
         })?;
         header.set_sensitive(true);
         Ok(Self { header, secret })
     }
 
-    /// From a token of Microsoft Entra ID, wherever it was fetched. `secret` as with [`new`](Self::new).
+    /// Creates an authorization from a token of Microsoft Entra ID. `secret` as in
+    /// [`new`](Self::new).
     ///
     /// # Errors
-    /// Never, for a token as Entra ID makes them.
+    /// Never, for a token that Entra ID issued.
     pub fn from_entra_token(token: &str, secret: u64) -> Result<Self> {
         Self::new(&header_value("aad", "1.0", token), secret)
     }
 
-    /// What made it.
+    /// Returns the number of the key or token behind it.
     pub fn secret(&self) -> u64 {
         self.secret
     }
@@ -141,7 +106,8 @@ impl fmt::Debug for Authorization {
     }
 }
 
-/// The value of the `Authorization` header: everything but letters and digits is escaped, once.
+/// Formats the value of the `Authorization` header. Everything except letters and digits is
+/// percent-encoded, once.
 pub(crate) fn header_value(kind: &str, version: &str, signature: &str) -> String {
     let plain = format!("type={kind}&ver={version}&sig={signature}");
     utf8_percent_encode(&plain, NON_ALPHANUMERIC).to_string()

@@ -1,8 +1,8 @@
 //! Changes the definition of a live container.
 //!
-//! The service takes whole definitions, so members that this client does not know (vector indexes, conflict resolution, …)
-//! are sent back as they were read. The write is conditional on the version that was read: a concurrent change by an
-//! administrator is read and kept, not overwritten.
+//! The service takes whole definitions, so members that this client does not know (vector indexes,
+//! conflict resolution, …) are sent back as they were read. The write is conditional on the version
+//! that was read: a concurrent change by an administrator is read and kept, not overwritten.
 
 use cdb_model::{ETag, IndexingPolicy};
 use http::Method;
@@ -26,10 +26,12 @@ const ATTEMPTS: u32 = 5;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ContainerChange {
-    /// The new indexing policy. It takes effect without interruption; new indexes are built in the background.
+    /// The new indexing policy. It takes effect without interruption; new indexes are built in the
+    /// background.
     pub indexing_policy: Option<IndexingPolicy>,
     /// The new default time to live, in the form of
-    /// [`ContainerDefinition::default_ttl`](cdb_model::ContainerDefinition). Documents older than that expire at once.
+    /// [`ContainerDefinition::default_ttl`](cdb_model::ContainerDefinition). Documents older than
+    /// that expire at once.
     pub default_ttl: Option<Option<i64>>,
 }
 
@@ -46,7 +48,8 @@ impl ContainerChange {
         self
     }
 
-    /// Whether `live` already has these values. Tells, after a lost answer, whether the change took place.
+    /// Whether `live` already has these values. Tells, after a lost answer, whether the change took
+    /// place.
     fn is_applied(&self, live: &Map<String, Value>) -> bool {
         let policy_is = |policy: &IndexingPolicy| {
             read::<IndexingPolicy>(live, "indexingPolicy")
@@ -87,11 +90,13 @@ impl ContainerChange {
 }
 
 impl DatabaseClient {
-    /// Changes the definition of the container `name`, and returns once the service has accepted the change. Indexes may
-    /// be built for some time after that: see [`indexing_progress`](Self::indexing_progress).
+    /// Changes the definition of the container `name`, and returns once the service has accepted
+    /// the change. Indexes may be built for some time after that: see
+    /// [`indexing_progress`](Self::indexing_progress).
     ///
     /// # Errors
-    /// When the container does not exist, the identity may not change it, or the service refuses the definition.
+    /// When the container does not exist, the identity may not change it, or the service refuses
+    /// the definition.
     pub async fn change_container(&self, name: &str, change: &ContainerChange) -> Result<()> {
         let changed = self.edit_container(name, |live| change.apply(live)).await;
         changed.map_err(|error| match error.kind() {
@@ -103,8 +108,9 @@ impl DatabaseClient {
         })
     }
 
-    /// Reads the definition of the container `name`, edits it and replaces it; starts over when the definition changed in
-    /// between or an answer was lost. `edit` returns `false` when nothing has to change.
+    /// Reads the definition of the container `name`, edits it and replaces it; starts over when the
+    /// definition changed in between or an answer was lost. `edit` returns `false` when nothing has
+    /// to change.
     pub(super) async fn edit_container(
         &self,
         name: &str,
@@ -140,7 +146,8 @@ impl DatabaseClient {
         if !edit(&mut live)? {
             return Ok(());
         }
-        // The service owns the members that begin with an underscore: `_rid`, `_self`, `_etag`, `_ts`, …
+        // The service owns the members that begin with an underscore: `_rid`, `_self`, `_etag`,
+        // `_ts`, …
         live.retain(|name, _| !name.starts_with('_'));
         let kind = OperationKind::ReplaceContainer;
         let replace = Request::new(kind, Method::PUT, resource.clone()).if_match(&etag)?;

@@ -1,4 +1,4 @@
-//! What is known about one container while the process runs: its link, sessions and ranges. Untyped.
+//! The untyped state of one container: its link, session tokens and ranges.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(crate) struct ContainerContext {
     ranges: RangeCache,
 }
 
-/// How often a listing that was made in the middle of a split is asked for again.
+/// How often ranges are listed until a listing does not overlap with a split.
 const LISTING_ATTEMPTS: u32 = 5;
 
 #[derive(Deserialize)]
@@ -48,7 +48,7 @@ impl ContainerContext {
         }
     }
 
-    /// Forgets what is only true of the container as it was.
+    /// Forgets the ranges and session tokens of a deleted or re-created container.
     pub(crate) fn forget(&self) {
         self.sessions.clear();
         self.ranges.clear();
@@ -64,24 +64,26 @@ impl ContainerContext {
         result.map(drop)
     }
 
-    /// Sends a request about this container.
+    /// Sends a request to this container.
     pub(crate) async fn send(&self, request: &Request) -> Result<Accepted> {
         check_name("database", &self.database)?;
         check_name("container", &self.container)?;
         self.pipeline.send(request, Some(&self.sessions)).await
     }
 
-    /// The session tokens that a read of this partition needs: those of its range where ranges are known, else all.
+    /// Returns which session tokens a read of this partition needs: that of its range if the ranges
+    /// are known, else all.
     ///
-    /// Requests that name a partition never hear of splits, but their session tokens do: one of an unknown range says
-    /// that the known ranges are out of date, and whoever needs them next has to list them.
+    /// A request that names a logical partition is never refused because of a split. A session
+    /// token of an unknown range shows that the known ranges are out of date, and this method then
+    /// forgets them.
     pub(crate) fn session_of(&self, key: &PartitionKey) -> SessionScope {
         let Some(map) = self.ranges.known() else {
             return SessionScope::Container;
         };
         if !self
             .sessions
-            .are_of(|id| map.iter().any(|range| range.id.as_str() == id))
+            .all_of(|id| map.iter().any(|range| range.id.as_str() == id))
         {
             self.ranges.clear();
             return SessionScope::Container;
@@ -92,7 +94,7 @@ impl ContainerContext {
         }
     }
 
-    /// The physical partitions, from the cache or listed now.
+    /// Returns the physical partitions; lists them if they are not known.
     pub(crate) async fn ranges(&self) -> Result<Arc<RangeMap>> {
         match self.ranges.known() {
             Some(map) => Ok(map),
@@ -100,7 +102,7 @@ impl ContainerContext {
         }
     }
 
-    /// The physical partitions after `stale` turned out to be out of date.
+    /// Returns the physical partitions after `stale` proved out of date.
     pub(crate) async fn ranges_after(&self, stale: &Arc<RangeMap>) -> Result<Arc<RangeMap>> {
         self.load_ranges(Some(stale)).await
     }
@@ -149,7 +151,7 @@ impl ContainerContext {
         }
     }
 
-    /// A request to the items of this container.
+    /// Creates a request to the items of this container.
     pub(crate) fn items_request(
         &self,
         kind: OperationKind,

@@ -1,7 +1,8 @@
 //! Adds to a live container the indexes and the expiry that the model needs. Removes nothing.
 //!
-//! Other programs may have created the container and may still read it: their indexes stay, and so does every member of
-//! the definition that this client does not know. A container of `duroxide-cdb` is taken over this way.
+//! Other programs may have created the container and may still read it: their indexes stay, and so
+//! does every member of the definition that this client does not know. A container of
+//! `duroxide-cdb` is taken over this way.
 
 use std::time::Duration;
 
@@ -12,13 +13,14 @@ use crate::client::DatabaseClient;
 use crate::container::difference::Difference;
 use crate::error::{Error, ErrorKind, Result};
 
-/// How long a new index may take. It is built with spare request units, so a large container can take longer.
+/// How long a new index may take. It is built with spare request units, so a large container can
+/// take longer.
 const INDEX_TIMEOUT: Duration = Duration::from_secs(600);
 const INDEX_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 impl Difference {
-    /// Whether an addition to the container removes this difference: the container lacks an index that the model's
-    /// queries need, or an expiry.
+    /// Whether an addition to the container removes this difference: the container lacks an index
+    /// that the model's queries need, or an expiry.
     pub(super) fn is_addition(&self) -> bool {
         match self {
             Self::Indexing(drift) => drift.breaks_queries() && !matches!(drift, Drift::Mode { .. }),
@@ -29,7 +31,8 @@ impl Difference {
 }
 
 impl DatabaseClient {
-    /// Adds to the container `name` what `model` has and the container lacks, and waits until its index is built.
+    /// Adds to the container `name` what `model` has and the container lacks, and waits until its
+    /// index is built.
     pub(super) async fn extend_container(
         &self,
         name: &str,
@@ -61,8 +64,8 @@ impl DatabaseClient {
     }
 }
 
-/// Adds to a definition, as the service wrote it, what it lacks. Everything else stays as the service wrote it. Returns
-/// `false` when nothing is missing.
+/// Adds to a definition, as the service wrote it, what it lacks. Everything else stays as the
+/// service wrote it. Returns `false` when nothing is missing.
 fn add_missing(live: &mut Map<String, Value>, model: &ContainerDefinition) -> Result<bool> {
     let known: ContainerDefinition =
         serde_json::from_value(Value::Object(live.clone())).map_err(Error::decode)?;

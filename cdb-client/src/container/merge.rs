@@ -1,7 +1,7 @@
-//! The answers of several places as one: merged in order, cut at the top, counts added up.
+//! Merges the rows of several targets: in order, up to `TOP`, with counts summed up.
 //!
-//! The gateway refuses ordered queries and aggregates across partitions (400/1004), so each range is asked by itself
-//! and the rest happens here. Only as much is read ahead as the order needs.
+//! The gateway refuses ordered queries and aggregates across partitions (400/1004), so the client
+//! queries each range separately. It reads ahead only as much as the order requires.
 
 use cdb_model::{RowForm, Statement};
 use futures::future::try_join_all;
@@ -13,22 +13,23 @@ use crate::container::row::RowReader;
 use crate::container::source::{Position, QueryRequest, Source, Target};
 use crate::error::{Error, Result};
 
-/// A query being read from its places.
+/// A query in progress over its targets.
 #[derive(Debug)]
 pub(super) struct Merge {
     request: QueryRequest,
     reader: RowReader,
     sources: Vec<Source>,
-    /// Counted so far. Kept here, so that a page that could not be had does not lose the pages before it.
+    /// The count so far. A field, so that a failed page does not lose the pages before it.
     total: u64,
-    /// Rows that may still be given out.
+    /// How many rows `TOP` still allows.
     left: Option<usize>,
     done: bool,
-    /// Whether places are asked one after the other where the order allows it, so that nothing is read and thrown away.
+    /// Whether targets are read one after the other if the query has no order, so that no row is
+    /// read and discarded.
     pub one_at_a_time: bool,
 }
 
-/// How far a query was read.
+/// The read position of a query.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Progress {
     left: Option<usize>,
@@ -53,15 +54,15 @@ impl Merge {
         }
     }
 
-    /// Goes on where a query was left. `None` when the query has another scope, or more places are named
-    /// than the `most` that it can have.
+    /// Continues a query at `progress`. Returns `None` when the query has another scope, or
+    /// `progress` has more than `most` positions.
     pub(super) fn resumed(
         statement: Statement,
         request: QueryRequest,
         progress: Progress,
         most: usize,
     ) -> Option<Self> {
-        // It comes from outside: whoever wrote it shall not choose how many requests go out.
+        // `progress` comes from outside and must not decide how many requests are sent.
         if progress.positions.len() > most {
             return None;
         }
@@ -80,7 +81,7 @@ impl Merge {
         Some(merge)
     }
 
-    /// How far it was read; `None` at the end.
+    /// Returns the read position; `None` at the end.
     pub(super) fn progress(&self) -> Option<Progress> {
         let rest = self.sources.iter().filter(|source| !source.is_drained());
         let positions: Vec<_> = rest.map(Source::position).collect();
@@ -91,7 +92,7 @@ impl Merge {
         })
     }
 
-    /// The next rows, from one to `most`; `None` at the end.
+    /// Returns the next rows, from one to `most`; `None` at the end.
     pub(super) async fn next_rows(
         &mut self,
         context: &ContainerContext,
@@ -114,8 +115,8 @@ impl Merge {
         Ok((!rows.is_empty()).then_some(rows))
     }
 
-    /// Asks every place that must be asked before anything can be given out, all at once; in no order and where nothing
-    /// shall be read in vain, the first one that has rows.
+    /// Requests a page from every source that needs one, concurrently. With `one_at_a_time` and
+    /// without an order, only from the first source that has rows.
     async fn fill(&mut self, context: &ContainerContext) -> Result<()> {
         let (request, reader) = (&self.request, &self.reader);
         if self.one_at_a_time && reader.order.is_empty() {
@@ -134,7 +135,7 @@ impl Merge {
         Ok(())
     }
 
-    /// Rows whose place in the order is certain: as long as no place has to be asked first.
+    /// Returns up to `most` rows whose order is certain: until a source needs another page.
     fn take_ready(&mut self, most: usize) -> Vec<Box<RawValue>> {
         let in_any_order = self.reader.order.is_empty() || self.sources.len() == 1;
         if in_any_order {
@@ -146,7 +147,7 @@ impl Merge {
         while ready.len() < most && !self.sources.iter().any(Source::needs_page) {
             let heads = self.sources.iter().enumerate();
             let heads = heads.filter_map(|(at, source)| Some((at, source.first()?)));
-            // The earlier range wins a tie, so that pages are the same each time.
+            // The earlier range wins a tie, so that pages are reproducible.
             let first = heads.min_by(|(_, a), (_, b)| self.reader.compare(a, b));
             match first
                 .map(|(at, _)| at)
@@ -159,14 +160,14 @@ impl Merge {
         ready
     }
 
-    /// The sum of all partial counts, over all places and pages.
+    /// Returns the sum of the partial counts of all sources and pages.
     async fn total(&mut self, context: &ContainerContext) -> Result<Box<RawValue>> {
         while !self.sources.is_empty() {
             self.fill(context).await?;
             let sources = self.sources.iter_mut();
             for row in sources.flat_map(|source| std::iter::from_fn(|| source.take())) {
                 let part = whole_number(row.json.get())
-                    .ok_or_else(|| Error::protocol(format!("`{}` is no count", row.json)))?;
+                    .ok_or_else(|| Error::protocol(format!("`{}` is not a count", row.json)))?;
                 self.total = self.total.saturating_add(part);
             }
             self.sources.retain(|source| !source.is_drained());
@@ -176,7 +177,7 @@ impl Merge {
     }
 }
 
-/// The service computes in doubles, so a whole number may come as `3.0`.
+/// Reads a whole number. The service computes in doubles, so `3.0` is possible.
 fn whole_number(json: &str) -> Option<u64> {
     let number: serde_json::Number = serde_json::from_str(json).ok()?;
     number.as_u64().or_else(|| {

@@ -1,4 +1,4 @@
-//! What a caller does with a typed container, a file per group of verbs.
+//! Typed containers: one file per group of operations.
 
 mod batch;
 mod bootstrap;

@@ -1,4 +1,4 @@
-//! One place to ask a query at, page by page: a logical partition, or a physical one.
+//! The pages of a query from one target: a logical partition or a physical one.
 
 use std::collections::VecDeque;
 
@@ -15,17 +15,17 @@ use crate::ranges::RangeId;
 use crate::request::Request;
 use crate::session_token::SessionScope;
 
-/// A charset behind it would be refused.
+/// The service refuses it with a charset.
 const QUERY: &str = "application/query+json";
 
-/// Where a source asks. The two headers exclude each other.
+/// The target of a query. Its two headers exclude each other.
 #[derive(Clone, Debug)]
 pub(super) enum Target {
     Partition(PartitionKey),
     Range(RangeId),
 }
 
-/// What is asked, the same for every page.
+/// The parts of a query request that all pages share.
 #[derive(Clone, Debug)]
 pub(super) struct QueryRequest {
     body: Bytes,
@@ -41,7 +41,7 @@ struct QueryBody<'a> {
 
 impl QueryRequest {
     /// # Errors
-    /// When a parameter cannot be written.
+    /// When a parameter cannot be serialized.
     pub(super) fn new(
         statement: &Statement,
         page_size: Option<u32>,
@@ -60,24 +60,24 @@ impl QueryRequest {
     }
 }
 
-/// A place, how far it has been read, and what was read ahead.
+/// A target, its read position, and the rows read ahead.
 #[derive(Debug)]
 pub(super) struct Source {
     target: Target,
     continuation: Option<String>,
     finished: bool,
     rows: VecDeque<Row>,
-    /// What the page in `rows` was asked with, and how many of its rows were given out.
+    /// The continuation that requested the page in `rows`, and how many of its rows were returned.
     page: Option<String>,
     given: usize,
-    /// Rows that were given out before this source was resumed.
+    /// Rows of the next page that were returned before this source was resumed.
     skip: usize,
 }
 
-/// How far a place was read: the page, and how many of its rows.
+/// The read position of a target: the page, and how many of its rows were returned.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Position {
-    /// `None` for a logical partition, which the query names.
+    /// The physical partition; `None` for a logical partition, which the query names.
     range: Option<RangeId>,
     page: Option<String>,
     given: usize,
@@ -96,7 +96,8 @@ impl Source {
         }
     }
 
-    /// Goes on behind the rows that were given out. `scope` is where the query asks.
+    /// Continues after the rows that were returned. Returns `None` when the position does not fit
+    /// the scope of the query.
     pub(super) fn resumed(scope: &Scope, position: Position) -> Option<Self> {
         let target = match (scope, position.range) {
             (Scope::Partition(key), None) => Target::Partition(key.clone()),
@@ -110,13 +111,13 @@ impl Source {
         })
     }
 
-    /// How far it was read.
+    /// Returns the read position.
     pub(super) fn position(&self) -> Position {
         let range = match &self.target {
             Target::Partition(_) => None,
             Target::Range(range) => Some(range.clone()),
         };
-        // Where nothing is read ahead, the next page is the one to go on with.
+        // Without rows read ahead, the next page continues the query.
         let (page, given) = if self.rows.is_empty() {
             (&self.continuation, self.skip)
         } else {
@@ -129,30 +130,30 @@ impl Source {
         }
     }
 
-    /// The next row that was read ahead.
+    /// Returns the next row that was read ahead.
     pub(super) fn first(&self) -> Option<&Row> {
         self.rows.front()
     }
 
-    /// Gives it out.
+    /// Removes and returns the next row that was read ahead.
     pub(super) fn take(&mut self) -> Option<Row> {
         let row = self.rows.pop_front()?;
         self.given += 1;
         Some(row)
     }
 
-    /// Nothing here and nothing to come.
+    /// Whether no row is left.
     pub(super) fn is_drained(&self) -> bool {
         self.finished && self.rows.is_empty()
     }
 
-    /// Whether it has to be asked before its next row is known.
+    /// Whether the next row requires another page.
     pub(super) fn needs_page(&self) -> bool {
         !self.finished && self.rows.is_empty()
     }
 
-    /// Asks until there is a row or none will come. Empty pages with a continuation are normal: the service stops a
-    /// page after five seconds, found or not.
+    /// Requests pages until there is a row or the query ends. Empty pages with a continuation are
+    /// normal: the service ends a page after five seconds even without a row.
     pub(super) async fn fill(
         &mut self,
         context: &ContainerContext,
@@ -188,7 +189,7 @@ impl Source {
         if query.latest_committed {
             request = request.header(header::READ_CONSISTENCY, "LatestCommitted");
         }
-        // -1 leaves the size of a page to the service, which knows what fits.
+        // -1 leaves the page size to the service.
         request = match query.page_size {
             Some(size) => request.header_value(header::MAX_ITEMS, &size.to_string())?,
             None => request.header(header::MAX_ITEMS, "-1"),

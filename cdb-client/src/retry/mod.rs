@@ -1,4 +1,4 @@
-//! Sending until it works, until it cannot, or until the time is up.
+//! Sends a request until it succeeds, fails permanently, or reaches its deadline.
 
 mod accepted;
 mod backoff;

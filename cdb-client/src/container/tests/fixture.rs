@@ -1,4 +1,4 @@
-//! A container without document types of its own, and the answers a service would give for it.
+//! A container without document types, and answers of a service for it.
 
 use cdb_model::{
     Container, DecodeError, DefaultTtl, Direction, DocumentShape, Fetch, RowForm, Scope, SortKey,
@@ -14,7 +14,8 @@ use crate::scripted::{Script, Step};
 const KEY: &str =
     "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 
-/// Holds any JSON whose `type` is `thing`; of the type `number` it holds numbers, and no document is one.
+/// Any JSON with the type `thing`. The type `number` requires a JSON number, so a document with
+/// this type is unreadable.
 #[derive(Debug, PartialEq)]
 pub(super) struct Fixture(pub Value);
 
@@ -40,7 +41,7 @@ impl Container for Fixture {
     }
 
     fn shape(&self) -> &'static DocumentShape {
-        unreachable!("a fixture has no document types")
+        unreachable!("the fixture has no document types")
     }
 }
 
@@ -52,7 +53,7 @@ fn malformed(source: serde_json::Error) -> DecodeError {
     }
 }
 
-/// Asks any statement and reads rows as JSON.
+/// Executes any statement and reads rows as JSON.
 #[derive(Clone, Debug)]
 pub(super) struct Ask(pub Statement);
 
@@ -68,7 +69,7 @@ impl Fetch<Fixture> for Ask {
     }
 }
 
-/// Asks for documents across partitions, by `n` ascending.
+/// Returns documents across partitions, by `n` ascending.
 pub(super) fn ordered(top: Option<u32>) -> Ask {
     Ask(Statement {
         sql: "SELECT * FROM c ORDER BY c.n".to_owned(),
@@ -95,7 +96,7 @@ pub(super) fn fixture(script: &Script) -> ContainerClient<Fixture> {
     client(script).database("db").container("c")
 }
 
-/// A listing of these ranges: id, parents, and equal shares of the space between `min` and `max`.
+/// A listing of these ranges: id, min, max, parents.
 pub(super) fn listing(ranges: &[(&str, &str, &str, &[&str])]) -> Step {
     let ranges: Vec<Value> = ranges
         .iter()

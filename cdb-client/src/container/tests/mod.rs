@@ -1,4 +1,4 @@
-//! The typed container against scripts: what is sent, in which order, and what comes back.
+//! Typed containers against scripts: requests, their order, and results.
 
 mod batch;
 mod bootstrap;

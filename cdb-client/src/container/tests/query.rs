@@ -1,4 +1,4 @@
-//! Queries: merged order, pages, counts, splits, sessions.
+//! Queries: merged order, pages, counts, splits, session tokens.
 
 use cdb_model::{DecodeError, Fetch, PartitionKey, RowForm, Scope, Statement};
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::error::ErrorKind;
 use crate::operation::OperationKind;
 use crate::scripted::{Script, Step};
 
-fn ranges_asked(script: &Script) -> Vec<String> {
+fn queried_ranges(script: &Script) -> Vec<String> {
     script
         .sent_header("x-ms-documentdb-partitionkeyrangeid")
         .into_iter()
@@ -25,7 +25,7 @@ fn count() -> Ask {
     ask
 }
 
-/// Asks for documents with a number, and for their numbers.
+/// Returns the numbers of documents that have one.
 struct Numbers(Ask);
 
 impl Fetch<Fixture> for Numbers {
@@ -52,15 +52,15 @@ fn in_partition(key: &str) -> Ask {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_answers_of_all_ranges_are_merged_in_order() {
+async fn rows_of_all_ranges_are_merged_in_order() {
     let script = Script::new([two_ranges(), numbers(&[1, 4, 5]), numbers(&[2, 3, 6])]);
     let rows = fixture(&script).query(ordered(None)).all().await.unwrap();
     assert_eq!(n_of(&rows), [1, 2, 3, 4, 5, 6]);
-    assert_eq!(ranges_asked(&script), ["1", "2"]);
+    assert_eq!(queried_ranges(&script), ["1", "2"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_page_of_a_range_is_fetched_before_a_row_could_overtake_it() {
+async fn the_next_page_of_a_range_is_read_before_rows_that_may_follow_it() {
     let script = Script::new([
         two_ranges(),
         continued(numbers(&[1])),
@@ -70,7 +70,7 @@ async fn the_next_page_of_a_range_is_fetched_before_a_row_could_overtake_it() {
     ]);
     let rows = fixture(&script).query(ordered(None)).all().await.unwrap();
     assert_eq!(n_of(&rows), [1, 2, 3, 9]);
-    assert_eq!(ranges_asked(&script), ["1", "2", "1", "1"]);
+    assert_eq!(queried_ranges(&script), ["1", "2", "1", "1"]);
     let continuations = script.sent_header("x-ms-continuation");
     assert_eq!(
         continuations[3..],
@@ -79,7 +79,7 @@ async fn the_next_page_of_a_range_is_fetched_before_a_row_could_overtake_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_top_counts_over_all_ranges() {
+async fn top_limits_the_rows_of_all_ranges_together() {
     let script = Script::new([two_ranges(), numbers(&[1, 4]), numbers(&[2, 3])]);
     let rows = fixture(&script)
         .query(ordered(Some(2)))
@@ -90,7 +90,7 @@ async fn the_top_counts_over_all_ranges() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn counts_are_added_up_over_ranges_and_pages() {
+async fn counts_are_summed_over_ranges_and_pages() {
     let script = Script::new([
         two_ranges(),
         continued(page(&json!([3]))),
@@ -105,7 +105,7 @@ async fn counts_are_added_up_over_ranges_and_pages() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn counts_that_nobody_can_have_bring_nobody_down() {
+async fn a_count_beyond_u64_does_not_panic() {
     let most = page(&json!([u64::MAX]));
     let script = Script::new([two_ranges(), most.clone(), most]);
     let counted = fixture(&script).query(count()).first().await.unwrap();
@@ -113,14 +113,14 @@ async fn counts_that_nobody_can_have_bring_nobody_down() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_count_of_nothing_is_zero() {
+async fn a_count_without_partial_counts_is_zero() {
     let script = Script::new([two_ranges(), page(&json!([0])), page(&json!([]))]);
     let rows = fixture(&script).query(count()).all().await.unwrap();
     assert_eq!(rows, [json!(0)]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn ranges_are_listed_once_and_asked_with_their_own_session_token() {
+async fn ranges_are_listed_once_and_queried_with_their_own_session_token() {
     let script = Script::new([
         two_ranges(),
         numbers(&[1]).header("x-ms-session-token", "1:-1#7"),
@@ -149,11 +149,11 @@ async fn a_query_starts_over_on_the_children_of_a_split() {
     ]);
     let rows = fixture(&script).query(ordered(None)).all().await.unwrap();
     assert_eq!(n_of(&rows), [1, 2, 4]);
-    assert_eq!(ranges_asked(&script), ["0", "0", "1", "2"]);
+    assert_eq!(queried_ranges(&script), ["0", "0", "1", "2"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_already_given_out_are_not_given_out_again_after_a_split() {
+async fn returned_pages_are_not_repeated_after_a_split() {
     let script = Script::new([
         listing(&[("0", "", "FF", &[])]),
         continued(numbers(&[1])),
@@ -172,7 +172,7 @@ async fn pages_already_given_out_are_not_given_out_again_after_a_split() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_that_could_not_be_had_is_asked_for_again_by_the_next_call() {
+async fn the_next_call_requests_a_failed_page_again() {
     let script = Script::new([
         continued(numbers(&[1])),
         Step::refusal(400, 0),
@@ -187,7 +187,7 @@ async fn a_page_that_could_not_be_had_is_asked_for_again_by_the_next_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_range_can_be_asked_by_itself() {
+async fn each_range_can_be_queried_separately() {
     let script = Script::new([two_ranges(), numbers(&[1, 4]), numbers(&[2]), numbers(&[5])]);
     let container = fixture(&script);
     let answers = container.query(ordered(Some(2))).per_range().await.unwrap();
@@ -208,7 +208,7 @@ async fn each_range_can_be_asked_by_itself() {
         .await
         .unwrap();
     assert_eq!(n_of(&rows), [5]);
-    assert_eq!(ranges_asked(&script), ["1", "2", "2"]);
+    assert_eq!(queried_ranges(&script), ["1", "2", "2"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -243,7 +243,7 @@ async fn a_query_of_one_partition_names_it_and_needs_no_ranges() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_row_costs_a_page_of_one() {
+async fn first_requests_a_page_of_one_row() {
     let script = Script::new([continued(numbers(&[])), continued(numbers(&[7]))]);
     let row = fixture(&script)
         .query(in_partition("a"))
@@ -256,7 +256,7 @@ async fn the_first_row_costs_a_page_of_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_latest_committed_state_is_asked_for_where_wanted() {
+async fn latest_committed_sets_the_consistency_of_reads_and_queries() {
     let script = Script::new([numbers(&[]), numbers(&[])]);
     let container = fixture(&script);
     container.query(in_partition("a")).all().await.unwrap();
@@ -271,7 +271,7 @@ async fn the_latest_committed_state_is_asked_for_where_wanted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listing_made_in_the_middle_of_a_split_is_asked_for_again() {
+async fn ranges_are_listed_again_when_a_listing_overlaps_with_a_split() {
     let script = Script::new([
         listing(&[("1", "", "1F", &["0"])]),
         two_ranges(),
@@ -283,7 +283,7 @@ async fn a_listing_made_in_the_middle_of_a_split_is_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_row_that_cannot_be_read_keeps_nobody_from_the_others() {
+async fn row_by_row_returns_the_other_rows_beside_an_unreadable_one() {
     let spoiled = json!([{"n": 1}, {"n": "2", "pk": "a", "id": "i", "_etag": "\"7\"", "_ts": 1}]);
     let steps = || [two_ranges(), page(&spoiled), numbers(&[0, 3])];
 

@@ -1,4 +1,4 @@
-//! A container with two document types, one of which finds its partition by its key alone.
+//! A container with two document types. The key of `Profile` contains its partition key.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};
