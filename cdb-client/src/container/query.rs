@@ -191,7 +191,7 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     }
 
     async fn resumed(&self, continuation: &Continuation) -> Result<Reading> {
-        let statement = self.query.statement();
+        let statement = self.statement()?;
         let map = match statement.scope {
             Scope::Partition(_) => None,
             Scope::AllPartitions => Some(self.container.context.ranges().await?),
@@ -259,8 +259,12 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
         }
     }
 
+    fn statement(&self) -> Result<Statement> {
+        self.query.statement().map_err(Error::encode)
+    }
+
     async fn merge(&self) -> Result<Reading> {
-        let statement = self.query.statement();
+        let statement = self.statement()?;
         match (&statement.scope, &self.range) {
             (Scope::Partition(key), _) => {
                 self.read_from(vec![Target::Partition(key.clone())], None)
@@ -278,7 +282,7 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     }
 
     fn read_from(&self, targets: Vec<Target>, map: Option<Arc<RangeMap>>) -> Result<Reading> {
-        let statement: Statement = self.query.statement();
+        let statement = self.statement()?;
         let request =
             QueryRequest::new(&statement, self.page_size, self.container.latest_committed)?;
         Ok(Reading {

@@ -2,7 +2,7 @@
 
 use cdb_model::{
     Container, DecodeError, DefaultTtl, Direction, DocumentShape, Fetch, RowForm, Scope, SortKey,
-    Statement,
+    Statement, ValueError,
 };
 use serde_json::{Value, json};
 
@@ -60,8 +60,8 @@ pub(super) struct Ask(pub Statement);
 impl Fetch<Fixture> for Ask {
     type Row = Value;
 
-    fn statement(&self) -> Statement {
-        self.0.clone()
+    fn statement(&self) -> Result<Statement, ValueError> {
+        Ok(self.0.clone())
     }
 
     fn read_row(&self, json: &str) -> Result<Value, DecodeError> {

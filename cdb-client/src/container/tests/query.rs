@@ -1,6 +1,6 @@
 //! Queries: merged order, pages, counts, splits, session tokens.
 
-use cdb_model::{DecodeError, Fetch, PartitionKey, RowForm, Scope, Statement};
+use cdb_model::{DecodeError, Fetch, PartitionKey, RowForm, Scope, Statement, ValueError};
 use serde_json::json;
 
 use super::fixture::{
@@ -31,7 +31,7 @@ struct Numbers(Ask);
 impl Fetch<Fixture> for Numbers {
     type Row = i64;
 
-    fn statement(&self) -> Statement {
+    fn statement(&self) -> Result<Statement, ValueError> {
         Fetch::<Fixture>::statement(&self.0)
     }
 
