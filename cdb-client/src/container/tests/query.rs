@@ -312,6 +312,6 @@ async fn row_by_row_returns_the_other_rows_beside_an_unreadable_one() {
     assert_eq!(location.partition_key, PartitionKey::from("a"));
     assert_eq!(
         spoiled.to_string(),
-        "item `i` in partition [\"a\"] cannot be read: expected a `number`, item `` is a ``"
+        "item `i` in partition [\"a\"] cannot be read: expected a `number`, but item `` is a ``"
     );
 }
