@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use cdb_model::{Container, Query, Queryable};
-use cdb_provider::coordination::MailboxConfig;
+use cdb_provider::coordination::MessagingConfig;
 use clap::{CommandFactory, Parser};
 
 use crate::args::{Args, Command};
@@ -51,11 +51,11 @@ impl<C: Container> Cli<C> {
         self
     }
 
-    /// The settings of the mailboxes on the container, if they are not the default ones: a dead letter that is redriven gets
+    /// Sets the messaging settings of the container, if they are not the default ones: a dead letter that is redriven gets
     /// the lifetime that they give to messages.
     #[must_use]
-    pub fn mailbox(mut self, config: MailboxConfig) -> Self {
-        self.model.mailbox = config;
+    pub fn messaging(mut self, config: MessagingConfig) -> Self {
+        self.model.messaging = config;
         self
     }
 

@@ -1,5 +1,5 @@
-//! Everything that was given up in a container, from both sources: messages between instances, which the provider's outbox
-//! keeps with their senders, and messages of mailboxes.
+//! The dead letters of a container, from both sources: messages between instances, which the
+//! provider's outbox stores with their senders, and messages between partitions.
 //!
 //! Between a look and an act somebody else may have acted: both sources decide by the version that was read.
 
@@ -14,9 +14,9 @@ use cdb_provider::documents::{Durable, NEVER, OutboxIntent};
 use serde::{Deserialize, Serialize};
 
 use crate::connection::Connection;
+use crate::dead_letter_id::DeadLetterId;
 use crate::exit::Failure;
-use crate::letter_name::LetterName;
-use crate::mail::{Mailroom, Settled};
+use crate::message_dead_letters::{MessageDeadLetters, Settled};
 use crate::model::Model;
 use crate::orchestrations::Orchestrations;
 
@@ -26,7 +26,7 @@ pub(crate) struct DeadLetterOffice {
     /// Knows the service's time, whatever is in it.
     container: ContainerClient<Durable>,
     orchestrations: Option<Orchestrations>,
-    mail: Option<Arc<dyn Mailroom>>,
+    messages: Option<Arc<dyn MessageDeadLetters>>,
 }
 
 /// One of them.
@@ -34,8 +34,8 @@ pub(crate) struct DeadLetterOffice {
 pub(crate) enum Letter {
     /// What an instance's turn had for another.
     Intent(Stored<OutboxIntent>),
-    /// A mailbox's.
-    Mail(DeadLetter),
+    /// A message between partitions.
+    Message(DeadLetter),
 }
 
 /// What is to become of a dead letter.
@@ -50,7 +50,7 @@ pub(crate) enum Fate {
 #[serde(into = "String", try_from = "String")]
 pub(crate) enum Place {
     Intents(Option<Continuation>),
-    Mail(Option<Continuation>),
+    Messages(Option<Continuation>),
 }
 
 /// Some of them, and where the next ones begin.
@@ -62,13 +62,13 @@ pub(crate) struct LetterPage {
 }
 
 impl Letter {
-    pub(crate) fn name(&self) -> LetterName {
+    pub(crate) fn name(&self) -> DeadLetterId {
         match self {
-            Self::Intent(stored) => LetterName::Intent {
+            Self::Intent(stored) => DeadLetterId::Intent {
                 instance: stored.document.instance_id.clone(),
                 key: stored.document.idempotency_key.clone(),
             },
-            Self::Mail(letter) => LetterName::Mail {
+            Self::Message(letter) => DeadLetterId::Message {
                 partition: letter.partition.clone(),
                 name: letter.name.clone(),
             },
@@ -81,7 +81,7 @@ fn given_up() -> Query<OutboxIntent> {
 }
 
 impl DeadLetterOffice {
-    /// Reads the container's definition, which tells whether mailboxes use it.
+    /// Reads the container's definition, which tells whether it holds messages between partitions.
     pub(crate) async fn open(connection: &Connection, model: &Model) -> Result<Self, Failure> {
         let live = model
             .live(&connection.database()?, &connection.container)
@@ -92,28 +92,29 @@ impl DeadLetterOffice {
     /// Writes nothing.
     ///
     /// # Errors
-    /// When the container keeps neither orchestrations nor mail, or mail that this command cannot read.
+    /// When the container holds neither orchestrations nor messages, or messages that this command cannot
+    /// read.
     pub(crate) async fn of(
         connection: &Connection,
         model: &Model,
         live: &ContainerDefinition,
     ) -> Result<Self, Failure> {
         let database = connection.database()?;
-        let mail = model.mailroom(&database, &connection.container, live)?;
+        let messages = model.message_dead_letters(&database, &connection.container, live)?;
         let orchestrations = match model.holds_orchestrations() {
             Ok(()) => Some(Orchestrations::open(connection, model).await?),
             Err(_) => None,
         };
-        if orchestrations.is_none() && mail.is_none() {
+        if orchestrations.is_none() && messages.is_none() {
             return Err(Failure::usage(format!(
-                "`{}` keeps neither orchestrations nor mail, which are what dead letters come from",
+                "`{}` holds neither orchestrations nor messages between partitions; dead letters come from these",
                 model.name
             )));
         }
         Ok(Self {
             container: database.container(&connection.container),
             orchestrations,
-            mail,
+            messages,
         })
     }
 
@@ -128,7 +129,7 @@ impl DeadLetterOffice {
     ) -> Result<LetterPage, Failure> {
         let mut letters = Vec::new();
         let from = match (from.unwrap_or(Place::Intents(None)), &self.orchestrations) {
-            (Place::Mail(from), _) => from,
+            (Place::Messages(from), _) => from,
             (Place::Intents(_), None) => None,
             (Place::Intents(from), Some(orchestrations)) => {
                 let query = given_up().order_by(OutboxIntent::BY_CREATED.asc());
@@ -146,13 +147,13 @@ impl DeadLetterOffice {
             }
         };
         let left = rows - letters.len();
-        let next = match &self.mail {
+        let next = match &self.messages {
             None => None,
-            Some(_) if left == 0 => Some(Place::Mail(from)),
-            Some(mail) => {
-                let page = mail.page(left, from.as_ref()).await?;
-                letters.extend(page.rows.into_iter().map(Letter::Mail));
-                page.next.map(|next| Place::Mail(Some(next)))
+            Some(_) if left == 0 => Some(Place::Messages(from)),
+            Some(messages) => {
+                let page = messages.page(left, from.as_ref()).await?;
+                letters.extend(page.rows.into_iter().map(Letter::Message));
+                page.next.map(|next| Place::Messages(Some(next)))
             }
         };
         Ok(LetterPage {
@@ -170,17 +171,17 @@ impl DeadLetterOffice {
             }
             None => None,
         };
-        let mail = match &self.mail {
-            Some(mail) => mail.count().await?,
+        let messages = match &self.messages {
+            Some(messages) => messages.count().await?,
             None => 0,
         };
-        Ok(intents.unwrap_or_default() + mail)
+        Ok(intents.unwrap_or_default() + messages)
     }
 
     /// The dead letter of this name; `None` when it is gone.
-    pub(crate) async fn find(&self, name: &LetterName) -> Result<Option<Letter>, Failure> {
-        match (name, &self.orchestrations, &self.mail) {
-            (LetterName::Intent { instance, key }, Some(orchestrations), _) => {
+    pub(crate) async fn find(&self, name: &DeadLetterId) -> Result<Option<Letter>, Failure> {
+        match (name, &self.orchestrations, &self.messages) {
+            (DeadLetterId::Intent { instance, key }, Some(orchestrations), _) => {
                 // The id is another one where `duroxide-cdb` has written it, so it is looked for by its key.
                 let query = Query::<OutboxIntent>::in_partition(&**instance)
                     .filter(OutboxIntent::CREATED_AT.ge(NEVER));
@@ -190,26 +191,26 @@ impl DeadLetterOffice {
                     .find(|stored| stored.document.idempotency_key == *key)
                     .map(Letter::Intent))
             }
-            (LetterName::Mail { partition, name }, _, Some(mail)) => {
-                Ok(mail.get(partition, name).await?.map(Letter::Mail))
+            (DeadLetterId::Message { partition, name }, _, Some(messages)) => {
+                Ok(messages.get(partition, name).await?.map(Letter::Message))
             }
             _ => Ok(None),
         }
     }
 
     /// Lets a dead letter meet its fate, unless somebody else was faster.
-    pub(crate) async fn settle(&self, name: &LetterName, fate: Fate) -> Result<Settled, Failure> {
+    pub(crate) async fn settle(&self, name: &DeadLetterId, fate: Fate) -> Result<Settled, Failure> {
         match (
             self.find(name).await?,
             fate,
             &self.orchestrations,
-            &self.mail,
+            &self.messages,
         ) {
-            (Some(Letter::Mail(letter)), Fate::Redrive, _, Some(mail)) => {
-                mail.redrive(&letter).await
+            (Some(Letter::Message(letter)), Fate::Redrive, _, Some(messages)) => {
+                messages.redrive(&letter).await
             }
-            (Some(Letter::Mail(letter)), Fate::Discard, _, Some(mail)) => {
-                mail.discard(&letter).await
+            (Some(Letter::Message(letter)), Fate::Discard, _, Some(messages)) => {
+                messages.discard(&letter).await
             }
             (Some(Letter::Intent(stored)), _, Some(orchestrations), _) => {
                 let provider = &orchestrations.provider;
@@ -231,7 +232,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (word, at) = match self {
             Self::Intents(at) => ("intents", at),
-            Self::Mail(at) => ("mail", at),
+            Self::Messages(at) => ("mail", at),
         };
         match at {
             Some(at) => write!(f, "{word}.{at}"),
@@ -252,7 +253,7 @@ impl FromStr for Place {
         let at = at.map_err(|error: cdb_client::Error| error.to_string())?;
         match word {
             "intents" => Ok(Self::Intents(at)),
-            "mail" => Ok(Self::Mail(at)),
+            "mail" => Ok(Self::Messages(at)),
             _ => Err("the text to go on from was not made by a list of dead letters".to_owned()),
         }
     }

@@ -42,12 +42,12 @@ mod connection;
 mod consent;
 #[cfg(feature = "dashboard")]
 mod dashboard;
+mod dead_letter_id;
 mod dead_letters;
 mod doctor;
 mod exit;
 mod format;
-mod letter_name;
-mod mail;
+mod message_dead_letters;
 mod model;
 mod orchestrations;
 mod output;

@@ -8,21 +8,21 @@ use cdb_model::{
     Container, ContainerDefinition, DocumentShape, Explanation, IndexingPolicy, Query, QueryForm,
     Queryable,
 };
-use cdb_provider::coordination::MailboxConfig;
+use cdb_provider::coordination::MessagingConfig;
 use cdb_provider::documents::Durable;
 
 use crate::exit::Failure;
-use crate::mail::{self, Mailroom};
+use crate::message_dead_letters::{self, MessageDeadLetters};
 
 /// What a function that is generic over the container does, behind a pointer that is not.
 type Creating = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 type Reading = Pin<Box<dyn Future<Output = Result<ContainerDefinition, cdb_client::Error>> + Send>>;
-type OpenMail = fn(
+type OpenMessages = fn(
     &DatabaseClient,
     &str,
     &ContainerDefinition,
-    MailboxConfig,
-) -> Result<Option<Arc<dyn Mailroom>>, Failure>;
+    MessagingConfig,
+) -> Result<Option<Arc<dyn MessageDeadLetters>>, Failure>;
 type Explain = Box<dyn Fn(&IndexingPolicy, &str) -> Explanation + Send + Sync>;
 
 /// A container type.
@@ -31,12 +31,12 @@ pub(crate) struct Model {
     pub discriminator: &'static str,
     pub documents: &'static [&'static DocumentShape],
     pub definition: ContainerDefinition,
-    /// The settings of the mailboxes on it.
-    pub mailbox: MailboxConfig,
+    /// The messaging settings of the container.
+    pub messaging: MessagingConfig,
     questions: Vec<Question>,
     create: fn(DatabaseClient, String) -> Creating,
     live: fn(DatabaseClient, String) -> Reading,
-    mail: OpenMail,
+    messages: OpenMessages,
 }
 
 /// Something that is asked of the container.
@@ -57,7 +57,7 @@ impl Model {
             discriminator: C::DISCRIMINATOR,
             documents: C::DOCUMENTS,
             definition: C::definition(),
-            mailbox: MailboxConfig::default(),
+            messaging: MessagingConfig::default(),
             questions: forms.collect(),
             create: |database, name| {
                 Box::pin(async move {
@@ -67,7 +67,7 @@ impl Model {
                     Ok(created.map(drop)?)
                 })
             },
-            mail: mail::open::<C>,
+            messages: message_dead_letters::open::<C>,
             live: |database, name| Box::pin(async move { database.definition::<C>(&name).await }),
         }
     }
@@ -122,14 +122,14 @@ impl Model {
         (self.live)(database.clone(), name.to_owned()).await
     }
 
-    /// The mail in the live container, whose definition is `live`.
-    pub(crate) fn mailroom(
+    /// The dead letters of the outboxes and inboxes in the live container with the definition `live`.
+    pub(crate) fn message_dead_letters(
         &self,
         database: &DatabaseClient,
         name: &str,
         live: &ContainerDefinition,
-    ) -> Result<Option<Arc<dyn Mailroom>>, Failure> {
-        (self.mail)(database, name, live, self.mailbox)
+    ) -> Result<Option<Arc<dyn MessageDeadLetters>>, Failure> {
+        (self.messages)(database, name, live, self.messaging)
     }
 
     /// Whether orchestrations are kept in the container.

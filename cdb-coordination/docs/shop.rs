@@ -1,7 +1,7 @@
-// The model of the examples of mail, leases and stores.
+// The model of the examples of messages, leases and stores.
 include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/container.rs"));
 
-use cdb_coordination::{Mail, Message};
+use cdb_coordination::{MessageDocument, Message};
 use cdb_model::{Document, Lease};
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ pub struct Order {
 #[container(partition_key = "/customer")]
 pub enum Shop {
     Order(Order),
-    Mail(Mail<Shop>),
+    Message(MessageDocument<Shop>),
 }
 
 #[derive(Serialize, Deserialize, Debug)]

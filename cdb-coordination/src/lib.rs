@@ -7,9 +7,9 @@
 
 mod inbox;
 mod lease;
-mod mail;
-mod mailbox;
 mod membership;
+mod message;
+mod messaging;
 mod outbox;
 mod rendezvous;
 mod search;
@@ -23,14 +23,14 @@ pub use lease::{
     Fenced, FencedWrite, Found, Kept, LeaseError, LeaseGuard, LeasedBatch, Leases, Lockable, Proof,
     execute_fenced, execute_proven, keep, lock, settle,
 };
-pub use mail::{Address, Mail, Message, MessageId, Side};
-pub use mailbox::{Mailbox, MailboxBuilder, MailboxConfig};
 pub use membership::{
     MemberDocument, MemberRecord, Membership, MembershipConfig, MembershipView, Standing,
 };
+pub use message::{Address, Message, MessageDocument, MessageId, Side};
+pub use messaging::{Messaging, MessagingBuilder, MessagingConfig};
 pub use outbox::{
-    Attempt, Carrier, DeadLetter, DeadLetters, Dispatcher, Draft, Handover, Jitter, OutboxError,
-    RetryPolicy, Undelivered, reconcile,
+    Attempt, DeadLetter, DeadLetters, Dispatcher, Handover, Jitter, OutboxBatch, OutboxError,
+    Relay, RetryPolicy, Undelivered, reconcile,
 };
 pub use rendezvous::owner_of_slot;
 pub use slots::{InMemoryLeaseProvider, LeaseProvider, SlotSet};

@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use crate::connection::Connection;
 use crate::consent::{Consent, Intent};
+use crate::dead_letter_id::{DeadLetterId, parse_dead_letter_id};
 use crate::dead_letters::{DeadLetterOffice, Fate, Letter, Place};
 use crate::exit::{Exit, Failure};
-use crate::letter_name::{LetterName, parse_letter_name};
-use crate::mail::Settled;
+use crate::message_dead_letters::Settled;
 use crate::model::Model;
 use crate::output::Console;
 use crate::view::dead_letters::{DeadLetterDetail, LetterList, Row, letter_table};
@@ -29,7 +29,7 @@ pub(crate) struct DeadLettersArgs {
 
 #[derive(Debug, Subcommand)]
 enum DeadLettersCommand {
-    /// List what was given up and why, by the page: messages between instances, then those of mailboxes, the oldest first
+    /// List dead letters and their reasons by the page, the oldest first: between instances, then between partitions
     List {
         /// How many to show
         #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -41,8 +41,8 @@ enum DeadLettersCommand {
     /// Show one dead letter: what it holds, and each attempt
     Show {
         /// Its name, as the list shows it
-        #[arg(value_parser = parse_letter_name)]
-        name: LetterName,
+        #[arg(value_parser = parse_dead_letter_id)]
+        name: DeadLetterId,
     },
     /// Have dead letters tried again as if they were new, once what stopped them is mended
     Redrive(Chosen),
@@ -62,8 +62,8 @@ struct Chosen {
 #[group(required = true, multiple = false)]
 struct Which {
     /// Their names, as the list shows them
-    #[arg(value_name = "NAME", value_parser = parse_letter_name)]
-    names: Vec<LetterName>,
+    #[arg(value_name = "NAME", value_parser = parse_dead_letter_id)]
+    names: Vec<DeadLetterId>,
     /// All that there are now
     #[arg(long)]
     all: bool,
@@ -114,7 +114,7 @@ pub(crate) async fn run(
     Ok(Exit::Ok)
 }
 
-async fn find(office: &DeadLetterOffice, name: &LetterName) -> Result<Letter, Failure> {
+async fn find(office: &DeadLetterOffice, name: &DeadLetterId) -> Result<Letter, Failure> {
     let found = office.find(name).await?;
     found.ok_or_else(|| Failure::finding(format!("there is no dead letter `{name}`")))
 }
@@ -181,7 +181,7 @@ impl Which {
 }
 
 /// The names of all, read before any of them is touched: what is redriven and fails again is not met twice.
-async fn all(office: &DeadLetterOffice) -> Result<Vec<LetterName>, Failure> {
+async fn all(office: &DeadLetterOffice) -> Result<Vec<DeadLetterId>, Failure> {
     let mut names = Vec::new();
     let mut from = None;
     loop {

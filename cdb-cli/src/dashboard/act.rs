@@ -6,11 +6,11 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde::{Deserialize, Serialize};
 
-use super::api::{gone, letter_name};
+use super::api::{dead_letter_id, gone};
 use super::state::Dashboard;
 use crate::dead_letters::Fate;
 use crate::exit::Failure;
-use crate::mail::Settled;
+use crate::message_dead_letters::Settled;
 
 /// That it was done.
 #[derive(Serialize)]
@@ -98,7 +98,11 @@ pub(super) async fn discard(
 }
 
 async fn settle(dashboard: &Dashboard, name: &str, fate: Fate) -> Result<(), Failure> {
-    match dashboard.office.settle(&letter_name(name)?, fate).await? {
+    match dashboard
+        .office
+        .settle(&dead_letter_id(name)?, fate)
+        .await?
+    {
         Settled::Done => Ok(()),
         Settled::Gone => Err(gone(name)),
     }

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use super::pulse::Beat;
 use super::state::Dashboard;
+use crate::dead_letter_id::{DeadLetterId, parse_dead_letter_id};
 use crate::dead_letters::Place;
 use crate::exit::{Exit, Failure};
-use crate::letter_name::{LetterName, parse_letter_name};
 use crate::view::dead_letters::{DeadLetterDetail, LetterList};
 use crate::view::{detail, history, instances, members, outbox, queues, tree};
 
@@ -195,13 +195,13 @@ pub(super) async fn dead_letter(
     State(dashboard): App,
     Path(name): Path<String>,
 ) -> Answer<DeadLetterDetail> {
-    let found = dashboard.office.find(&letter_name(&name)?).await?;
+    let found = dashboard.office.find(&dead_letter_id(&name)?).await?;
     let found = found.ok_or_else(|| gone(&name))?;
     Ok(Json(DeadLetterDetail::of(&found)))
 }
 
-pub(super) fn letter_name(name: &str) -> Result<LetterName, Failure> {
-    parse_letter_name(name).map_err(Failure::usage)
+pub(super) fn dead_letter_id(name: &str) -> Result<DeadLetterId, Failure> {
+    parse_dead_letter_id(name).map_err(Failure::usage)
 }
 
 pub(super) fn gone(name: &str) -> Failure {

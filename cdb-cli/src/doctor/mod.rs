@@ -59,7 +59,7 @@ pub(crate) async fn examine(connection: &Connection, model: &Model) -> Result<Di
             opened => opened?,
         };
         findings.extend(work::examine(&orchestrations).await?);
-        // Mail that this command cannot read is no finding: it says so where it is asked for it.
+        // Messages that this command cannot read are not a finding: `cdb deadletters` reports them.
         if let Ok(office) = DeadLetterOffice::of(connection, model, &live).await {
             findings.push(work::dead_letters(office.count().await?));
         }

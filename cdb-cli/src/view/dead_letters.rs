@@ -28,9 +28,9 @@ pub(crate) struct LetterList {
 pub(crate) enum Source {
     /// A runtime: a message between instances could not be delivered.
     Instances,
-    /// A mailbox, which could not deliver it.
+    /// An outbox: the message could not be delivered.
     Outbox,
-    /// A mailbox, which could not receive it.
+    /// An inbox: the message could not be received.
     Inbox,
 }
 
@@ -71,9 +71,9 @@ impl Row {
                 given_up_at: stored.timestamp,
                 ..Self::of_intent(&stored.document)
             },
-            Letter::Mail(letter) => Self {
+            Letter::Message(letter) => Self {
                 name,
-                ..Self::of_mail(letter)
+                ..Self::of_message(letter)
             },
         }
     }
@@ -97,7 +97,7 @@ impl Row {
         }
     }
 
-    fn of_mail(letter: &DeadLetter) -> Self {
+    fn of_message(letter: &DeadLetter) -> Self {
         Self {
             name: String::new(),
             source: match letter.side {
@@ -109,7 +109,7 @@ impl Row {
             what: letter.message_type.clone(),
             reason: letter.reason.clone(),
             attempts: letter.attempts,
-            given_up_at: letter.buried_at,
+            given_up_at: letter.dead_lettered_at,
         }
     }
 }
@@ -124,7 +124,7 @@ impl DeadLetterDetail {
                 contents: described(&stored.document),
                 history: Vec::new(),
             },
-            Letter::Mail(letter) => Self {
+            Letter::Message(letter) => Self {
                 row,
                 sent_at: Some(letter.sent_at),
                 contents: vec![letter.payload.clone()],
@@ -178,8 +178,8 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Instances => "an instance's message could not be delivered",
-            Self::Outbox => "a mailbox could not deliver it",
-            Self::Inbox => "a mailbox could not receive it",
+            Self::Outbox => "the outbox could not deliver it",
+            Self::Inbox => "the inbox could not receive it",
         })
     }
 }

@@ -1,11 +1,11 @@
-//! `cdb deadletters`, on what an orchestration's runtime and what mailboxes gave up.
+//! `cdb deadletters`, with dead letters of an orchestration's runtime and of outboxes and inboxes.
 
 use std::time::Duration;
 
 use cdb_cli::{Cli, Exit};
 use cdb_client::ContainerClient;
 use cdb_model::{Container, Document, MemberOf};
-use cdb_provider::coordination::{Mail, Mailbox, Message, Received};
+use cdb_provider::coordination::{Message, MessageDocument, Messaging, Received};
 use cdb_provider::documents::{Durable, OutboxIntentKey};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::unbounded_channel;
@@ -14,13 +14,13 @@ use crate::fixture::{at, fill, give_up};
 use crate::harness::{Account, Run};
 use crate::shop::Shop;
 
-/// Orchestrations and mail in one container, which the built-in command does not know.
+/// Orchestrations and messages in one container, which the built-in command does not know.
 #[derive(Container)]
 #[expect(clippy::large_enum_variant, reason = "no value of it is made")]
 enum Office {
     #[container(extends)]
     Durable(Durable),
-    Mail(Mail<Office>),
+    Message(MessageDocument<Office>),
 }
 
 #[derive(Document, Serialize, Deserialize)]
@@ -30,12 +30,12 @@ struct Parcel {
     customer: String,
 }
 
-/// Mail alone, partitioned otherwise.
+/// Messages alone, partitioned otherwise.
 #[derive(Container)]
 #[container(partition_key = "/customer")]
-enum Post {
+enum Warehouse {
     Parcel(Parcel),
-    Mail(Mail<Post>),
+    Message(MessageDocument<Warehouse>),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -47,8 +47,8 @@ impl Message for Note {
     const TYPE: &'static str = "note";
 }
 
-/// The mail that `ann` could not receive from `bob`, as a mailbox stores it.
-fn dead<C: Container>(number: u64) -> Mail<C> {
+/// The message that `ann` could not receive from `bob`, as a `Messaging` stores it.
+fn dead<C: Container>(number: u64) -> MessageDocument<C> {
     let (key, stream) = (&C::PARTITION_KEY[0][1..], "0".repeat(32));
     let json = format!(
         r#"{{ "{key}": "ann", "slot": "in-{stream}-{number}", "mailDead": {buried},
@@ -64,9 +64,9 @@ fn dead<C: Container>(number: u64) -> Mail<C> {
     serde_json::from_str(&json).expect("it is the stored form")
 }
 
-async fn bury<C: Container>(container: &ContainerClient<C>, count: u64)
+async fn dead_letter<C: Container>(container: &ContainerClient<C>, count: u64)
 where
-    Mail<C>: MemberOf<C>,
+    MessageDocument<C>: MemberOf<C>,
 {
     for number in 1..=count {
         let stored = container.create(&dead::<C>(number)).await;
@@ -78,7 +78,7 @@ where
 async fn start() -> (Account, ContainerClient<Office>) {
     let account = Account::empty().await;
     let office = account.container::<Office>().await;
-    bury(&office, 3).await;
+    dead_letter(&office, 3).await;
     let durable = fill(&account).await;
     give_up(&durable).await;
     (account, office)
@@ -107,12 +107,12 @@ async fn dead_letters_of_both_sources_are_listed_and_shown() {
             && intent.out.contains("holds: ExternalRaised Released\n"),
         "{intent:?}"
     );
-    let mail = account.cdb(&["deadletters", "show", &names[1]]).await;
-    mail.is("deadletters-show");
-    let mail = account
+    let message = account.cdb(&["deadletters", "show", &names[1]]).await;
+    message.is("deadletters-show");
+    let message = account
         .cdb(&["deadletters", "show", &names[1], "--json"])
         .await;
-    mail.is("deadletters-show-json");
+    message.is("deadletters-show-json");
     // The runtime's own outbox does not show what it gave up.
     let outbox = account.cdb(&["outbox"]).await;
     assert!(!outbox.out.contains("order-3"), "{outbox:?}");
@@ -178,17 +178,17 @@ async fn what_is_redriven_is_received_and_what_is_discarded_is_gone() {
     assert_eq!(names(&left), std::slice::from_ref(third));
 
     let (received, mut notes) = unbounded_channel();
-    let mailbox = Mailbox::builder(office).on(move |note: Received<Note>, draft| {
+    let messaging = Messaging::builder(office).on(move |note: Received<Note>, batch| {
         let received = received.clone();
         async move {
             received.send(note.message.text).expect("the test waits");
-            Ok(draft)
+            Ok(batch)
         }
     });
-    let mailbox = mailbox.start();
+    let messaging = messaging.start();
     let note = tokio::time::timeout(Duration::from_secs(1800), notes.recv()).await;
     assert_eq!(note.expect("it is received").as_deref(), Some("1"));
-    mailbox.stop().await;
+    messaging.stop().await;
     let outbox = account.cdb(&["outbox"]).await;
     assert!(outbox.out.contains("order-3"), "{outbox:?}");
 }
@@ -236,9 +236,9 @@ async fn a_dead_letter_that_is_not_there_is_a_finding() {
 #[tokio::test]
 async fn a_container_of_ones_own_has_the_same_command() {
     let account = Account::empty().await;
-    let post = account.container::<Post>().await;
-    bury(&post, 2).await;
-    let cli = Cli::<Post>::new();
+    let warehouse = account.container::<Warehouse>().await;
+    dead_letter(&warehouse, 2).await;
+    let cli = Cli::<Warehouse>::new();
     let listed = account.run(&cli, &["deadletters", "list"]).await;
     assert_eq!(names(&listed).len(), 2, "{listed:?}");
     let run = account
@@ -263,7 +263,8 @@ async fn a_container_without_either_source_says_so() {
         .await;
     assert_eq!(run.exit, Exit::Usage, "{run:?}");
     assert!(
-        run.err.contains("keeps neither orchestrations nor mail"),
+        run.err
+            .contains("holds neither orchestrations nor messages"),
         "{run:?}"
     );
 }

@@ -73,7 +73,7 @@ async fn main() -> Outcome {
     report(&shop).await?;
     println!(
         "dead letters: {}; the second process sent {} requests",
-        second.mailbox.dead_letters().count().await?,
+        second.messaging.dead_letters().count().await?,
         second.lifeline.wanted()
     );
     second.kill();
@@ -147,10 +147,10 @@ fn orders() -> Vec<Order> {
 
 fn place_orders(process: &Process) {
     for order in orders() {
-        let mailbox = process.mailbox.clone();
+        let messaging = process.messaging.clone();
         process.run(async move {
             let place = order.place.clone();
-            match shop::place_order(&mailbox, order).await {
+            match shop::place_order(&messaging, order).await {
                 Ok(()) => println!("  {place} placed"),
                 Err(OutboxError::Failed(error)) if error.is_conflict() => {
                     println!("  {place} had been placed");

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use cdb_client::{
     Authorization, CosmosClient, Credential, DatabaseClient, MasterKey, SigningContext,
 };
-use cdb_coordination::{Mailbox, MailboxConfig, RetryPolicy};
+use cdb_coordination::{Messaging, MessagingConfig, RetryPolicy};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
@@ -75,11 +75,11 @@ impl Account {
     }
 }
 
-/// A process with a mailbox.
+/// A process with a `Messaging`.
 pub(crate) struct Process {
     runtime: tokio::runtime::Runtime,
     pub(crate) lifeline: Arc<Lifeline>,
-    pub(crate) mailbox: Mailbox<Shop>,
+    pub(crate) messaging: Messaging<Shop>,
 }
 
 impl Process {
@@ -103,7 +103,7 @@ impl Process {
             lifeline: lifeline.clone(),
         };
         let container = account.database(credential)?.container(&account.container);
-        let config = MailboxConfig::default()
+        let config = MessagingConfig::default()
             .with_claims(Duration::from_millis(200), Duration::from_millis(400))
             .with_poll_interval(interval)
             .with_retry(
@@ -111,12 +111,12 @@ impl Process {
                     .with_delays(Duration::from_millis(20), Duration::from_millis(100)),
             );
         let entered = runtime.enter();
-        let mailbox = shop::mailbox(container).config(config).start();
+        let messaging = shop::messaging(container).config(config).start();
         drop(entered);
         Ok(Self {
             runtime,
             lifeline,
-            mailbox,
+            messaging,
         })
     }
 

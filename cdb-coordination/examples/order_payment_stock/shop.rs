@@ -4,9 +4,9 @@
 //! order that cannot be served takes the same way back.
 
 use cdb_client::ContainerClient;
-use cdb_coordination::Draft;
+use cdb_coordination::OutboxBatch;
 use cdb_coordination::{
-    Failed, Handled, Mail, Mailbox, MailboxBuilder, Message, OutboxError, Received,
+    Failed, Handled, Message, MessageDocument, Messaging, MessagingBuilder, OutboxError, Received,
 };
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};
@@ -78,7 +78,7 @@ pub(crate) enum Shop {
     Payment(Payment),
     Stock(Stock),
     Reservation(Reservation),
-    Mail(Mail<Shop>),
+    Message(MessageDocument<Shop>),
 }
 
 /// To the account: pay for an order.
@@ -126,66 +126,69 @@ pub(crate) fn stock_place(item: &str) -> String {
 }
 
 /// Stores an order and asks for its payment, in one batch.
-pub(crate) async fn place_order(mailbox: &Mailbox<Shop>, order: Order) -> Result<(), OutboxError> {
-    let mut draft = mailbox.draft(&*order.place);
-    draft.batch().create(&order)?;
+pub(crate) async fn place_order(
+    messaging: &Messaging<Shop>,
+    order: Order,
+) -> Result<(), OutboxError> {
+    let mut batch = messaging.batch(&*order.place);
+    batch.changes().create(&order)?;
     let account = account_place(&order.customer);
-    draft
+    batch
         .send(account, &PayOrder(order))
         .expect("an order is JSON");
-    mailbox.commit(draft).await
+    messaging.commit(batch).await
 }
 
-/// A mailbox that takes every step. Programs that take one of them each would do as well.
-pub(crate) fn mailbox(container: ContainerClient<Shop>) -> MailboxBuilder<Shop> {
+/// A messaging that takes every step. Programs that take one of them each would do as well.
+pub(crate) fn messaging(container: ContainerClient<Shop>) -> MessagingBuilder<Shop> {
     let shop = container.clone();
     let pay_shop = shop.clone();
     let reserve_shop = shop.clone();
     let refund_shop = shop.clone();
-    Mailbox::builder(container)
-        .on(move |message, draft| pay(pay_shop.clone(), message, draft))
-        .on(move |message, draft| reserve(reserve_shop.clone(), message, draft))
-        .on(move |message, draft| refund(refund_shop.clone(), message, draft))
-        .on(move |message, draft| settle(shop.clone(), message, draft))
+    Messaging::builder(container)
+        .on(move |message, batch| pay(pay_shop.clone(), message, batch))
+        .on(move |message, batch| reserve(reserve_shop.clone(), message, batch))
+        .on(move |message, batch| refund(refund_shop.clone(), message, batch))
+        .on(move |message, batch| settle(shop.clone(), message, batch))
 }
 
 async fn pay(
     shop: ContainerClient<Shop>,
     message: Received<PayOrder>,
-    mut draft: Draft<Shop>,
+    mut batch: OutboxBatch<Shop>,
 ) -> Handled<Shop> {
     let PayOrder(order) = message.message;
     let place = account_place(&order.customer);
     let Some(mut account) = shop.read(&AccountKey::new(&*place)).await? else {
-        draft.send(
+        batch.send(
             &*order.place,
             &Settled(State::Rejected("no such customer".to_owned())),
         )?;
-        return Ok(draft);
+        return Ok(batch);
     };
     let Some(left) = account.document.cents.checked_sub(order.cents) else {
-        draft.send(
+        batch.send(
             &*order.place,
             &Settled(State::Rejected("not enough money".to_owned())),
         )?;
-        return Ok(draft);
+        return Ok(batch);
     };
     account.document.cents = left;
-    draft.batch().replace_stored(&account)?;
-    draft.batch().create(&Payment {
+    batch.changes().replace_stored(&account)?;
+    batch.changes().create(&Payment {
         place,
         order: order.place.clone(),
         cents: order.cents,
         refunded: false,
     })?;
-    draft.send(stock_place(&order.item), &ReserveStock(order))?;
-    Ok(draft)
+    batch.send(stock_place(&order.item), &ReserveStock(order))?;
+    Ok(batch)
 }
 
 async fn reserve(
     shop: ContainerClient<Shop>,
     message: Received<ReserveStock>,
-    mut draft: Draft<Shop>,
+    mut batch: OutboxBatch<Shop>,
 ) -> Handled<Shop> {
     let ReserveStock(order) = message.message;
     let place = stock_place(&order.item);
@@ -195,23 +198,23 @@ async fn reserve(
         Some(stock)
     });
     let Some(stock) = enough else {
-        draft.send(account_place(&order.customer), &Refund(order))?;
-        return Ok(draft);
+        batch.send(account_place(&order.customer), &Refund(order))?;
+        return Ok(batch);
     };
-    draft.batch().replace_stored(&stock)?;
-    draft.batch().create(&Reservation {
+    batch.changes().replace_stored(&stock)?;
+    batch.changes().create(&Reservation {
         place,
         order: order.place.clone(),
         quantity: order.quantity,
     })?;
-    draft.send(&*order.place, &Settled(State::Completed))?;
-    Ok(draft)
+    batch.send(&*order.place, &Settled(State::Completed))?;
+    Ok(batch)
 }
 
 async fn refund(
     shop: ContainerClient<Shop>,
     message: Received<Refund>,
-    mut draft: Draft<Shop>,
+    mut batch: OutboxBatch<Shop>,
 ) -> Handled<Shop> {
     let Refund(order) = message.message;
     let place = account_place(&order.customer);
@@ -222,21 +225,21 @@ async fn refund(
     };
     account.document.cents += payment.document.cents;
     payment.document.refunded = true;
-    draft.batch().replace_stored(&account)?;
-    draft.batch().replace_stored(&payment)?;
-    draft.send(
+    batch.changes().replace_stored(&account)?;
+    batch.changes().replace_stored(&payment)?;
+    batch.send(
         &*order.place,
         &Settled(State::Rejected("out of stock".to_owned())),
     )?;
-    Ok(draft)
+    Ok(batch)
 }
 
 async fn settle(
     shop: ContainerClient<Shop>,
     message: Received<Settled>,
-    mut draft: Draft<Shop>,
+    mut batch: OutboxBatch<Shop>,
 ) -> Handled<Shop> {
-    let place = match draft.partition().values() {
+    let place = match batch.partition().values() {
         [cdb_model::PartitionKeyValue::String(place)] => place.clone(),
         _ => return Err(Failed::permanently("this is no order's partition")),
     };
@@ -244,6 +247,6 @@ async fn settle(
         return Err(Failed::permanently("there is no such order"));
     };
     order.document.state = message.message.0;
-    draft.batch().replace_stored(&order)?;
-    Ok(draft)
+    batch.changes().replace_stored(&order)?;
+    Ok(batch)
 }

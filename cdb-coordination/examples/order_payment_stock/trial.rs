@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use cdb_client::{Bootstrap, ContainerClient, MasterKey};
-use cdb_coordination::{DeadLetters, MailboxConfig, OutboxError};
+use cdb_coordination::{DeadLetters, MessagingConfig, OutboxError};
 use cdb_model::{QueriedIn, Query};
 
 use super::process::{Account, Process};
@@ -85,7 +85,7 @@ impl Trial {
         expect(case, "on hand", &stock[0].on_hand, &left)?;
         let reserved: Vec<&str> = reservations.iter().map(|one| &*one.order).collect();
         expect(case, "reserved", &reserved, &vec![&*winner.place])?;
-        let dead = DeadLetters::new(self.shop.clone(), MailboxConfig::default());
+        let dead = DeadLetters::new(self.shop.clone(), MessagingConfig::default());
         expect(case, "dead letters", &dead.count().await?, &0)
     }
 
@@ -120,9 +120,9 @@ fn orders() -> Vec<Order> {
 /// A customer who tries until the order is there. An order that exists was placed with its message.
 pub(crate) fn place_orders(process: &Process) {
     for order in orders() {
-        let mailbox = process.mailbox.clone();
+        let messaging = process.messaging.clone();
         process.run(async move {
-            while let Err(error) = shop::place_order(&mailbox, order.clone()).await {
+            while let Err(error) = shop::place_order(&messaging, order.clone()).await {
                 if matches!(&error, OutboxError::Failed(error) if error.is_conflict()) {
                     return;
                 }

@@ -9,35 +9,35 @@ use async_trait::async_trait;
 use cdb_model::{Container, Timestamp};
 use futures::FutureExt as _;
 
-use crate::mail::{Address, Letter, Message, MessageId};
-use crate::outbox::Draft;
+use crate::message::{Address, Envelope, Message, MessageId};
+use crate::outbox::OutboxBatch;
 
 /// A message as its handler gets it.
 ///
 /// ```
-/// use cdb_coordination::{Failed, Mailbox, Received};
+/// use cdb_coordination::{Failed, Messaging, Received};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, OrderKey, Placed, order};
 /// # shop::with_shop(async |shop| {
 ///
-/// let mailbox = Mailbox::builder(shop)
-///     .on(async |placed: Received<Placed>, mut draft| {
+/// let messaging = Messaging::builder(shop)
+///     .on(async |placed: Received<Placed>, mut batch| {
 ///         if placed.attempt > 3 {
 ///             return Err(Failed::permanently("three attempts are enough"));
 ///         }
 ///         let packed = order(placed.message.number);
-///         draft.batch().upsert(&Order { customer: "warehouse".into(), ..packed })?;
-///         Ok(draft)
+///         batch.changes().upsert(&Order { customer: "warehouse".into(), ..packed })?;
+///         Ok(batch)
 ///     })
 ///     .start();
-/// # let mut draft = mailbox.draft("ann");
-/// # draft.send("warehouse", &Placed { number: 7 })?;
-/// # mailbox.commit(draft).await?;
+/// # let mut batch = messaging.batch("ann");
+/// # batch.send("warehouse", &Placed { number: 7 })?;
+/// # messaging.commit(batch).await?;
 /// # let packed = OrderKey::new("warehouse", 7_u64);
-/// # while mailbox.container().read(&packed).await?.is_none() {
+/// # while messaging.container().read(&packed).await?.is_none() {
 /// #     tokio::time::sleep(std::time::Duration::from_millis(10)).await;
 /// # }
-/// # mailbox.stop().await; Ok(()) }).unwrap();
+/// # messaging.stop().await; Ok(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -54,8 +54,8 @@ pub struct Received<M> {
     pub attempt: u32,
 }
 
-/// What a handler returns: the draft with its effect, or why there is none.
-pub type Handled<C> = Result<Draft<C>, Failed>;
+/// What a handler returns: the batch with its effect, or why there is none.
+pub type Handled<C> = Result<OutboxBatch<C>, Failed>;
 
 /// Why a handler has no effect to commit. Any error converts into it with `?`, and is tried again.
 ///
@@ -104,7 +104,7 @@ impl<E: std::error::Error> From<E> for Failed {
 
 #[async_trait]
 trait Handle<C>: Send + Sync {
-    async fn handle(&self, letter: &Letter, attempt: u32, draft: Draft<C>) -> Handled<C>;
+    async fn handle(&self, envelope: &Envelope, attempt: u32, batch: OutboxBatch<C>) -> Handled<C>;
 }
 
 /// A handler with the type that it takes.
@@ -118,26 +118,26 @@ impl<C, M, F, Fut> Handle<C> for Typed<M, F>
 where
     C: Container,
     M: Message,
-    F: Fn(Received<M>, Draft<C>) -> Fut + Send + Sync,
+    F: Fn(Received<M>, OutboxBatch<C>) -> Fut + Send + Sync,
     Fut: Future<Output = Handled<C>> + Send,
 {
-    async fn handle(&self, letter: &Letter, attempt: u32, draft: Draft<C>) -> Handled<C> {
-        let payload = letter.payload.as_deref().unwrap_or_default();
+    async fn handle(&self, envelope: &Envelope, attempt: u32, batch: OutboxBatch<C>) -> Handled<C> {
+        let payload = envelope.payload.as_deref().unwrap_or_default();
         let message = serde_json::from_str(payload).map_err(|error| {
             Failed::permanently(format!("`{}` cannot be read: {error}", M::TYPE))
         })?;
         let received = Received {
             message,
-            id: letter.id(),
-            from: letter.from.clone(),
-            sent_at: letter.sent_at,
+            id: envelope.id(),
+            from: envelope.from.clone(),
+            sent_at: envelope.sent_at,
             attempt,
         };
-        (self.handler)(received, draft).await
+        (self.handler)(received, batch).await
     }
 }
 
-/// All handlers of a mailbox.
+/// All handlers of a `Messaging`.
 pub(crate) struct Handlers<C>(HashMap<&'static str, Arc<dyn Handle<C>>>);
 
 impl<C> Default for Handlers<C> {
@@ -157,7 +157,7 @@ impl<C: Container> Handlers<C> {
     pub(crate) fn add<M, F, Fut>(&mut self, handler: F)
     where
         M: Message,
-        F: Fn(Received<M>, Draft<C>) -> Fut + Send + Sync + 'static,
+        F: Fn(Received<M>, OutboxBatch<C>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Handled<C>> + Send + 'static,
     {
         let typed = Typed {
@@ -174,17 +174,17 @@ impl<C: Container> Handlers<C> {
     /// What a message's handler makes of it. A panic is a failure like another: it must not end who receives.
     pub(crate) async fn handle(
         &self,
-        letter: &Letter,
+        envelope: &Envelope,
         attempt: u32,
-        draft: Draft<C>,
+        batch: OutboxBatch<C>,
     ) -> Handled<C> {
-        let Some(handler) = self.0.get(&*letter.message_type) else {
+        let Some(handler) = self.0.get(&*envelope.message_type) else {
             return Err(Failed::permanently(format!(
                 "nobody here knows messages of type `{}`; register a handler and redrive it",
-                letter.message_type
+                envelope.message_type
             )));
         };
-        AssertUnwindSafe(handler.handle(letter, attempt, draft))
+        AssertUnwindSafe(handler.handle(envelope, attempt, batch))
             .catch_unwind()
             .await
             .unwrap_or_else(|panic| {

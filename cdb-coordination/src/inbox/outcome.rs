@@ -4,13 +4,13 @@ use cdb_client::{Error, ErrorKind};
 use cdb_model::Stored;
 
 use super::handler::Failed;
-use crate::mail::Mail;
+use crate::message::MessageDocument;
 use crate::outbox::Sealed;
 
 /// Where a stream stands after an attempt.
 pub(super) enum Step<C> {
     /// The message was received or given up; the record as it is now. `None` for a message without a stream.
-    Received(Option<Box<Stored<Mail<C>>>>),
+    Received(Option<Box<Stored<MessageDocument<C>>>>),
     /// It is tried again later, and the stream waits for it.
     Waits,
     /// Somebody else was there; what is known of the stream is out of date.

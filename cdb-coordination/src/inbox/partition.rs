@@ -10,8 +10,8 @@ use cdb_client::{Error, ErrorKind};
 use cdb_model::{BulkBatch, Container, MemberOf, PartitionKey, Patch, Query, Stored, Timestamp};
 
 use super::outcome::Step;
-use crate::mail::{Content, Incoming, Mail, MailKey, Side};
-use crate::mailbox::Inner;
+use crate::message::{Content, Incoming, MessageDocument, MessageDocumentKey, Side};
+use crate::messaging::Inner;
 use crate::telemetry;
 
 /// Messages that are looked at together.
@@ -31,8 +31,8 @@ struct Arrived<'a, C> {
     partition: &'a PartitionKey,
     stream: String,
     /// By number; those that were searched for, which need not be all.
-    waiting: BTreeMap<u64, Stored<Mail<C>>>,
-    seen: Option<Stored<Mail<C>>>,
+    waiting: BTreeMap<u64, Stored<MessageDocument<C>>>,
+    seen: Option<Stored<MessageDocument<C>>>,
 }
 
 impl<C> Arrived<'_, C> {
@@ -45,7 +45,7 @@ impl<C> Arrived<'_, C> {
     }
 }
 
-pub(super) fn incoming<C>(stored: &Stored<Mail<C>>) -> Option<&Incoming> {
+pub(super) fn incoming<C>(stored: &Stored<MessageDocument<C>>) -> Option<&Incoming> {
     match stored.document.content() {
         Content::Incoming(incoming) => Some(incoming),
         _ => None,
@@ -54,7 +54,7 @@ pub(super) fn incoming<C>(stored: &Stored<Mail<C>>) -> Option<&Incoming> {
 
 impl<C: Container> Inner<C>
 where
-    Mail<C>: MemberOf<C>,
+    MessageDocument<C>: MemberOf<C>,
 {
     /// A partition has something to receive, perhaps.
     pub(crate) fn hint(&self, partition: PartitionKey) {
@@ -84,26 +84,30 @@ where
     /// Receives what is due in a partition. Returns whether something is left to this process that has to wait for an
     /// earlier message.
     pub(crate) async fn receive_in(&self, partition: &PartitionKey) -> Result<bool, Error> {
-        let query = Query::<Mail<C>>::in_partition(partition)
+        let query = Query::<MessageDocument<C>>::in_partition(partition)
             // What is left to this process is due for others a little later.
-            .filter(Mail::<C>::RECEIVE_DUE.le(self.container.now() + self.config.reserved))
-            .order_by(Mail::<C>::BY_RECEIVE_DUE.asc());
+            .filter(
+                MessageDocument::<C>::RECEIVE_DUE.le(self.container.now() + self.config.reserved),
+            )
+            .order_by(MessageDocument::<C>::BY_RECEIVE_DUE.asc());
         let run = self.container.query(query).page_size(PAGE).row_by_row();
         let mut pages = run.pages();
         let mut waits = false;
         while let Some(page) = pages.next_page().await? {
-            let mut streams: BTreeMap<String, BTreeMap<u64, Stored<Mail<C>>>> = BTreeMap::new();
+            let mut streams: BTreeMap<String, BTreeMap<u64, Stored<MessageDocument<C>>>> =
+                BTreeMap::new();
             for row in page {
                 let stored = match row {
                     Ok(stored) => stored,
                     Err(unreadable) => {
-                        self.put_aside(Side::Inbox, &[unreadable]).await;
+                        self.dead_letter_unreadable(Side::Inbox, &[unreadable])
+                            .await;
                         continue;
                     }
                 };
                 if let Some(incoming) = incoming(&stored) {
-                    let letter = &incoming.letter;
-                    let (stream, number) = (letter.stream.clone(), letter.number);
+                    let envelope = &incoming.envelope;
+                    let (stream, number) = (envelope.stream.clone(), envelope.number);
                     streams.entry(stream).or_default().insert(number, stored);
                 }
             }
@@ -144,7 +148,7 @@ where
         if arrived.waiting.is_empty() {
             return Ok(());
         }
-        let key = MailKey::seen(&arrived.stream);
+        let key = MessageDocumentKey::seen(&arrived.stream);
         arrived.seen = self.container.read_in(arrived.partition, &key).await?;
         let mut losses = 0;
         while !self.stop.is_cancelled() {
@@ -186,21 +190,25 @@ where
     }
 
     /// The message whose turn it is, if it has arrived.
-    async fn next(&self, arrived: &mut Arrived<'_, C>) -> Result<Option<Stored<Mail<C>>>, Error> {
+    async fn next(
+        &self,
+        arrived: &mut Arrived<'_, C>,
+    ) -> Result<Option<Stored<MessageDocument<C>>>, Error> {
         let number = arrived.through() + 1;
         if let Some(next) = arrived.waiting.remove(&number) {
             return Ok(Some(next));
         }
         // The search may have missed it: it can be due later, or have come meanwhile.
-        let key = MailKey::incoming(&arrived.stream, number);
+        let key = MessageDocumentKey::incoming(&arrived.stream, number);
         if let Some(next) = self.container.read_in(arrived.partition, &key).await? {
             return Ok(Some(next));
         }
         let now = self.container.now();
-        let is_overdue = |stored: &Stored<Mail<C>>| {
+        let is_overdue = |stored: &Stored<MessageDocument<C>>| {
             let incoming = incoming(stored);
             incoming.is_some_and(|incoming| {
-                self.lifetimes().is_gap_closed(incoming.letter.sent_at, now)
+                self.lifetimes()
+                    .is_gap_closed(incoming.envelope.sent_at, now)
             })
         };
         if !arrived.waiting.values().any(is_overdue) {
@@ -209,20 +217,23 @@ where
         let first = self.first_of(arrived).await?;
         Ok(first.filter(is_overdue).inspect(|first| {
             if let Some(incoming) = incoming(first) {
-                arrived.waiting.remove(&incoming.letter.number);
+                arrived.waiting.remove(&incoming.envelope.number);
             }
         }))
     }
 
     /// The first message of a stream that has arrived, due or not.
-    async fn first_of(&self, arrived: &Arrived<'_, C>) -> Result<Option<Stored<Mail<C>>>, Error> {
-        let query = Query::<Mail<C>>::in_partition(arrived.partition)
-            .filter(Mail::<C>::RECEIVE_DUE.gt(Timestamp::default()));
+    async fn first_of(
+        &self,
+        arrived: &Arrived<'_, C>,
+    ) -> Result<Option<Stored<MessageDocument<C>>>, Error> {
+        let query = Query::<MessageDocument<C>>::in_partition(arrived.partition)
+            .filter(MessageDocument::<C>::RECEIVE_DUE.gt(Timestamp::default()));
         let found = self.container.query(query).row_by_row().all().await?;
         let of_stream = found.into_iter().flatten().filter_map(|stored| {
-            let letter = &incoming(&stored)?.letter;
-            let later = letter.stream == arrived.stream && letter.number > arrived.through();
-            later.then_some((letter.number, stored))
+            let envelope = &incoming(&stored)?.envelope;
+            let later = envelope.stream == arrived.stream && envelope.number > arrived.through();
+            later.then_some((envelope.number, stored))
         });
         Ok(of_stream
             .min_by_key(|(number, _)| *number)
@@ -244,12 +255,12 @@ where
                 ours |= incoming.is_claimed_by(&self.me, due, now);
                 continue;
             }
-            let waited = now.since(incoming.letter.sent_at);
+            let waited = now.since(incoming.envelope.sent_at);
             let delay = waited.clamp(EARLY, self.config.retry.longest_delay.max(EARLY));
             let later = Patch::new()
-                .set(Mail::<C>::RECEIVE_DUE, now + delay)
-                .set(Mail::<C>::CLAIMED_BY, None)
-                .set(Mail::<C>::STARTED, 0);
+                .set(MessageDocument::<C>::RECEIVE_DUE, now + delay)
+                .set(MessageDocument::<C>::CLAIMED_BY, None)
+                .set(MessageDocument::<C>::STARTED, 0);
             if let Err(error) = bulk.patch_stored(stored, &later) {
                 tracing::debug!(%error, "an early message cannot be held back");
             }

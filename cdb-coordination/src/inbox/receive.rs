@@ -6,9 +6,9 @@ use cdb_model::{Batch, BatchError, Container, MemberOf, OperationIndex, Stored};
 use super::handler::{Failed, Handled};
 use super::outcome::{Attempted, Refusal, Step};
 use super::partition::incoming;
-use crate::mail::{Dead, Incoming, Mail, Seen, Side};
-use crate::mailbox::Inner;
-use crate::outbox::{Draft, Streams, Terms, shortened};
+use crate::message::{Dead, Incoming, MessageDocument, Seen, Side};
+use crate::messaging::Inner;
+use crate::outbox::{OutboxBatch, Streams, Terms, shortened};
 use crate::telemetry;
 
 /// Why a message that is too old is not received any more.
@@ -20,27 +20,27 @@ const STALE: u32 = 3;
 
 /// A message that this process has taken up.
 struct Taken<'a, C> {
-    stored: Stored<Mail<C>>,
+    stored: Stored<MessageDocument<C>>,
     incoming: Incoming,
     /// The record of its stream.
-    seen: Option<&'a Stored<Mail<C>>>,
+    seen: Option<&'a Stored<MessageDocument<C>>>,
 }
 
 impl<C: Container> Taken<'_, C> {
-    fn draft(&self) -> Draft<C> {
-        Draft::new(self.incoming.letter.to.clone())
+    fn batch(&self) -> OutboxBatch<C> {
+        OutboxBatch::new(self.incoming.envelope.to.clone())
     }
 }
 
 impl<C: Container> Inner<C>
 where
-    Mail<C>: MemberOf<C>,
+    MessageDocument<C>: MemberOf<C>,
 {
     /// Receives a message whose turn it is. `seen` is the record of its stream.
     pub(super) async fn receive(
         &self,
-        stored: &Stored<Mail<C>>,
-        seen: Option<&Stored<Mail<C>>>,
+        stored: &Stored<MessageDocument<C>>,
+        seen: Option<&Stored<MessageDocument<C>>>,
     ) -> Result<Step<C>, Error> {
         let now = self.container.now();
         let (Some(incoming), Some(due)) = (incoming(stored), stored.document.receive_due) else {
@@ -61,13 +61,13 @@ where
                 None => return Ok(Step::Lost),
             }
         };
-        let letter = &taken.incoming.letter;
-        if !self.lifetimes().is_receivable(letter.sent_at, now) {
+        let envelope = &taken.incoming.envelope;
+        if !self.lifetimes().is_receivable(envelope.sent_at, now) {
             return self.give_up(taken, &Failed::permanently(TOO_OLD)).await;
         }
-        if letter.payload.is_none() {
+        if envelope.payload.is_none() {
             // Its sender gave it up and only its number has come.
-            let nothing = taken.draft();
+            let nothing = taken.batch();
             return match self.commit_receipt(&taken, nothing).await? {
                 Attempted::Step(step) => Ok(step),
                 Attempted::Stale { .. } | Attempted::Failed(_) => Ok(Step::Waits),
@@ -87,8 +87,8 @@ where
     async fn take_up<'a>(
         &self,
         incoming: &Incoming,
-        stored: &Stored<Mail<C>>,
-        seen: Option<&'a Stored<Mail<C>>>,
+        stored: &Stored<MessageDocument<C>>,
+        seen: Option<&'a Stored<MessageDocument<C>>>,
     ) -> Result<Option<Taken<'a, C>>, Error> {
         let now = self.container.now();
         let incoming = Incoming {
@@ -96,10 +96,13 @@ where
             started: incoming.started.saturating_add(1),
             ..incoming.clone()
         };
-        let mail = Mail::<C>::incoming(incoming.clone(), now + self.config.claim);
-        let written = self.container.replace_if_match(&mail, &stored.etag).await;
+        let document = MessageDocument::<C>::incoming(incoming.clone(), now + self.config.claim);
+        let written = self
+            .container
+            .replace_if_match(&document, &stored.etag)
+            .await;
         match written {
-            Ok(written) => Ok(mail.stored(written.etag, now).map(|stored| Taken {
+            Ok(written) => Ok(document.stored(written.etag, now).map(|stored| Taken {
                 stored,
                 incoming,
                 seen,
@@ -120,11 +123,11 @@ where
         let mut tried = 0;
         let (failure, counts) = loop {
             tried += 1;
-            let draft = match self.effect_of(&taken).await {
-                Ok(draft) => draft,
+            let batch = match self.effect_of(&taken).await {
+                Ok(batch) => batch,
                 Err(failed) => break (failed, true),
             };
-            match self.commit_receipt(&taken, draft).await? {
+            match self.commit_receipt(&taken, batch).await? {
                 Attempted::Step(step) => return Ok(step),
                 Attempted::Stale { .. } if tried < STALE => {}
                 Attempted::Stale { reason, counts } => break (Failed::temporarily(reason), counts),
@@ -142,15 +145,18 @@ where
     /// What the handler makes of a message.
     async fn effect_of(&self, taken: &Taken<'_, C>) -> Handled<C> {
         let Incoming {
-            letter, started, ..
+            envelope, started, ..
         } = &taken.incoming;
-        let handled = self.handlers.handle(letter, *started, taken.draft()).await;
-        handled.and_then(|draft| {
-            if *draft.home() == letter.to {
-                Ok(draft)
+        let handled = self
+            .handlers
+            .handle(envelope, *started, taken.batch())
+            .await;
+        handled.and_then(|batch| {
+            if *batch.home() == envelope.to {
+                Ok(batch)
             } else {
                 Err(Failed::permanently(
-                    "the handler returned the draft of another",
+                    "the handler returned the batch of another",
                 ))
             }
         })
@@ -160,11 +166,11 @@ where
     async fn commit_receipt(
         &self,
         taken: &Taken<'_, C>,
-        draft: Draft<C>,
+        batch: OutboxBatch<C>,
     ) -> Result<Attempted<C>, Error> {
         let unfit =
             |error: BatchError| Ok(Attempted::Failed(Failed::permanently(error.to_string())));
-        let streams = Streams::read(&self.container, &draft).await?;
+        let streams = Streams::read(&self.container, &batch).await?;
         let now = self.container.now();
         // Nobody asks for it: whether a receipt took place is told by the record of its stream.
         let unique = uuid::Uuid::new_v4().simple().to_string();
@@ -174,7 +180,7 @@ where
             reserved: self.config.reserved,
             lifetimes: self.lifetimes(),
         };
-        let mut sealed = match streams.seal(&draft, &terms) {
+        let mut sealed = match streams.seal(&batch, &terms) {
             Ok(sealed) => sealed,
             Err(error) => return unfit(error),
         };
@@ -184,9 +190,11 @@ where
         };
         let error = match self.container.execute(&sealed.batch).await {
             Ok(outcome) => {
-                telemetry::received(now.since(taken.incoming.letter.sent_at));
-                let seen = record.and_then(|(index, mail)| {
-                    mail.stored(outcome.etag(index)?.clone(), now).map(Box::new)
+                telemetry::received(now.since(taken.incoming.envelope.sent_at));
+                let seen = record.and_then(|(index, document)| {
+                    document
+                        .stored(outcome.etag(index)?.clone(), now)
+                        .map(Box::new)
                 });
                 self.hand_over(sealed.sent(&outcome, now));
                 return Ok(Attempted::Step(Step::Received(seen)));
@@ -211,24 +219,24 @@ where
         &self,
         batch: &mut Batch<C>,
         taken: &Taken<'_, C>,
-    ) -> Result<Option<(OperationIndex, Mail<C>)>, BatchError> {
+    ) -> Result<Option<(OperationIndex, MessageDocument<C>)>, BatchError> {
         batch.delete_stored(&taken.stored)?;
-        let letter = &taken.incoming.letter;
-        if letter.number == 0 {
+        let envelope = &taken.incoming.envelope;
+        if envelope.number == 0 {
             return Ok(None);
         }
         let seen = Seen {
-            stream: letter.stream.clone(),
-            from: letter.from.clone(),
-            through: letter.number,
+            stream: envelope.stream.clone(),
+            from: envelope.from.clone(),
+            through: envelope.number,
         };
-        let partition = letter.to.partition.clone();
-        let mail = Mail::<C>::seen(partition, seen, self.lifetimes().seen_ttl());
+        let partition = envelope.to.partition.clone();
+        let document = MessageDocument::<C>::seen(partition, seen, self.lifetimes().seen_ttl());
         let index = match taken.seen {
-            Some(known) => batch.replace_if_match(&mail, &known.etag)?,
-            None => batch.create(&mail)?,
+            Some(known) => batch.replace_if_match(&document, &known.etag)?,
+            None => batch.create(&document)?,
         };
-        Ok(Some((index, mail)))
+        Ok(Some((index, document)))
     }
 
     /// Keeps a message for another attempt. Its stream waits for it.
@@ -248,13 +256,13 @@ where
         }
         let delay = self.config.retry.delay(incoming.tries.failed, &self.jitter);
         tracing::warn!(
-            message = incoming.letter.message_type,
-            id = %incoming.letter.id(),
+            message = incoming.envelope.message_type,
+            id = %incoming.envelope.id(),
             reason,
             ?delay,
             "a message was not received and will be tried again"
         );
-        let later = Mail::<C>::incoming(incoming, now + delay);
+        let later = MessageDocument::<C>::incoming(incoming, now + delay);
         match self
             .container
             .replace_if_match(&later, &taken.stored.etag)
@@ -270,26 +278,26 @@ where
     /// Makes a message a dead letter; its stream goes on.
     async fn give_up(&self, taken: Taken<'_, C>, failure: &Failed) -> Result<Step<C>, Error> {
         let now = self.container.now();
-        let letter = &taken.incoming.letter;
+        let envelope = &taken.incoming.envelope;
         let mut tries = taken.incoming.tries.clone();
         tries.note(now, &failure.reason, true);
         tracing::error!(
-            message = letter.message_type,
-            id = %letter.id(),
+            message = envelope.message_type,
+            id = %envelope.id(),
             reason = failure.reason,
             "a message was given up; it is a dead letter now"
         );
         let dead = Dead {
             side: Side::Inbox,
-            letter: letter.clone(),
+            envelope: envelope.clone(),
             reason: shortened(&failure.reason),
             tries,
             unreadable: false,
         };
-        let partition = letter.to.partition.clone();
+        let partition = envelope.to.partition.clone();
         let mut batch = Batch::<C>::new(&partition);
         let record = batch
-            .create(&Mail::<C>::dead(partition, dead, now))
+            .create(&MessageDocument::<C>::dead(partition, dead, now))
             .and_then(|_| self.remove_and_record(&mut batch, &taken));
         let record = match record {
             Ok(record) => record,
@@ -302,8 +310,10 @@ where
         match self.container.execute(&batch).await {
             Ok(outcome) => {
                 telemetry::unreceivable();
-                let seen = record.and_then(|(index, mail)| {
-                    mail.stored(outcome.etag(index)?.clone(), now).map(Box::new)
+                let seen = record.and_then(|(index, document)| {
+                    document
+                        .stored(outcome.etag(index)?.clone(), now)
+                        .map(Box::new)
                 });
                 Ok(Step::Received(seen))
             }

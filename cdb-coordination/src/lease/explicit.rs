@@ -16,7 +16,7 @@ use super::fenced::Held;
 use super::guard::LeaseGuard;
 use super::health::Event;
 use super::lock::{fresh_mark, lock};
-use super::take_next::Crowd;
+use super::take_next::Contention;
 
 /// How long a lease lasts unless its holder says otherwise or writes.
 const DURATION: Duration = Duration::from_secs(60);
@@ -66,12 +66,12 @@ pub struct Leases<C, D> {
     pub(super) container: ContainerClient<C>,
     holder: Arc<str>,
     duration: Duration,
-    pub(super) crowd: Arc<Crowd>,
+    pub(super) contention: Arc<Contention>,
     marker: PhantomData<fn() -> D>,
 }
 
 /// An attempt to lease one version of a document.
-pub(super) struct Bid<D> {
+pub(super) struct LockAttempt<D> {
     pub(super) seen: Stored<D>,
     pub(super) lease: Lease,
     pub(super) mark: String,
@@ -89,7 +89,7 @@ where
             container: container.clone(),
             holder: holder.into(),
             duration: DURATION,
-            crowd: Arc::default(),
+            contention: Arc::default(),
             marker: PhantomData,
         }
     }
@@ -156,12 +156,19 @@ where
                 until: lease.until(),
             });
         }
-        let bid = self.bid(seen);
-        let Some(etag) = lock(&self.container, &bid.seen, &bid.patch(), &bid.mark).await? else {
+        let attempt = self.attempt(seen);
+        let Some(etag) = lock(
+            &self.container,
+            &attempt.seen,
+            &attempt.patch(),
+            &attempt.mark,
+        )
+        .await?
+        else {
             Event::Collision.count::<D>();
             return Ok(None);
         };
-        let mut guard = self.won(bid, etag);
+        let mut guard = self.won(attempt, etag);
         // The answer was so long in coming that somebody else may have the document already.
         if guard.remaining().is_zero() {
             guard.renew().await?;
@@ -211,9 +218,9 @@ where
         Err(LeaseError::Contended { id })
     }
 
-    pub(super) fn bid(&self, seen: Stored<D>) -> Bid<D> {
+    pub(super) fn attempt(&self, seen: Stored<D>) -> LockAttempt<D> {
         let (mark, until) = (fresh_mark(), self.container.now() + self.duration);
-        Bid {
+        LockAttempt {
             lease: seen.document.lease().taken(&self.holder, &mark, until),
             seen,
             mark,
@@ -221,29 +228,29 @@ where
         }
     }
 
-    /// The guard of a bid that took place.
-    pub(super) fn won(&self, bid: Bid<D>, etag: cdb_model::ETag) -> LeaseGuard<C, D> {
+    /// The guard of a attempt that took place.
+    pub(super) fn won(&self, attempt: LockAttempt<D>, etag: cdb_model::ETag) -> LeaseGuard<C, D> {
         Event::Acquired.count::<D>();
-        if bid.seen.document.lease().holder().is_some() {
+        if attempt.seen.document.lease().holder().is_some() {
             Event::TakenOver.count::<D>();
         }
-        let mut stored = bid.seen;
+        let mut stored = attempt.seen;
         stored.etag = etag;
-        let token = bid.lease.token();
-        stored.document.set_lease(bid.lease);
+        let token = attempt.lease.token();
+        stored.document.set_lease(attempt.lease);
         LeaseGuard::new(Held {
             container: self.container.clone(),
             stored,
             token,
             duration: self.duration,
-            valid_until: bid.sent + self.duration,
+            valid_until: attempt.sent + self.duration,
             over: None,
             is_unread: false,
         })
     }
 }
 
-impl<D: Leasable> Bid<D> {
+impl<D: Leasable> LockAttempt<D> {
     pub(super) fn patch(&self) -> Patch<D> {
         D::LEASE_PATHS.set(Patch::new(), &self.lease)
     }
@@ -255,7 +262,7 @@ impl<C, D> Clone for Leases<C, D> {
             container: self.container.clone(),
             holder: self.holder.clone(),
             duration: self.duration,
-            crowd: self.crowd.clone(),
+            contention: self.contention.clone(),
             marker: PhantomData,
         }
     }

@@ -15,7 +15,7 @@ use futures::future::try_join_all;
 use uuid::Uuid;
 
 use super::error::LeaseError;
-use super::explicit::{Bid, Leases};
+use super::explicit::{Leases, LockAttempt};
 use super::guard::LeaseGuard;
 use super::health::Event;
 use super::lock::settle;
@@ -32,14 +32,14 @@ const WINDOW: usize = 256;
 
 /// What earlier queries have taught about the next one.
 #[derive(Debug)]
-pub(super) struct Crowd {
+pub(super) struct Contention {
     /// How many times more candidates than needed it asks for.
     width: AtomicUsize,
     /// How many of the first documents cannot be read, so that it looks behind them at once.
     unreadable: AtomicUsize,
 }
 
-impl Default for Crowd {
+impl Default for Contention {
     fn default() -> Self {
         Self {
             width: AtomicUsize::new(1),
@@ -48,7 +48,7 @@ impl Default for Crowd {
     }
 }
 
-impl Crowd {
+impl Contention {
     fn width(&self) -> usize {
         self.width.load(Ordering::Relaxed)
     }
@@ -118,7 +118,7 @@ where
             let collided = self
                 .take(picked(candidates, count), count, &mut taken)
                 .await?;
-            self.crowd.met(collided, count);
+            self.contention.met(collided, count);
             if found.are_all || (collided == 0 && !found.are_of_one_range) {
                 break;
             }
@@ -134,7 +134,7 @@ where
         wanted: usize,
         may_choose: bool,
     ) -> Result<Candidates<D>, LeaseError> {
-        let (paths, width) = (D::LEASE_PATHS, self.crowd.width());
+        let (paths, width) = (D::LEASE_PATHS, self.contention.width());
         let query = query
             .clone()
             .filter(paths.free(self.container.now()))
@@ -172,7 +172,7 @@ where
         range: Option<&RangeId>,
     ) -> Result<(Vec<Stored<D>>, bool), Error> {
         loop {
-            let expected = self.crowd.unreadable.load(Ordering::Relaxed);
+            let expected = self.contention.unreadable.load(Ordering::Relaxed);
             let asked = window.saturating_add(expected);
             let run = self.container.query(top(query.clone(), asked)).row_by_row();
             let found = match range {
@@ -186,7 +186,7 @@ where
                 Event::Unreadable.count::<D>();
             }
             let count = unreadable.len();
-            self.crowd.unreadable.store(count, Ordering::Relaxed);
+            self.contention.unreadable.store(count, Ordering::Relaxed);
             if are_all || count <= expected {
                 return Ok((rows, are_all));
             }
@@ -223,20 +223,20 @@ where
         &self,
         candidates: Vec<Candidate<D>>,
     ) -> Result<Vec<(usize, LeaseGuard<C, D>)>, LeaseError> {
-        let bids: Vec<(usize, Bid<D>)> = candidates
+        let attempts: Vec<(usize, LockAttempt<D>)> = candidates
             .into_iter()
-            .map(|(at, seen)| (at, self.bid(seen)))
+            .map(|(at, seen)| (at, self.attempt(seen)))
             .collect();
         let mut bulk = BulkBatch::<C>::new();
-        for (_, bid) in &bids {
-            bulk.patch_stored(&bid.seen, &bid.patch())?;
+        for (_, attempt) in &attempts {
+            bulk.patch_stored(&attempt.seen, &attempt.patch())?;
         }
         let results = self.container.execute_bulk(&bulk).await;
-        let settled = bids
+        let settled = attempts
             .into_iter()
             .zip(results)
-            .map(|((at, bid), result)| async move {
-                let guard = self.settled(bid, result).await?;
+            .map(|((at, attempt), result)| async move {
+                let guard = self.settled(attempt, result).await?;
                 Ok::<_, LeaseError>(guard.map(|guard| (at, guard)))
             });
         Ok(try_join_all(settled).await?.into_iter().flatten().collect())
@@ -244,7 +244,7 @@ where
 
     async fn settled(
         &self,
-        bid: Bid<D>,
+        attempt: LockAttempt<D>,
         result: Result<OperationResult, Error>,
     ) -> Result<Option<LeaseGuard<C, D>>, LeaseError> {
         let written = match result {
@@ -255,8 +255,8 @@ where
             Err(error) => Err(error),
         };
         let now = self.container.latest_committed();
-        let etag = settle(written, &bid.mark, now.read_stored(&bid.seen)).await?;
-        Ok(etag.map(|etag| self.won(bid, etag)))
+        let etag = settle(written, &attempt.mark, now.read_stored(&attempt.seen)).await?;
+        Ok(etag.map(|etag| self.won(attempt, etag)))
     }
 }
 
@@ -288,19 +288,19 @@ mod tests {
 
     #[test]
     fn a_crowd_widens_the_search_and_solitude_narrows_it() {
-        let crowd = Crowd::default();
+        let contention = Contention::default();
         let width = |collided| {
-            crowd.met(collided, 20);
-            crowd.width()
+            contention.met(collided, 20);
+            contention.width()
         };
         assert_eq!(
             [width(0), width(4), width(5), width(20), width(2)],
             [1, 1, 2, 4, 4]
         );
-        (0..20).for_each(|_| crowd.met(20, 20));
-        assert_eq!(crowd.width(), WIDEST);
-        (0..40).for_each(|_| crowd.met(0, 20));
-        assert_eq!(crowd.width(), 1);
+        (0..20).for_each(|_| contention.met(20, 20));
+        assert_eq!(contention.width(), WIDEST);
+        (0..40).for_each(|_| contention.met(0, 20));
+        assert_eq!(contention.width(), 1);
         assert_eq!([window(10, 8), window(1000, 8)], [80, 1000]);
     }
 }

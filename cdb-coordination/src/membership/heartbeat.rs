@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::config::MembershipConfig;
 use super::document::MemberDocument;
+use super::failure_detector::{FailureDetector, watched_by};
 use super::roster::{Beat, Listed, Roster, RosterError};
-use super::silence::{Silence, watched_by};
 use super::view::{MembershipView, Standing};
 
 /// Heartbeats without success after which a member counts itself as unheard: by then the others have removed it.
@@ -24,7 +24,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 
 pub(super) struct Heartbeat<C, D> {
     roster: Roster<C, D>,
-    silence: Silence,
+    failures: FailureDetector,
     group: String,
     member: Arc<str>,
     period: Duration,
@@ -40,7 +40,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Heartbeat<C, D> {
         views: watch::Sender<MembershipView>,
     ) -> Self {
         Self {
-            silence: Silence::default(),
+            failures: FailureDetector::default(),
             group: config.group.clone(),
             member: config.member.as_str().into(),
             period: config.period(),
@@ -95,7 +95,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Heartbeat<C, D> {
             .await
             .unwrap_or(Err(RosterError::Late));
         match beat {
-            Ok(beat) => Ok(self.bury(beat).await),
+            Ok(beat) => Ok(self.remove_failed(beat).await),
             Err(RosterError::Removed) => {
                 tracing::warn!(group = %self.group, member = %self.member, "this member was removed, since its heartbeats did not come; it joins again");
                 self.roster.rejoin().await
@@ -105,13 +105,13 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Heartbeat<C, D> {
     }
 
     /// Takes those off the roster who have fallen silent. Where that does not work now, the next heartbeat tries again.
-    async fn bury(&mut self, beat: Beat) -> Listed {
+    async fn remove_failed(&mut self, beat: Beat) -> Listed {
         let Beat {
             listed,
             sightings,
             missing,
         } = beat;
-        let silent = self.silence.look(sightings, Instant::now());
+        let silent = self.failures.look(sightings, Instant::now());
         if silent.is_empty() && missing.is_empty() {
             return listed;
         }

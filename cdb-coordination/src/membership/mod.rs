@@ -5,10 +5,10 @@
 
 mod config;
 mod document;
+mod failure_detector;
 mod handle;
 mod heartbeat;
 mod roster;
-mod silence;
 mod view;
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use cdb_model::{
 
 use super::config::MembershipConfig;
 use super::document::{MemberDocument, MemberRecord};
-use super::silence::Sighting;
+use super::failure_detector::Sighting;
 
 /// The roster's name. A member's document is `member.` and its name, so no member can take it.
 const ROSTER: &str = "roster";

@@ -1,4 +1,4 @@
-//! Committing a draft: change and messages in one batch, exactly once, whatever answers are lost.
+//! Committing an outbox batch: change and messages in one batch, exactly once, whatever answers are lost.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use cdb_client::{ContainerClient, Error};
 use cdb_model::{Container, MemberOf, Stored};
 
-use super::draft::Draft;
+use super::batch::OutboxBatch;
 use super::error::OutboxError;
 use super::streams::{Streams, Terms};
-use crate::mail::{Address, Lifetimes, Mail};
+use crate::message::{Address, Lifetimes, MessageDocument};
 
 /// How often a commit tries while others send on the same streams, or answers are lost.
 const TRIES: u32 = 8;
@@ -20,23 +20,23 @@ struct Open {
     firsts: BTreeMap<Address, u64>,
 }
 
-/// Commits a draft, and returns its messages as they are stored. After a lost answer they are not known, and none is
+/// Commits a batch, and returns its messages as they are stored. After a lost answer they are not known, and none is
 /// returned: they are delivered by whoever finds them.
 pub(crate) async fn commit<C: Container>(
     container: &ContainerClient<C>,
-    draft: &Draft<C>,
+    batch: &OutboxBatch<C>,
     reserved: Duration,
     lifetimes: Lifetimes,
-) -> Result<Vec<Stored<Mail<C>>>, OutboxError>
+) -> Result<Vec<Stored<MessageDocument<C>>>, OutboxError>
 where
-    Mail<C>: MemberOf<C>,
+    MessageDocument<C>: MemberOf<C>,
 {
     let token = uuid::Uuid::new_v4().simple().to_string();
     let mut reader = container.clone();
     let mut open: Option<Open> = None;
     let mut last = None;
     for _ in 0..TRIES {
-        let streams = match Streams::read(&reader, draft).await {
+        let streams = match Streams::read(&reader, batch).await {
             Ok(streams) => streams,
             // Of two failures the caller hears of the one that may have changed something.
             Err(error) => return Err(open.map_or(error, |open| open.error).into()),
@@ -55,7 +55,7 @@ where
             reserved,
             lifetimes,
         };
-        let sealed = streams.seal(draft, &terms)?;
+        let sealed = streams.seal(batch, &terms)?;
         let error = match container.execute(&sealed.batch).await {
             Ok(outcome) => return Ok(sealed.sent(&outcome, terms.now)),
             Err(error) => error,

@@ -5,27 +5,29 @@ use std::time::Duration;
 use cdb_client::{ContainerClient, Continuation, Error, Page};
 use cdb_model::{Batch, Container, MemberOf, PartitionKey, Query, Stored, Timestamp};
 
+use super::batch::OutboxBatch;
 use super::commit::commit;
-use super::draft::Draft;
 use super::error::OutboxError;
 use super::retry::Attempt;
 use super::route::arriving;
 use super::unreadable::read_again;
-use crate::mail::{Address, Content, Dead, Letter, Mail, MailKey, MessageId, Side};
-use crate::mailbox::MailboxConfig;
+use crate::message::{
+    Address, Content, Dead, Envelope, MessageDocument, MessageDocumentKey, MessageId, Side,
+};
+use crate::messaging::MessagingConfig;
 use crate::search::find;
 
 /// A message that was given up.
 ///
 /// ```
-/// use cdb_coordination::{DeadLetter, DeadLetters, MailboxConfig};
+/// use cdb_coordination::{DeadLetter, DeadLetters, MessagingConfig};
 /// use cdb_model::Timestamp;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/dead_letter.rs")); }
 /// # use shop::given_up;
 /// # shop::with_shop(async |shop| {
 ///
 /// # given_up(shop.clone()).await?;
-/// let dead = DeadLetters::new(shop, MailboxConfig::default());
+/// let dead = DeadLetters::new(shop, MessagingConfig::default());
 /// let letter: DeadLetter = dead.list(Timestamp::default(), 1).await?.remove(0);
 /// assert_eq!((&*letter.message_type, &*letter.payload), ("placed", r#"{"number":7}"#));
 /// assert_eq!(letter.reason, "closed on Sundays");
@@ -53,7 +55,7 @@ pub struct DeadLetter {
     /// When it was sent.
     pub sent_at: Timestamp,
     /// When it was given up.
-    pub buried_at: Timestamp,
+    pub dead_lettered_at: Timestamp,
     /// Why.
     pub reason: String,
     /// How often it was tried.
@@ -65,22 +67,22 @@ pub struct DeadLetter {
 }
 
 impl DeadLetter {
-    fn new<C: Container>(stored: &Stored<Mail<C>>) -> Option<Self> {
+    fn new<C: Container>(stored: &Stored<MessageDocument<C>>) -> Option<Self> {
         let Content::Dead(dead) = stored.document.content() else {
             return None;
         };
-        let letter = &dead.letter;
+        let envelope = &dead.envelope;
         Some(Self {
             partition: stored.document.partition().clone(),
             name: stored.document.slot.clone(),
             side: dead.side,
-            id: letter.id(),
-            from: letter.from.clone(),
-            to: letter.to.clone(),
-            message_type: letter.message_type.clone(),
-            payload: letter.payload.clone().unwrap_or_default(),
-            sent_at: letter.sent_at,
-            buried_at: stored.document.buried_at.unwrap_or(stored.timestamp),
+            id: envelope.id(),
+            from: envelope.from.clone(),
+            to: envelope.to.clone(),
+            message_type: envelope.message_type.clone(),
+            payload: envelope.payload.clone().unwrap_or_default(),
+            sent_at: envelope.sent_at,
+            dead_lettered_at: stored.document.dead_lettered_at.unwrap_or(stored.timestamp),
             reason: dead.reason.clone(),
             attempts: dead.tries.failed,
             history: dead.tries.history.clone(),
@@ -92,12 +94,12 @@ impl DeadLetter {
 /// The dead letters of a container: to list, to look at, to send once more, to throw away.
 ///
 /// ```
-/// use cdb_coordination::{DeadLetters, MailboxConfig};
+/// use cdb_coordination::{DeadLetters, MessagingConfig};
 /// use cdb_model::Timestamp;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # shop::with_shop(async |shop| {
 ///
-/// let dead = DeadLetters::new(shop, MailboxConfig::default());
+/// let dead = DeadLetters::new(shop, MessagingConfig::default());
 /// for letter in dead.list(Timestamp::default(), 100).await? {
 ///     println!("{} from {}: {}", letter.id, letter.from, letter.reason);
 ///     dead.redrive(&letter).await?;
@@ -108,15 +110,15 @@ impl DeadLetter {
 #[derive(Clone, Debug)]
 pub struct DeadLetters<C> {
     container: ContainerClient<C>,
-    config: MailboxConfig,
+    config: MessagingConfig,
 }
 
 impl<C: Container> DeadLetters<C>
 where
-    Mail<C>: MemberOf<C>,
+    MessageDocument<C>: MemberOf<C>,
 {
-    /// The dead letters of `container`. `config` as the mailboxes on it have it.
-    pub fn new(container: ContainerClient<C>, config: MailboxConfig) -> Self {
+    /// The dead letters of `container`. `config` as the instances of `Messaging` on it have it.
+    pub fn new(container: ContainerClient<C>, config: MessagingConfig) -> Self {
         Self { container, config }
     }
 
@@ -126,9 +128,9 @@ where
     /// # Errors
     /// When they cannot be read.
     pub async fn list(&self, after: Timestamp, most: u32) -> Result<Vec<DeadLetter>, Error> {
-        let query = Query::<Mail<C>>::across_partitions()
-            .filter(Mail::<C>::BURIED_AT.gt(after))
-            .order_by(Mail::<C>::BY_BURIED_AT.asc());
+        let query = Query::<MessageDocument<C>>::across_partitions()
+            .filter(MessageDocument::<C>::DEAD_LETTERED_AT.gt(after))
+            .order_by(MessageDocument::<C>::BY_DEAD_LETTERED_AT.asc());
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let found = find(&self.container, query, most).await?;
         for unreadable in &found.unreadable {
@@ -147,9 +149,9 @@ where
         rows: usize,
         from: Option<&Continuation>,
     ) -> Result<Page<DeadLetter>, Error> {
-        let query = Query::<Mail<C>>::across_partitions()
-            .filter(Mail::<C>::BURIED_AT.gt(Timestamp::default()))
-            .order_by(Mail::<C>::BY_BURIED_AT.asc());
+        let query = Query::<MessageDocument<C>>::across_partitions()
+            .filter(MessageDocument::<C>::DEAD_LETTERED_AT.gt(Timestamp::default()))
+            .order_by(MessageDocument::<C>::BY_DEAD_LETTERED_AT.asc());
         let page = self.container.query(query).page(rows, from).await?;
         Ok(Page {
             rows: page.rows.iter().filter_map(DeadLetter::new).collect(),
@@ -162,8 +164,8 @@ where
     /// # Errors
     /// When they cannot be counted.
     pub async fn count(&self) -> Result<u64, Error> {
-        let query = Query::<Mail<C>>::across_partitions()
-            .filter(Mail::<C>::BURIED_AT.gt(Timestamp::default()))
+        let query = Query::<MessageDocument<C>>::across_partitions()
+            .filter(MessageDocument::<C>::DEAD_LETTERED_AT.gt(Timestamp::default()))
             .count();
         Ok(self.container.query(query).first().await?.unwrap_or(0))
     }
@@ -191,14 +193,14 @@ where
     /// cannot read either.
     pub async fn redrive(&self, letter: &DeadLetter) -> Result<(), OutboxError> {
         let (stored, dead) = self.find(letter).await?;
-        let letter = if dead.unreadable {
+        let envelope = if dead.unreadable {
             read_again::<C>(&dead)?
         } else {
-            dead.letter
+            dead.envelope
         };
         match dead.side {
-            Side::Outbox => self.send_again(&stored, &letter).await,
-            Side::Inbox => self.receive_again(&stored, letter).await,
+            Side::Outbox => self.send_again(&stored, &envelope).await,
+            Side::Inbox => self.receive_again(&stored, envelope).await,
         }
     }
 
@@ -218,15 +220,15 @@ where
 
     async fn send_again(
         &self,
-        stored: &Stored<Mail<C>>,
-        letter: &Letter,
+        stored: &Stored<MessageDocument<C>>,
+        envelope: &Envelope,
     ) -> Result<(), OutboxError> {
-        let mut draft = Draft::new(letter.from.clone());
-        draft.batch().delete_stored(stored)?;
-        draft.send_again(letter);
+        let mut batch = OutboxBatch::new(envelope.from.clone());
+        batch.changes().delete_stored(stored)?;
+        batch.send_again(envelope);
         let lifetimes = self.config.lifetimes();
         // Nothing is reserved: whoever dispatches delivers it.
-        match commit(&self.container, &draft, Duration::ZERO, lifetimes).await {
+        match commit(&self.container, &batch, Duration::ZERO, lifetimes).await {
             Err(OutboxError::Failed(error)) if error.is_not_found() => Err(OutboxError::Gone),
             committed => committed.map(drop),
         }
@@ -234,19 +236,19 @@ where
 
     async fn receive_again(
         &self,
-        stored: &Stored<Mail<C>>,
-        letter: Letter,
+        stored: &Stored<MessageDocument<C>>,
+        envelope: Envelope,
     ) -> Result<(), OutboxError> {
         let now = self.container.now();
-        let again = Letter {
+        let again = Envelope {
             stream: uuid::Uuid::new_v4().simple().to_string(),
             number: 0,
             sent_at: now,
-            ..letter
+            ..envelope
         };
         let mut batch = Batch::<C>::new(stored.document.partition());
         batch.delete_stored(stored)?;
-        batch.create(&Mail::<C>::incoming(arriving(again), now))?;
+        batch.create(&MessageDocument::<C>::incoming(arriving(again), now))?;
         match self.container.execute(&batch).await {
             Ok(_) => Ok(()),
             Err(error) if error.is_ambiguous() => {
@@ -259,7 +261,10 @@ where
         }
     }
 
-    async fn find(&self, letter: &DeadLetter) -> Result<(Stored<Mail<C>>, Dead), OutboxError> {
+    async fn find(
+        &self,
+        letter: &DeadLetter,
+    ) -> Result<(Stored<MessageDocument<C>>, Dead), OutboxError> {
         let stored = self.read(&letter.partition, &letter.name).await?;
         let stored = stored.ok_or(OutboxError::Gone)?;
         match stored.document.content().clone() {
@@ -272,16 +277,16 @@ where
         &self,
         partition: &PartitionKey,
         name: &str,
-    ) -> Result<Option<Stored<Mail<C>>>, Error> {
-        let key = MailKey::dead(name);
+    ) -> Result<Option<Stored<MessageDocument<C>>>, Error> {
+        let key = MessageDocumentKey::dead(name);
         self.container.read_in(partition, &key).await
     }
 
     async fn read_latest(
         &self,
-        stored: &Stored<Mail<C>>,
-    ) -> Result<Option<Stored<Mail<C>>>, Error> {
-        let key = MailKey::dead(&stored.document.slot);
+        stored: &Stored<MessageDocument<C>>,
+    ) -> Result<Option<Stored<MessageDocument<C>>>, Error> {
+        let key = MessageDocumentKey::dead(&stored.document.slot);
         let container = self.container.latest_committed();
         container.read_in(stored.document.partition(), &key).await
     }

@@ -3,22 +3,22 @@
 use cdb_client::Error;
 use cdb_model::BatchError;
 
-/// Why a draft was not committed.
+/// Why a batch was not committed.
 ///
 /// ```
-/// use cdb_coordination::{Mailbox, OutboxError};
+/// use cdb_coordination::{Messaging, OutboxError};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Placed, order};
 /// # shop::with_shop(async |shop| {
 ///
 /// shop.create(&order(7)).await?;
-/// let mailbox = Mailbox::builder(shop).start();
-/// let mut draft = mailbox.draft("ann");
-/// draft.batch().create(&order(7))?;
-/// draft.send("warehouse", &Placed { number: 7 })?;
-/// let refused = mailbox.commit(draft).await; // nothing is sent either
+/// let messaging = Messaging::builder(shop).start();
+/// let mut batch = messaging.batch("ann");
+/// batch.changes().create(&order(7))?;
+/// batch.send("warehouse", &Placed { number: 7 })?;
+/// let refused = messaging.commit(batch).await; // nothing is sent either
 /// assert!(matches!(refused, Err(OutboxError::Failed(error)) if error.is_conflict()));
-/// # mailbox.stop().await; Ok(()) }).unwrap();
+/// # messaging.stop().await; Ok(()) }).unwrap();
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -32,7 +32,7 @@ pub enum OutboxError {
     #[error(transparent)]
     Failed(#[from] Error),
     /// Others kept sending to the same partitions at the same time. Nothing was written; try again.
-    #[error("others kept sending to the same partitions; commit the draft again")]
+    #[error("others kept sending to the same partitions; commit the batch again")]
     Contended,
     /// The dead letter is no longer there: somebody has redriven or discarded it.
     #[error("the dead letter is gone; somebody has redriven or discarded it")]

@@ -114,7 +114,7 @@ impl fmt::Debug for Jitter {
 ///
 /// let policy = RetryPolicy::default().with_max_attempts(3);
 /// assert!(Undelivered::refused("the queue is full").is_final(3, &policy));
-/// assert!(Undelivered::hopeless("no such queue").is_final(1, &policy));
+/// assert!(Undelivered::permanent("no such queue").is_final(1, &policy));
 /// assert!(!Undelivered::unreachable("no answer").is_final(1_000, &policy)); // an outage buries nothing
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -132,7 +132,7 @@ enum Weight {
     /// It counts as an attempt.
     Refused,
     /// No attempt can succeed.
-    Hopeless,
+    Permanent,
 }
 
 impl Undelivered {
@@ -147,8 +147,8 @@ impl Undelivered {
     }
 
     /// It cannot be delivered, ever: not tried again.
-    pub fn hopeless(reason: impl Into<String>) -> Self {
-        Self::new(reason.into(), Weight::Hopeless)
+    pub fn permanent(reason: impl Into<String>) -> Self {
+        Self::new(reason.into(), Weight::Permanent)
     }
 
     fn new(reason: String, weight: Weight) -> Self {
@@ -165,7 +165,7 @@ impl Undelivered {
         match self.weight {
             Weight::Unreachable => false,
             Weight::Refused => attempts >= policy.max_attempts,
-            Weight::Hopeless => true,
+            Weight::Permanent => true,
         }
     }
 }
@@ -286,7 +286,7 @@ mod tests {
         let refused = Undelivered::refused("no such container");
         assert!(!refused.is_final(2, &policy()));
         assert!(refused.is_final(3, &policy()));
-        assert!(Undelivered::hopeless("unreadable").is_final(1, &policy()));
+        assert!(Undelivered::permanent("unreadable").is_final(1, &policy()));
     }
 
     #[test]

@@ -5,33 +5,33 @@ use cdb_client::ContainerClient;
 use cdb_model::{BulkBatch, Container, MemberOf};
 
 use super::retry::{Tries, Undelivered};
-use crate::mail::{Incoming, Letter, Mail};
+use crate::message::{Envelope, Incoming, MessageDocument};
 use crate::telemetry;
 
 /// A container that messages can be delivered into, whatever else is in it.
 #[async_trait]
 pub(crate) trait Route: Send + Sync {
-    /// Creates the messages in their partitions. One result per letter.
-    async fn put(&self, letters: Vec<Letter>) -> Vec<Result<(), Undelivered>>;
+    /// Creates the messages in their partitions. One result per envelope.
+    async fn put(&self, envelopes: Vec<Envelope>) -> Vec<Result<(), Undelivered>>;
 }
 
 #[async_trait]
 impl<C: Container> Route for ContainerClient<C>
 where
-    Mail<C>: MemberOf<C>,
+    MessageDocument<C>: MemberOf<C>,
 {
-    async fn put(&self, letters: Vec<Letter>) -> Vec<Result<(), Undelivered>> {
+    async fn put(&self, envelopes: Vec<Envelope>) -> Vec<Result<(), Undelivered>> {
         let now = self.now();
         let mut bulk = BulkBatch::<C>::new();
-        let mut results = Vec::with_capacity(letters.len());
+        let mut results = Vec::with_capacity(envelopes.len());
         let mut places = Vec::new();
-        for (number, letter) in letters.into_iter().enumerate() {
-            match bulk.create(&Mail::<C>::incoming(arriving(letter), now)) {
+        for (number, envelope) in envelopes.into_iter().enumerate() {
+            match bulk.create(&MessageDocument::<C>::incoming(arriving(envelope), now)) {
                 Ok(_) => {
                     places.push(number);
                     results.push(Ok(()));
                 }
-                Err(error) => results.push(Err(Undelivered::hopeless(error.to_string()))),
+                Err(error) => results.push(Err(Undelivered::permanent(error.to_string()))),
             }
         }
         if !bulk.is_empty() {
@@ -45,9 +45,9 @@ where
 }
 
 /// A message that nobody has taken up yet.
-pub(crate) fn arriving(letter: Letter) -> Incoming {
+pub(crate) fn arriving(envelope: Envelope) -> Incoming {
     Incoming {
-        letter,
+        envelope,
         claimed_by: None,
         started: 0,
         tries: Tries::default(),

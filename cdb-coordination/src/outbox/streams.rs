@@ -10,19 +10,21 @@ use cdb_client::{BatchOutcome, ContainerClient, Error};
 use cdb_model::{Batch, BatchError, Container, MemberOf, OperationIndex, Stored, Timestamp};
 use futures::future::try_join_all;
 
-use super::draft::Draft;
+use super::batch::OutboxBatch;
 use super::retry::Tries;
-use crate::mail::{Address, Content, Letter, Lifetimes, Mail, MailKey, Outgoing, Stream};
+use crate::message::{
+    Address, Content, Envelope, Lifetimes, MessageDocument, MessageDocumentKey, Outgoing, Stream,
+};
 
-/// The streams that a draft sends on, as they were read.
+/// The streams that a batch sends on, as they were read.
 pub(crate) struct Streams<C>(BTreeMap<Address, Known<C>>);
 
 struct Known<C> {
-    stored: Option<Stored<Mail<C>>>,
+    stored: Option<Stored<MessageDocument<C>>>,
     stream: Stream,
 }
 
-/// What a commit needs to know besides its draft.
+/// What a commit needs to know besides its batch.
 pub(crate) struct Terms<'a> {
     /// Unique for the commit, the same for all of its tries.
     pub(crate) token: &'a str,
@@ -32,29 +34,29 @@ pub(crate) struct Terms<'a> {
     pub(crate) lifetimes: Lifetimes,
 }
 
-/// A draft as one batch.
+/// An outbox batch as one batch of operations.
 pub(crate) struct Sealed<C> {
     pub(crate) batch: Batch<C>,
     /// How many operations are the user's; they come first.
     own: usize,
-    outgoing: Vec<(OperationIndex, Mail<C>)>,
+    outgoing: Vec<(OperationIndex, MessageDocument<C>)>,
 }
 
 impl<C: Container> Streams<C>
 where
-    Mail<C>: MemberOf<C>,
+    MessageDocument<C>: MemberOf<C>,
 {
-    /// Reads the streams that a draft sends on; those that it is the first to send on begin here.
+    /// Reads the streams that a batch sends on; those that it is the first to send on begin here.
     pub(crate) async fn read(
         container: &ContainerClient<C>,
-        draft: &Draft<C>,
+        batch: &OutboxBatch<C>,
     ) -> Result<Self, Error> {
-        let partition = draft.partition();
-        let mut targets: Vec<&Address> = draft.unsent().iter().map(|unsent| &unsent.to).collect();
+        let partition = batch.partition();
+        let mut targets: Vec<&Address> = batch.unsent().iter().map(|unsent| &unsent.to).collect();
         targets.sort();
         targets.dedup();
         let reads = targets.into_iter().map(|to| async move {
-            let key = MailKey::stream(to);
+            let key = MessageDocumentKey::stream(to);
             let stored = container.read_in(partition, &key).await?;
             let stream = match stored.as_ref().map(|stored| stored.document.content()) {
                 Some(Content::Stream(stream)) => stream.clone(),
@@ -87,28 +89,29 @@ where
     /// Numbers the messages, and puts change, streams and messages into one batch.
     pub(crate) fn seal(
         mut self,
-        draft: &Draft<C>,
+        source: &OutboxBatch<C>,
         terms: &Terms<'_>,
     ) -> Result<Sealed<C>, BatchError> {
-        let mut batch = draft.contents().clone();
+        let mut batch = source.contents().clone();
         let own = batch.len();
         for known in self.0.values_mut() {
             known.stream.note(terms.token);
         }
-        let letters: Vec<Letter> = self.number(draft, terms.now);
+        let envelopes: Vec<Envelope> = self.number(source, terms.now);
         for known in self.0.into_values() {
             let ttl = terms.lifetimes.stream_ttl();
-            let mail = Mail::stream(draft.partition().clone(), known.stream, ttl);
+            let document = MessageDocument::stream(source.partition().clone(), known.stream, ttl);
             match known.stored {
-                Some(stored) => batch.replace_if_match(&mail, &stored.etag)?,
-                None => batch.create(&mail)?,
+                Some(stored) => batch.replace_if_match(&document, &stored.etag)?,
+                None => batch.create(&document)?,
             };
         }
         let mut outgoing = Vec::new();
-        for letter in letters {
+        for envelope in envelopes {
             let tries = Tries::default();
-            let mail = Mail::outgoing(Outgoing { letter, tries }, terms.now + terms.reserved);
-            outgoing.push((batch.create(&mail)?, mail));
+            let document =
+                MessageDocument::outgoing(Outgoing { envelope, tries }, terms.now + terms.reserved);
+            outgoing.push((batch.create(&document)?, document));
         }
         Ok(Sealed {
             batch,
@@ -117,16 +120,16 @@ where
         })
     }
 
-    fn number(&mut self, draft: &Draft<C>, now: Timestamp) -> Vec<Letter> {
-        let mut letters = Vec::with_capacity(draft.unsent().len());
-        for unsent in draft.unsent() {
+    fn number(&mut self, source: &OutboxBatch<C>, now: Timestamp) -> Vec<Envelope> {
+        let mut envelopes = Vec::with_capacity(source.unsent().len());
+        for unsent in source.unsent() {
             let Some(known) = self.0.get_mut(&unsent.to) else {
                 continue;
             };
-            letters.push(Letter {
+            envelopes.push(Envelope {
                 stream: known.stream.name.clone(),
                 number: known.stream.next,
-                from: draft.home().clone(),
+                from: source.home().clone(),
                 to: unsent.to.clone(),
                 message_type: unsent.message_type.clone(),
                 payload: Some(unsent.payload.clone()),
@@ -134,7 +137,7 @@ where
             });
             known.stream.next += 1;
         }
-        letters
+        envelopes
     }
 }
 
@@ -153,9 +156,13 @@ impl<C: Container> Sealed<C> {
     }
 
     /// The messages as the batch has stored them.
-    pub(crate) fn sent(self, outcome: &BatchOutcome<C>, now: Timestamp) -> Vec<Stored<Mail<C>>> {
-        let stored = |(index, mail): (OperationIndex, Mail<C>)| {
-            mail.stored(outcome.etag(index)?.clone(), now)
+    pub(crate) fn sent(
+        self,
+        outcome: &BatchOutcome<C>,
+        now: Timestamp,
+    ) -> Vec<Stored<MessageDocument<C>>> {
+        let stored = |(index, document): (OperationIndex, MessageDocument<C>)| {
+            document.stored(outcome.etag(index)?.clone(), now)
         };
         self.outgoing.into_iter().filter_map(stored).collect()
     }

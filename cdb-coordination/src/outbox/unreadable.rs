@@ -1,4 +1,4 @@
-//! Mail that cannot be read: reported, and kept as a dead letter with the reason, where it stands in nobody's way.
+//! Messages that cannot be read: reported, and kept as a dead letter with the reason, where it stands in nobody's way.
 //!
 //! The dead letter holds the whole document as it was found, beside what can still be told of the message. If its id names
 //! its place in a stream, that stays behind, as it does of a message that was given up, so that later ones can pass.
@@ -15,8 +15,10 @@ use serde_json::Value;
 use super::error::OutboxError;
 use super::retry::{Tries, shortened};
 use super::route::arriving;
-use crate::mail::{Address, Content, Dead, Letter, Mail, MessageId, Outgoing, Side, fingerprint};
-use crate::mailbox::Inner;
+use crate::message::{
+    Address, Content, Dead, Envelope, MessageDocument, MessageId, Outgoing, Side, fingerprint,
+};
+use crate::messaging::Inner;
 use crate::telemetry;
 
 /// The type of a message whose type cannot be read.
@@ -27,10 +29,10 @@ const LEFT_ALONE: Duration = Duration::from_secs(24 * 3600);
 
 impl<C: Container> Inner<C>
 where
-    Mail<C>: MemberOf<C>,
+    MessageDocument<C>: MemberOf<C>,
 {
     /// Makes dead letters of documents that a search for `side` has found and that cannot be read.
-    pub(crate) async fn put_aside(&self, side: Side, unreadable: &[Unreadable]) {
+    pub(crate) async fn dead_letter_unreadable(&self, side: Side, unreadable: &[Unreadable]) {
         for unreadable in unreadable {
             tracing::error!(%unreadable, "a message cannot be read");
             let Some(location) = &unreadable.location else {
@@ -63,13 +65,17 @@ where
         let remains = Remains::of(unreadable, self.here(location));
         let dead = Dead {
             side,
-            letter: remains.letter(location, now),
+            envelope: remains.envelope(location, now),
             reason: shortened(&unreadable.to_string()),
             tries: Tries::default(),
             unreadable: true,
         };
         let mut batch = Batch::<C>::new(&location.partition_key);
-        batch.create(&Mail::<C>::dead(location.partition_key.clone(), dead, now))?;
+        batch.create(&MessageDocument::<C>::dead(
+            location.partition_key.clone(),
+            dead,
+            now,
+        ))?;
         match remains.place(side, location, now) {
             Some(place) => batch.replace_if_match(&place, &location.etag)?,
             None => batch.delete_at(location)?,
@@ -80,10 +86,10 @@ where
     /// The batch that has it looked at again much later.
     fn left_alone(&self, side: Side, location: &Location) -> Result<Batch<C>, BatchError> {
         let due = match side {
-            Side::Outbox => Mail::<C>::SEND_DUE,
-            Side::Inbox => Mail::<C>::RECEIVE_DUE,
+            Side::Outbox => MessageDocument::<C>::SEND_DUE,
+            Side::Inbox => MessageDocument::<C>::RECEIVE_DUE,
         };
-        let later = Patch::<Mail<C>>::new().set(due, self.container.now() + LEFT_ALONE);
+        let later = Patch::<MessageDocument<C>>::new().set(due, self.container.now() + LEFT_ALONE);
         let mut batch = Batch::<C>::new(&location.partition_key);
         batch.patch_at(location, &later)?;
         Ok(batch)
@@ -129,11 +135,11 @@ impl<'a> Remains<'a> {
         T::deserialize(self.document.pointer(pointer)?).ok()
     }
 
-    /// The letter of the dead letter. Its id is that of this version of the document, so that two do not meet.
-    fn letter(&self, location: &Location, now: Timestamp) -> Letter {
+    /// The envelope of the dead letter. Its id is that of this version of the document, so that two do not meet.
+    fn envelope(&self, location: &Location, now: Timestamp) -> Envelope {
         let address = |pointer| self.read(pointer).unwrap_or_else(|| self.here.clone());
         let message_type = self.read("/mail/letter/messageType");
-        Letter {
+        Envelope {
             stream: fingerprint(&[location.id.as_str(), location.etag.as_str()]),
             number: 0,
             from: address("/mail/letter/from"),
@@ -150,14 +156,14 @@ impl<'a> Remains<'a> {
         side: Side,
         location: &Location,
         now: Timestamp,
-    ) -> Option<Mail<C>> {
+    ) -> Option<MessageDocument<C>> {
         let id = self.id.clone()?;
         let to = match side {
             Side::Inbox => self.here.clone(),
             // Where nobody knows whom it was for, its receiver waits until nothing can come any more.
             Side::Outbox => self.read("/mail/letter/to")?,
         };
-        let letter = Letter {
+        let envelope = Envelope {
             stream: id.stream,
             number: id.number,
             from: self.read("/mail/letter/from").unwrap_or(self.here.clone()),
@@ -166,40 +172,40 @@ impl<'a> Remains<'a> {
             payload: None,
             sent_at: now,
         };
-        let mail = match side {
-            Side::Inbox => Mail::incoming(arriving(letter), now),
+        let document = match side {
+            Side::Inbox => MessageDocument::incoming(arriving(envelope), now),
             Side::Outbox => {
-                let letter = Letter {
+                let envelope = Envelope {
                     from: self.here.clone(),
-                    ..letter
+                    ..envelope
                 };
                 let tries = Tries::default();
-                Mail::outgoing(Outgoing { letter, tries }, now)
+                MessageDocument::outgoing(Outgoing { envelope, tries }, now)
             }
         };
-        let takes_its_place = mail.key().to_id().ok()? == location.id;
-        takes_its_place.then_some(mail)
+        let takes_its_place = document.key().to_id().ok()? == location.id;
+        takes_its_place.then_some(document)
     }
 }
 
 /// The message in a document that could not be read when it became a dead letter, and perhaps can be by now: by a newer
 /// program, for one.
-pub(super) fn read_again<C: Container>(dead: &Dead) -> Result<Letter, OutboxError>
+pub(super) fn read_again<C: Container>(dead: &Dead) -> Result<Envelope, OutboxError>
 where
-    Mail<C>: MemberOf<C>,
+    MessageDocument<C>: MemberOf<C>,
 {
     let unreadable = |reason: &dyn std::fmt::Display| OutboxError::Unreadable {
         reason: reason.to_string(),
     };
-    let json = dead.letter.payload.as_deref().unwrap_or_default();
-    let stored = decode::<C, Mail<C>>(json)
+    let json = dead.envelope.payload.as_deref().unwrap_or_default();
+    let stored = decode::<C, MessageDocument<C>>(json)
         .map_err(|reason| unreadable(&Unreadable::new::<C>(json, reason)))?;
     match stored.document.content() {
-        Content::Outgoing(Outgoing { letter, .. }) if letter.payload.is_some() => {
-            Ok(letter.clone())
+        Content::Outgoing(Outgoing { envelope, .. }) if envelope.payload.is_some() => {
+            Ok(envelope.clone())
         }
-        Content::Incoming(incoming) if incoming.letter.payload.is_some() => {
-            Ok(incoming.letter.clone())
+        Content::Incoming(incoming) if incoming.envelope.payload.is_some() => {
+            Ok(incoming.envelope.clone())
         }
         _ => Err(unreadable(&"it holds no message")),
     }

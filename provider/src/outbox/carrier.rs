@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cdb_coordination::{Carrier, Undelivered};
+use cdb_coordination::{Relay, Undelivered};
 use cdb_model::{Patch, Query, Timestamp, Unreadable};
 
 use super::deliver::deliver;
@@ -16,8 +16,8 @@ use crate::error::Result;
 use crate::services::Services;
 
 #[async_trait]
-impl Carrier for Services {
-    type Parcel = Intent;
+impl Relay for Services {
+    type Message = Intent;
 
     async fn deliver(
         &self,
@@ -29,7 +29,7 @@ impl Carrier for Services {
         results.into_iter().map(convert).collect()
     }
 
-    async fn left_behind(&self, most: usize) -> Result<Vec<Intent>, cdb_client::Error> {
+    async fn find_due(&self, most: usize) -> Result<Vec<Intent>, cdb_client::Error> {
         let query = Query::<OutboxIntent>::across_partitions()
             .filter(OutboxIntent::CREATED_AT.le(self.container.now() - self.reconciler_age))
             .order_by(OutboxIntent::BY_CREATED.asc())
@@ -57,7 +57,7 @@ impl Carrier for Services {
         }
     }
 
-    async fn bury(&self, parcel: &Intent, failure: &Undelivered) {
+    async fn dead_letter(&self, parcel: &Intent, failure: &Undelivered) {
         self.note_failure(parcel, failure, NEVER).await;
     }
 

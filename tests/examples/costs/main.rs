@@ -84,7 +84,7 @@ async fn main() -> Result<(), Failure> {
     durable::orchestrations(&mut table).await?;
     durable::polled(&mut table).await?;
     durable::idle(&mut table).await?;
-    shared::leases_and_mail(&mut table).await?;
+    shared::leases_and_messages(&mut table).await?;
     shared::work(&mut table).await?;
     println!("| what | requests | RU |\n|---|--:|--:|");
     for (what, Cost { requests, charge }) in table.0 {

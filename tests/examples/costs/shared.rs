@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use cdb_client::{Bootstrap, ConnectionString, ContainerClient, CosmosClient, MasterKey};
 use cdb_coordination::{
-    FlushStrategy as _, InMemoryLeaseProvider, Leases, Mail, Mailbox, MailboxConfig, Message,
-    NewWork, Received, Work, WorkConfig, WorkCoordinator,
+    FlushStrategy as _, InMemoryLeaseProvider, Leases, Message, MessageDocument, Messaging,
+    MessagingConfig, NewWork, Received, Work, WorkConfig, WorkCoordinator,
 };
 use cdb_emulator::Emulator;
 use cdb_provider::model::{Container, Document, Lease};
@@ -32,7 +32,7 @@ struct Order {
 #[container(crate = cdb_provider::model, partition_key = "/place")]
 enum Shop {
     Order(Order),
-    Mail(Mail<Shop>),
+    Message(MessageDocument<Shop>),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -61,11 +61,11 @@ async fn container<C: Container>(client: &CosmosClient) -> Result<ContainerClien
     Ok(created?)
 }
 
-pub(crate) async fn leases_and_mail(table: &mut Table) -> Result<(), Failure> {
+pub(crate) async fn leases_and_messages(table: &mut Table) -> Result<(), Failure> {
     let (_emulator, client) = account().await?;
     let shop = container::<Shop>(&client).await?;
     leases(&shop, table).await?;
-    mail(&shop, table).await?;
+    messages(&shop, table).await?;
     shop.delete_container().await?;
     Ok(())
 }
@@ -98,24 +98,24 @@ async fn leases(shop: &ContainerClient<Shop>, table: &mut Table) -> Result<(), F
     Ok(())
 }
 
-async fn mail(shop: &ContainerClient<Shop>, table: &mut Table) -> Result<(), Failure> {
+async fn messages(shop: &ContainerClient<Shop>, table: &mut Table) -> Result<(), Failure> {
     let (arrive, mut arrived) = mpsc::unbounded_channel();
-    let mailbox = Mailbox::builder(shop.clone())
-        .config(MailboxConfig::default().with_poll_interval(Duration::from_secs(60)))
-        .on(move |_: Received<Placed>, draft| {
+    let messaging = Messaging::builder(shop.clone())
+        .config(MessagingConfig::default().with_poll_interval(Duration::from_secs(60)))
+        .on(move |_: Received<Placed>, batch| {
             let arrive = arrive.clone();
             async move {
                 arrive.send(())?;
-                Ok(draft)
+                Ok(batch)
             }
         })
         .start();
     let mut send = async |count: u32| {
         for _ in 0..count {
-            let mut draft = mailbox.draft("one");
-            draft.send("two", &Placed)?;
-            mailbox.commit(draft).await?;
-            arrived.recv().await.ok_or("the mailbox has ended")?;
+            let mut batch = messaging.batch("one");
+            batch.send("two", &Placed)?;
+            messaging.commit(batch).await?;
+            arrived.recv().await.ok_or("the messaging has ended")?;
         }
         Ok::<(), Failure>(())
     };
@@ -126,9 +126,9 @@ async fn mail(shop: &ContainerClient<Shop>, table: &mut Table) -> Result<(), Fai
         "an outbox message, to the end of its handler",
         cost.per(TIMES),
     );
-    mailbox.stop().await;
-    let idle = Mailbox::builder(shop.clone()).start();
-    table.row("an idle mailbox, a second", watch(shop).await);
+    messaging.stop().await;
+    let idle = Messaging::builder(shop.clone()).start();
+    table.row("idle messaging, a second", watch(shop).await);
     idle.stop().await;
     Ok(())
 }

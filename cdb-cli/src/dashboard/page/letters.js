@@ -3,7 +3,7 @@
 import { ask, change, part } from "./ask.js";
 import { h, span, table, time, to } from "./dom.js";
 
-const SOURCES = { instances: "between instances", outbox: "mailbox, not delivered", inbox: "mailbox, not received" };
+const SOURCES = { instances: "between instances", outbox: "outbox, not delivered", inbox: "inbox, not received" };
 const open = (name) => `#/deadletters/${part(name)}`;
 const party = (letter, id) => (letter.source === "instances" ? h("a", { href: to(id) }, id) : id);
 
@@ -13,7 +13,7 @@ export async function letters(turn, parameters, about) {
     h("td", { class: "text" }, h("a", { href: open(letter.name) }, letter.what)), h("td", { class: "text" }, letter.from), h("td", { class: "text" }, letter.to),
     h("td", { class: "text" }, letter.reason), h("td", { class: "nowrap" }, span(page.now - letter.givenUpAt)),
     about.actions && h("td", { class: "nowrap" }, h("button", { onclick: () => settle(turn, letter, "redrive", true) }, "Redrive")));
-  const caption = page.deadLetters.length ? "Messages that were given up: those between instances, then those of mailboxes." : "No message was given up.";
+  const caption = page.deadLetters.length ? "Dead letters between instances, then between partitions." : "No message was given up.";
   const head = ["What", "From", "To", "Why", "Age", ...(about.actions ? [""] : [])];
   turn.put(h("h2", {}, "Dead letters"), table(caption, head, page.deadLetters.map(row)),
     page.next && h("div", { class: "pages" }, h("a", { href: `#/deadletters?from=${part(page.next)}`, rel: "next" }, "More")));

@@ -1,9 +1,9 @@
-//! What a mail document holds, by kind.
+//! What a message document holds, by kind.
 
 use cdb_model::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::letter::{Address, Letter};
+use super::envelope::{Address, Envelope};
 use crate::outbox::Tries;
 
 /// The five kinds.
@@ -33,7 +33,8 @@ impl Content {
 /// In the sender's partition: a message that was committed and is to be delivered.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub(crate) struct Outgoing {
-    pub(crate) letter: Letter,
+    #[serde(rename = "letter")]
+    pub(crate) envelope: Envelope,
     #[serde(default)]
     pub(crate) tries: Tries,
 }
@@ -102,7 +103,8 @@ impl Stream {
 #[derive(Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Incoming {
-    pub(crate) letter: Letter,
+    #[serde(rename = "letter")]
+    pub(crate) envelope: Envelope,
     /// The process that may work on it until it is due for others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) claimed_by: Option<String>,
@@ -129,11 +131,11 @@ pub(crate) struct Seen {
 /// # use shop::given_up;
 /// # shop::with_shop(async |shop| {
 ///
-/// # let letter = given_up(shop).await?;
+/// # let envelope = given_up(shop).await?;
 /// // `letter` is one of `DeadLetters::list`. Whom to ask?
-/// let keeper = match letter.side {
-///     Side::Outbox => &letter.from,
-///     Side::Inbox => &letter.to,
+/// let keeper = match envelope.side {
+///     Side::Outbox => &envelope.from,
+///     Side::Inbox => &envelope.to,
 /// };
 /// assert_eq!(keeper.partition, "warehouse".into());
 /// # Ok(()) }).unwrap();
@@ -151,7 +153,8 @@ pub enum Side {
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub(crate) struct Dead {
     pub(crate) side: Side,
-    pub(crate) letter: Letter,
+    #[serde(rename = "letter")]
+    pub(crate) envelope: Envelope,
     pub(crate) reason: String,
     #[serde(default)]
     pub(crate) tries: Tries,
@@ -161,12 +164,12 @@ pub(crate) struct Dead {
 }
 
 impl Dead {
-    pub(crate) fn buried_at_slot(&self) -> String {
+    pub(crate) fn slot(&self) -> String {
         let side = match self.side {
             Side::Outbox => "out",
             Side::Inbox => "in",
         };
-        format!("{side}-{}", self.letter.id())
+        format!("{side}-{}", self.envelope.id())
     }
 }
 

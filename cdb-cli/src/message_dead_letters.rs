@@ -1,8 +1,8 @@
-//! The dead letters of whatever mailboxes are on a container, although the command's container type may not know of mail.
+//! The dead letters between partitions, also for a container type without a variant for messages.
 //!
-//! `Mail<C>` depends on its container in two things alone: where the partition key stands, and what says which type a document
-//! is. So for every container type there is one that holds mail and nothing else, and the command reads through that: the
-//! built-in `cdb` finds the mail of any container that is partitioned as the provider's.
+//! `MessageDocument<C>` uses only the partition key paths and the discriminator of its container. So the
+//! command reads through [`MessagesOf`], a container type with messages alone. The built-in `cdb` finds
+//! the messages of every container that has the provider's partition key.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -13,48 +13,51 @@ use cdb_model::{
     Container, ContainerDefinition, DecodeError, DefaultTtl, Document, DocumentShape,
     IndexingPolicy, MemberOf, PartitionKey, decode,
 };
-use cdb_provider::coordination::{DeadLetter, DeadLetters, Mail, MailboxConfig, OutboxError};
+use cdb_provider::coordination::{
+    DeadLetter, DeadLetters, MessageDocument, MessagingConfig, OutboxError,
+};
 
 use crate::exit::Failure;
 
-/// The mail of a container that is laid out like `C`.
-struct MailOf<C>(PhantomData<fn() -> C>);
+/// The messages of a container with the partition key and the discriminator of `C`.
+struct MessagesOf<C>(PhantomData<fn() -> C>);
 
-impl<C: Container> Container for MailOf<C> {
+impl<C: Container> Container for MessagesOf<C> {
     const NAME: &'static str = C::NAME;
     const DISCRIMINATOR: &'static str = C::DISCRIMINATOR;
     const PARTITION_KEY: &'static [&'static str] = C::PARTITION_KEY;
-    const DOCUMENTS: &'static [&'static DocumentShape] = &[<Mail<Self> as Document>::SHAPE];
+    const DOCUMENTS: &'static [&'static DocumentShape] =
+        &[<MessageDocument<Self> as Document>::SHAPE];
     const DEFAULT_TTL: DefaultTtl = C::DEFAULT_TTL;
 
     fn decode(discriminator: &str, json: &str) -> Result<Self, DecodeError> {
-        if discriminator != <Mail<Self> as Document>::SHAPE.discriminator {
+        if discriminator != <MessageDocument<Self> as Document>::SHAPE.discriminator {
             return Err(DecodeError::UnknownType {
                 container: C::NAME,
                 discriminator: discriminator.to_owned(),
             });
         }
-        decode::<Self, Mail<Self>>(json).map(|_| Self(PhantomData))
+        decode::<Self, MessageDocument<Self>>(json).map(|_| Self(PhantomData))
     }
 
     fn shape(&self) -> &'static DocumentShape {
-        <Mail<Self> as Document>::SHAPE
+        <MessageDocument<Self> as Document>::SHAPE
     }
 }
 
-impl<C: Container> MemberOf<MailOf<C>> for Mail<MailOf<C>> {}
+impl<C: Container> MemberOf<MessagesOf<C>> for MessageDocument<MessagesOf<C>> {}
 
-/// What became of a dead letter that was to change.
+/// The result of redriving or discarding a dead letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
     Done,
-    /// Somebody else has redriven or discarded it.
+    /// Another process has redriven or discarded it.
     Gone,
 }
 
-/// The dead letters of mailboxes.
+/// The dead letters between partitions, without the container type.
 #[async_trait]
-pub(crate) trait Mailroom: Send + Sync {
+pub(crate) trait MessageDeadLetters: Send + Sync {
     async fn page(
         &self,
         rows: usize,
@@ -67,9 +70,9 @@ pub(crate) trait Mailroom: Send + Sync {
 }
 
 #[async_trait]
-impl<C: Container> Mailroom for DeadLetters<C>
+impl<C: Container> MessageDeadLetters for DeadLetters<C>
 where
-    Mail<C>: MemberOf<C>,
+    MessageDocument<C>: MemberOf<C>,
 {
     async fn page(
         &self,
@@ -105,17 +108,18 @@ fn settled(result: Result<(), OutboxError>) -> Result<Settled, Failure> {
     }
 }
 
-/// The mail in the live container `name`, or `None` when its indexes say that no mailbox uses it: without them none could.
+/// Opens the dead letters of the live container `name`. Returns `None` when the container lacks the
+/// indexes that outboxes and inboxes need.
 ///
 /// # Errors
-/// When there is mail, but its partitions are not laid out like `C`'s.
+/// When the container has these indexes, but another partition key than `C`.
 pub(crate) fn open<C: Container>(
     database: &DatabaseClient,
     name: &str,
     live: &ContainerDefinition,
-    config: MailboxConfig,
-) -> Result<Option<Arc<dyn Mailroom>>, Failure> {
-    let lacking = IndexingPolicy::of::<MailOf<C>>().lacking_in(&live.indexing_policy);
+    config: MessagingConfig,
+) -> Result<Option<Arc<dyn MessageDeadLetters>>, Failure> {
+    let lacking = IndexingPolicy::of::<MessagesOf<C>>().lacking_in(&live.indexing_policy);
     if !lacking.composite_indexes.is_empty() {
         return Ok(None);
     }
@@ -127,6 +131,6 @@ pub(crate) fn open<C: Container>(
             C::PARTITION_KEY.join(", "),
         )));
     }
-    let letters = DeadLetters::new(database.container::<MailOf<C>>(name), config);
+    let letters = DeadLetters::new(database.container::<MessagesOf<C>>(name), config);
     Ok(Some(Arc::new(letters)))
 }

@@ -1,7 +1,7 @@
-//! What a dead letter is called on a command line: what it is, `@`, and the partition that keeps it.
+//! The id of a dead letter on a command line: its kind and id, `@`, and the partition that stores it.
 //!
-//! `intent-…@order-2` was given up by an orchestration's runtime, `out-…@ann` and `in-…@ann` by a mailbox. A partition that is not
-//! one plain word is written as the JSON array of its levels.
+//! `intent-…@order-2` belongs to an orchestration's runtime, `out-…@ann` to an outbox, `in-…@ann` to an
+//! inbox. A partition that is not one plain word is written as the JSON array of its levels.
 
 use std::fmt;
 
@@ -9,11 +9,11 @@ use cdb_model::{PartitionKey, PartitionKeyValue};
 
 /// A dead letter's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum LetterName {
+pub(crate) enum DeadLetterId {
     /// Messages of an instance's turn.
     Intent { instance: String, key: String },
-    /// A message of a mailbox.
-    Mail {
+    /// A message of an outbox or inbox.
+    Message {
         partition: PartitionKey,
         name: String,
     },
@@ -22,7 +22,7 @@ pub(crate) enum LetterName {
 const INTENT: &str = "intent-";
 
 /// Reads a name as it is shown.
-pub(crate) fn parse_letter_name(text: &str) -> Result<LetterName, String> {
+pub(crate) fn parse_dead_letter_id(text: &str) -> Result<DeadLetterId, String> {
     let refused =
         || "a dead letter is named as `deadletters list` shows it: …@partition".to_owned();
     let (what, partition) = text.split_once('@').ok_or_else(refused)?;
@@ -31,7 +31,7 @@ pub(crate) fn parse_letter_name(text: &str) -> Result<LetterName, String> {
         let [PartitionKeyValue::String(instance)] = partition.values() else {
             return Err(refused());
         };
-        return Ok(LetterName::Intent {
+        return Ok(DeadLetterId::Intent {
             instance: instance.clone(),
             key: key.replace("~40", "@").replace("~7E", "~"),
         });
@@ -39,7 +39,7 @@ pub(crate) fn parse_letter_name(text: &str) -> Result<LetterName, String> {
     if !what.starts_with("in-") && !what.starts_with("out-") {
         return Err(refused());
     }
-    Ok(LetterName::Mail {
+    Ok(DeadLetterId::Message {
         partition,
         name: what.to_owned(),
     })
@@ -66,7 +66,7 @@ fn is_word(text: &str) -> bool {
     !text.is_empty() && text.chars().all(plain)
 }
 
-impl fmt::Display for LetterName {
+impl fmt::Display for DeadLetterId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Intent { instance, key } => {
@@ -77,7 +77,7 @@ impl fmt::Display for LetterName {
                     shown(&PartitionKey::from(&**instance))
                 )
             }
-            Self::Mail { partition, name } => write!(f, "{name}@{}", shown(partition)),
+            Self::Message { partition, name } => write!(f, "{name}@{}", shown(partition)),
         }
     }
 }
@@ -88,25 +88,31 @@ mod tests {
 
     #[test]
     fn every_name_is_read_back_as_it_is_shown() {
-        let intent = |instance: &str, key: &str| LetterName::Intent {
+        let intent = |instance: &str, key: &str| DeadLetterId::Intent {
             instance: instance.to_owned(),
             key: key.to_owned(),
         };
-        let mail = |partition: PartitionKey| LetterName::Mail {
+        let message = |partition: PartitionKey| DeadLetterId::Message {
             partition,
             name: "in-0123-7".to_owned(),
         };
         for (name, text) in [
             (intent("order-2", "turn-2"), "intent-turn-2@order-2"),
             (intent("a b@c", "x@y~40"), r#"intent-x~40y~7E40@["a b@c"]"#),
-            (mail("ann@example.org".into()), "in-0123-7@ann@example.org"),
-            (mail("[\"x\"]".into()), r#"in-0123-7@["[\"x\"]"]"#),
-            (mail("".into()), r#"in-0123-7@[""]"#),
-            (mail(("ann", 7, true).into()), r#"in-0123-7@["ann",7,true]"#),
-            (mail(7.into()), "in-0123-7@[7]"),
+            (
+                message("ann@example.org".into()),
+                "in-0123-7@ann@example.org",
+            ),
+            (message("[\"x\"]".into()), r#"in-0123-7@["[\"x\"]"]"#),
+            (message("".into()), r#"in-0123-7@[""]"#),
+            (
+                message(("ann", 7, true).into()),
+                r#"in-0123-7@["ann",7,true]"#,
+            ),
+            (message(7.into()), "in-0123-7@[7]"),
         ] {
             assert_eq!(name.to_string(), text);
-            assert_eq!(parse_letter_name(text), Ok(name));
+            assert_eq!(parse_dead_letter_id(text), Ok(name));
         }
     }
 
@@ -122,7 +128,7 @@ mod tests {
             "intent-k@[7]",
             "in-1@[{}]",
         ] {
-            let refused = parse_letter_name(text);
+            let refused = parse_dead_letter_id(text);
             assert!(
                 refused.is_err_and(|reason| reason.contains("deadletters list")),
                 "{text}"

@@ -76,7 +76,7 @@ impl fmt::Display for MessageId {
 /// A message on its way.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Letter {
+pub(crate) struct Envelope {
     pub(crate) stream: String,
     pub(crate) number: u64,
     pub(crate) from: Address,
@@ -89,7 +89,7 @@ pub(crate) struct Letter {
     pub(crate) sent_at: Timestamp,
 }
 
-impl Letter {
+impl Envelope {
     pub(crate) fn id(&self) -> MessageId {
         MessageId {
             stream: self.stream.clone(),

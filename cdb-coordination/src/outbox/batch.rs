@@ -3,28 +3,28 @@
 use cdb_model::{Batch, Container, PartitionKey};
 use serde::ser::Error as _;
 
-use crate::mail::{Address, Letter, MAX_MESSAGE_BYTES, Message};
+use crate::message::{Address, Envelope, MAX_MESSAGE_BYTES, Message};
 
-/// A change that is not committed yet, with its messages. Made by [`Mailbox::draft`](crate::Mailbox::draft), or given
+/// A change that is not committed yet, with its messages. Made by [`Messaging::batch`](crate::Messaging::batch), or given
 /// to a handler that receives a message.
 ///
 /// ```
-/// use cdb_coordination::{Draft, Mailbox};
+/// use cdb_coordination::{OutboxBatch, Messaging};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{OrderKey, Placed, Shop, order};
 /// # shop::with_shop(async |shop| {
 ///
-/// let mailbox = Mailbox::builder(shop).start();
-/// let mut draft: Draft<Shop> = mailbox.draft("ann");
-/// draft.batch().create(&order(7))?;
-/// draft.send("warehouse", &Placed { number: 7 })?;
-/// mailbox.commit(draft).await?; // the order and the message, or neither
-/// assert!(mailbox.container().read(&OrderKey::new("ann", 7_u64)).await?.is_some());
-/// # mailbox.stop().await; Ok(()) }).unwrap();
+/// let messaging = Messaging::builder(shop).start();
+/// let mut batch: OutboxBatch<Shop> = messaging.batch("ann");
+/// batch.changes().create(&order(7))?;
+/// batch.send("warehouse", &Placed { number: 7 })?;
+/// messaging.commit(batch).await?; // the order and the message, or neither
+/// assert!(messaging.container().read(&OrderKey::new("ann", 7_u64)).await?.is_some());
+/// # messaging.stop().await; Ok(()) }).unwrap();
 /// ```
 #[derive(Debug)]
-pub struct Draft<C> {
-    batch: Batch<C>,
+pub struct OutboxBatch<C> {
+    changes: Batch<C>,
     home: Address,
     unsent: Vec<Unsent>,
 }
@@ -37,10 +37,10 @@ pub(crate) struct Unsent {
     pub(crate) payload: String,
 }
 
-impl<C: Container> Draft<C> {
+impl<C: Container> OutboxBatch<C> {
     pub(crate) fn new(home: Address) -> Self {
         Self {
-            batch: Batch::new(&home.partition),
+            changes: Batch::new(&home.partition),
             home,
             unsent: Vec::new(),
         }
@@ -48,8 +48,8 @@ impl<C: Container> Draft<C> {
 
     /// The change. It shares the limits of a batch with the messages: an operation for each message, and one for each
     /// partition that any of them goes to.
-    pub fn batch(&mut self) -> &mut Batch<C> {
-        &mut self.batch
+    pub fn changes(&mut self) -> &mut Batch<C> {
+        &mut self.changes
     }
 
     /// The partition that is changed, which the messages come from.
@@ -60,7 +60,7 @@ impl<C: Container> Draft<C> {
     /// Adds a message to a partition of the same container; its own partition is one like any other.
     ///
     /// Messages from one partition to another are received in the order in which they were committed, and within a
-    /// draft in the order in which they were added.
+    /// batch in the order in which they were added.
     ///
     /// # Errors
     /// When the message cannot be written as JSON, or takes more than 900 KB.
@@ -73,8 +73,8 @@ impl<C: Container> Draft<C> {
         self.send_to(container, partition, message)
     }
 
-    /// Adds a message to a partition of another container, which the mailbox must have a
-    /// [`route`](crate::MailboxBuilder::route) to.
+    /// Adds a message to a partition of another container, which the `Messaging` must have a
+    /// [`route`](crate::MessagingBuilder::route) to.
     ///
     /// # Errors
     /// When the message cannot be written as JSON, or takes more than 900 KB.
@@ -104,16 +104,16 @@ impl<C: Container> Draft<C> {
     }
 
     /// Adds a message that was given up, to be sent once more.
-    pub(crate) fn send_again(&mut self, letter: &Letter) {
+    pub(crate) fn send_again(&mut self, envelope: &Envelope) {
         self.unsent.push(Unsent {
-            to: letter.to.clone(),
-            message_type: letter.message_type.clone(),
-            payload: letter.payload.clone().unwrap_or_default(),
+            to: envelope.to.clone(),
+            message_type: envelope.message_type.clone(),
+            payload: envelope.payload.clone().unwrap_or_default(),
         });
     }
 
     pub(crate) fn contents(&self) -> &Batch<C> {
-        &self.batch
+        &self.changes
     }
 
     pub(crate) fn home(&self) -> &Address {

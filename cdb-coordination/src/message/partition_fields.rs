@@ -9,12 +9,12 @@ use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
 /// A partition of container `C`. Written as the properties that make the key, among those of the document around it.
-pub(crate) struct Place<C> {
+pub(crate) struct PartitionFields<C> {
     key: PartitionKey,
     marker: PhantomData<fn() -> C>,
 }
 
-impl<C> Place<C> {
+impl<C> PartitionFields<C> {
     pub(crate) fn new(key: PartitionKey) -> Self {
         Self {
             key,
@@ -27,13 +27,13 @@ impl<C> Place<C> {
     }
 }
 
-impl<C> Clone for Place<C> {
+impl<C> Clone for PartitionFields<C> {
     fn clone(&self) -> Self {
         Self::new(self.key.clone())
     }
 }
 
-impl<C> fmt::Debug for Place<C> {
+impl<C> fmt::Debug for PartitionFields<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.key, f)
     }
@@ -46,7 +46,7 @@ fn properties<C: Container>() -> impl Iterator<Item = &'static str> {
         .map(|path| path.trim_start_matches('/'))
 }
 
-impl<C: Container> Serialize for Place<C> {
+impl<C: Container> Serialize for PartitionFields<C> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(C::PARTITION_KEY.len()))?;
         for (property, value) in properties::<C>().zip(self.key.values()) {
@@ -56,22 +56,22 @@ impl<C: Container> Serialize for Place<C> {
     }
 }
 
-impl<'de, C: Container> Deserialize<'de> for Place<C> {
+impl<'de, C: Container> Deserialize<'de> for PartitionFields<C> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(PlaceVisitor(PhantomData))
+        deserializer.deserialize_map(PartitionVisitor(PhantomData))
     }
 }
 
-struct PlaceVisitor<C>(PhantomData<fn() -> C>);
+struct PartitionVisitor<C>(PhantomData<fn() -> C>);
 
-impl<'de, C: Container> Visitor<'de> for PlaceVisitor<C> {
-    type Value = Place<C>;
+impl<'de, C: Container> Visitor<'de> for PartitionVisitor<C> {
+    type Value = PartitionFields<C>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a document with its partition key")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Place<C>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PartitionFields<C>, A::Error> {
         let mut found: Vec<Option<PartitionKeyValue>> = vec![None; C::PARTITION_KEY.len()];
         while let Some(name) = map.next_key::<String>()? {
             match properties::<C>().position(|property| property == name) {
@@ -81,6 +81,6 @@ impl<'de, C: Container> Visitor<'de> for PlaceVisitor<C> {
         }
         let values: Option<Vec<PartitionKeyValue>> = found.into_iter().collect();
         let values = values.ok_or_else(|| A::Error::custom("the partition key is incomplete"))?;
-        Ok(Place::new(PartitionKey::from_values(values)))
+        Ok(PartitionFields::new(PartitionKey::from_values(values)))
     }
 }

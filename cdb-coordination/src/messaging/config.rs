@@ -1,23 +1,23 @@
-//! Settings of a mailbox.
+//! Settings of a `Messaging`.
 
 use std::time::Duration;
 
-use crate::mail::Lifetimes;
+use crate::message::Lifetimes;
 use crate::outbox::RetryPolicy;
 
-/// Settings of a mailbox. All mailboxes of a container must have the same `retention`.
+/// Settings of a `Messaging`. All instances of `Messaging` of a container must have the same `retention`.
 ///
 /// ```
-/// use cdb_coordination::{MailboxConfig, RetryPolicy};
+/// use cdb_coordination::{MessagingConfig, RetryPolicy};
 ///
-/// let config = MailboxConfig::default()
+/// let config = MessagingConfig::default()
 ///     .with_retry(RetryPolicy::default().with_max_attempts(3))
 ///     .with_concurrency(4);
 /// assert_eq!((config.retry.max_attempts, config.concurrency), (3, 4));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct MailboxConfig {
+pub struct MessagingConfig {
     /// When failed deliveries and failed receipts are tried again, and when given up.
     pub retry: RetryPolicy,
     /// How long a message is left to the process that has it in memory, 2 s by default. Other processes take over what
@@ -32,11 +32,11 @@ pub struct MailboxConfig {
     pub concurrency: usize,
     /// How long a message may take from sender to receiver, 7 days by default. Older ones become dead letters, and what
     /// is remembered of a stream is four times as old at most. The container's documents live as long as they say, so
-    /// all of its mailboxes must agree.
+    /// all of its instances of `Messaging` must agree.
     pub retention: Duration,
 }
 
-impl Default for MailboxConfig {
+impl Default for MessagingConfig {
     fn default() -> Self {
         Self {
             retry: RetryPolicy::default(),
@@ -49,7 +49,7 @@ impl Default for MailboxConfig {
     }
 }
 
-impl MailboxConfig {
+impl MessagingConfig {
     /// Sets the retries.
     pub fn with_retry(mut self, retry: RetryPolicy) -> Self {
         self.retry = retry;

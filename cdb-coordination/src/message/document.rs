@@ -17,14 +17,14 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::content::{Content, Dead, Incoming, Outgoing, Seen, Stream};
-use super::letter::Address;
-use super::place::Place;
+use super::envelope::Address;
+use super::partition_fields::PartitionFields;
 
 /// A document of the outbox or the inbox of container `C`. Give your container a variant for it, and its partitions can
 /// send and receive messages:
 ///
 /// ```
-/// use cdb_coordination::Mail;
+/// use cdb_coordination::MessageDocument;
 /// # use cdb_model::{Container, Document};
 /// # use serde::{Deserialize, Serialize};
 /// # #[derive(Document, Serialize, Deserialize)]
@@ -34,17 +34,17 @@ use super::place::Place;
 /// #[container(partition_key = "/customerId")]
 /// enum Shop {
 ///     Order(Order),
-///     Mail(Mail<Shop>),
+///     Message(MessageDocument<Shop>),
 /// }
 /// # assert!(Shop::definition().indexing_policy().composite_indexes.len() >= 3);
 /// ```
 ///
-/// What is in it is for [`Mailbox`](crate::Mailbox) and [`DeadLetters`](crate::DeadLetters) to read and write.
+/// What is in it is for [`Messaging`](crate::Messaging) and [`DeadLetters`](crate::DeadLetters) to read and write.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", bound = "C: Container")]
-pub struct Mail<C> {
+pub struct MessageDocument<C> {
     #[serde(flatten)]
-    place: Place<C>,
+    partition_fields: PartitionFields<C>,
     pub(crate) slot: String,
     /// When a dispatcher should look after it; on messages to be delivered.
     #[serde(rename = "mailOut", default, skip_serializing_if = "Option::is_none")]
@@ -54,32 +54,32 @@ pub struct Mail<C> {
     pub(crate) receive_due: Option<Timestamp>,
     /// Since when it is a dead letter.
     #[serde(rename = "mailDead", default, skip_serializing_if = "Option::is_none")]
-    pub(crate) buried_at: Option<Timestamp>,
+    pub(crate) dead_lettered_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ttl: Option<u32>,
-    /// Boxed, so that the container's enum is not as large as its mail.
+    /// Boxed, so that the container's enum is not as large as its document.
     #[serde(rename = "mail")]
     content: Box<Content>,
 }
 
-impl<C> Mail<C> {
+impl<C> MessageDocument<C> {
     pub(crate) fn content(&self) -> &Content {
         &self.content
     }
 
     /// The partition it is in.
     pub(crate) fn partition(&self) -> &PartitionKey {
-        self.place.key()
+        self.partition_fields.key()
     }
 }
 
-/// A typed path of a mail document that filters and sorts may use.
-type DuePath<C> = Path<Mail<C>, Timestamp, Indexed, Patchable>;
+/// A typed path of a message document that filters and sorts may use.
+type DuePath<C> = Path<MessageDocument<C>, Timestamp, Indexed, Patchable>;
 
-impl<C: Container> Mail<C> {
+impl<C: Container> MessageDocument<C> {
     pub(crate) const SEND_DUE: DuePath<C> = Path::new("/mailOut");
     pub(crate) const RECEIVE_DUE: DuePath<C> = Path::new("/mailIn");
-    pub(crate) const BURIED_AT: DuePath<C> = Path::new("/mailDead");
+    pub(crate) const DEAD_LETTERED_AT: DuePath<C> = Path::new("/mailDead");
     /// Of a message that has arrived: the process it is left to.
     pub(crate) const CLAIMED_BY: Path<Self, Option<String>, Unindexed, Patchable> =
         Path::new("/mail/claimedBy");
@@ -89,56 +89,60 @@ impl<C: Container> Mail<C> {
         Composite::new(&<Self as Document>::SHAPE.composites[0]);
     pub(crate) const BY_RECEIVE_DUE: Composite<Self> =
         Composite::new(&<Self as Document>::SHAPE.composites[1]);
-    pub(crate) const BY_BURIED_AT: Composite<Self> =
+    pub(crate) const BY_DEAD_LETTERED_AT: Composite<Self> =
         Composite::new(&<Self as Document>::SHAPE.composites[2]);
 
     fn new(partition: PartitionKey, slot: String, content: Content) -> Self {
         Self {
-            place: Place::new(partition),
+            partition_fields: PartitionFields::new(partition),
             slot,
             send_due: None,
             receive_due: None,
-            buried_at: None,
+            dead_lettered_at: None,
             ttl: None,
             content: Box::new(content),
         }
     }
 
     pub(crate) fn outgoing(content: Outgoing, due: Timestamp) -> Self {
-        let letter = &content.letter;
-        let (partition, slot) = (letter.from.partition.clone(), letter.id().to_string());
-        let mut mail = Self::new(partition, slot, Content::Outgoing(content));
-        mail.send_due = Some(due);
-        mail
+        let envelope = &content.envelope;
+        let (partition, slot) = (envelope.from.partition.clone(), envelope.id().to_string());
+        let mut document = Self::new(partition, slot, Content::Outgoing(content));
+        document.send_due = Some(due);
+        document
     }
 
     pub(crate) fn stream(partition: PartitionKey, content: Stream, ttl: u32) -> Self {
         let slot = stream_slot(&content.to);
-        let mut mail = Self::new(partition, slot, Content::Stream(content));
-        mail.ttl = Some(ttl);
-        mail
+        let mut document = Self::new(partition, slot, Content::Stream(content));
+        document.ttl = Some(ttl);
+        document
     }
 
     pub(crate) fn incoming(content: Incoming, due: Timestamp) -> Self {
-        let letter = &content.letter;
-        let (partition, slot) = (letter.to.partition.clone(), letter.id().to_string());
-        let mut mail = Self::new(partition, slot, Content::Incoming(content));
-        mail.receive_due = Some(due);
-        mail
+        let envelope = &content.envelope;
+        let (partition, slot) = (envelope.to.partition.clone(), envelope.id().to_string());
+        let mut document = Self::new(partition, slot, Content::Incoming(content));
+        document.receive_due = Some(due);
+        document
     }
 
     pub(crate) fn seen(partition: PartitionKey, content: Seen, ttl: u32) -> Self {
         let slot = content.stream.clone();
-        let mut mail = Self::new(partition, slot, Content::Seen(content));
-        mail.ttl = Some(ttl);
-        mail
+        let mut document = Self::new(partition, slot, Content::Seen(content));
+        document.ttl = Some(ttl);
+        document
     }
 
-    pub(crate) fn dead(partition: PartitionKey, content: Dead, buried_at: Timestamp) -> Self {
-        let slot = content.buried_at_slot();
-        let mut mail = Self::new(partition, slot, Content::Dead(content));
-        mail.buried_at = Some(buried_at);
-        mail
+    pub(crate) fn dead(
+        partition: PartitionKey,
+        content: Dead,
+        dead_lettered_at: Timestamp,
+    ) -> Self {
+        let slot = content.slot();
+        let mut document = Self::new(partition, slot, Content::Dead(content));
+        document.dead_lettered_at = Some(dead_lettered_at);
+        document
     }
 
     /// As it is stored once `etag` is its version.
@@ -179,37 +183,37 @@ fn hex(digit: u8) -> char {
     char::from(if digit < 10 { b'0' } else { b'a' - 10 } + digit)
 }
 
-impl<C> Clone for Mail<C> {
+impl<C> Clone for MessageDocument<C> {
     fn clone(&self) -> Self {
         Self {
-            place: self.place.clone(),
+            partition_fields: self.partition_fields.clone(),
             slot: self.slot.clone(),
             send_due: self.send_due,
             receive_due: self.receive_due,
-            buried_at: self.buried_at,
+            dead_lettered_at: self.dead_lettered_at,
             ttl: self.ttl,
             content: self.content.clone(),
         }
     }
 }
 
-impl<C> fmt::Debug for Mail<C> {
+impl<C> fmt::Debug for MessageDocument<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mail")
-            .field("place", &self.place)
+        f.debug_struct("MessageDocument")
+            .field("partition", &self.partition_fields)
             .field("content", &self.content)
             .finish_non_exhaustive()
     }
 }
 
-/// The key of a [`Mail`] within its partition.
-pub struct MailKey<C> {
+/// The key of a [`MessageDocument`] within its partition.
+pub struct MessageDocumentKey<C> {
     kind: String,
     slot: String,
     marker: PhantomData<fn() -> C>,
 }
 
-impl<C> MailKey<C> {
+impl<C> MessageDocumentKey<C> {
     fn new(kind: &str, slot: String) -> Self {
         Self {
             kind: kind.to_owned(),
@@ -235,23 +239,23 @@ impl<C> MailKey<C> {
     }
 }
 
-impl<C> Clone for MailKey<C> {
+impl<C> Clone for MessageDocumentKey<C> {
     fn clone(&self) -> Self {
         Self::new(&self.kind, self.slot.clone())
     }
 }
 
-impl<C> fmt::Debug for MailKey<C> {
+impl<C> fmt::Debug for MessageDocumentKey<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "MailKey({}, {})", self.kind, self.slot)
+        write!(f, "MessageDocumentKey({}, {})", self.kind, self.slot)
     }
 }
 
-impl<C: Container> DocumentKey for MailKey<C> {
-    type Document = Mail<C>;
+impl<C: Container> DocumentKey for MessageDocumentKey<C> {
+    type Document = MessageDocument<C>;
 
     fn to_id(&self) -> Result<ItemId, IdError> {
-        IdWriter::new("Mail")
+        IdWriter::new("MessageDocument")
             .field("kind", &self.kind)
             .literal(":mail:")
             .field("slot", &self.slot)
@@ -259,7 +263,7 @@ impl<C: Container> DocumentKey for MailKey<C> {
     }
 
     fn parse(id: &str) -> Result<Self, IdError> {
-        let mut reader = IdReader::new("Mail", id);
+        let mut reader = IdReader::new("MessageDocument", id);
         let kind: String = reader.field("kind")?;
         reader.literal(":mail:")?;
         let slot: String = reader.field("slot")?;
@@ -295,11 +299,11 @@ macro_rules! composite {
     };
 }
 
-impl<C: Container> Document for Mail<C> {
-    type Key = MailKey<C>;
+impl<C: Container> Document for MessageDocument<C> {
+    type Key = MessageDocumentKey<C>;
 
     const SHAPE: &'static DocumentShape = &DocumentShape {
-        name: "Mail",
+        name: "MessageDocument",
         discriminator: "mail",
         id: &[
             IdSegment::Field("kind"),
@@ -310,7 +314,7 @@ impl<C: Container> Document for Mail<C> {
         fields: &[
             field("send_due", "/mailOut", FieldIndexing::Indexed),
             field("receive_due", "/mailIn", FieldIndexing::Indexed),
-            field("buried_at", "/mailDead", FieldIndexing::Indexed),
+            field("dead_lettered_at", "/mailDead", FieldIndexing::Indexed),
             field("slot", "/slot", FieldIndexing::NotIndexed),
             field("ttl", "/ttl", FieldIndexing::NotIndexed),
             field("content", "/mail", FieldIndexing::Excluded),
@@ -318,29 +322,29 @@ impl<C: Container> Document for Mail<C> {
         composites: &[
             composite!("BY_SEND_DUE", "/mailOut"),
             composite!("BY_RECEIVE_DUE", "/mailIn"),
-            composite!("BY_BURIED_AT", "/mailDead"),
+            composite!("BY_DEAD_LETTERED_AT", "/mailDead"),
         ],
         unique_keys: &[],
         ttl: true,
     };
 
-    fn key(&self) -> MailKey<C> {
-        MailKey::new(self.content.kind(), self.slot.clone())
+    fn key(&self) -> MessageDocumentKey<C> {
+        MessageDocumentKey::new(self.content.kind(), self.slot.clone())
     }
 
     fn partition_key(&self) -> PartitionKey {
-        self.place.key().clone()
+        self.partition_fields.key().clone()
     }
 }
 
-impl<C: Container> Queryable for Mail<C> {
+impl<C: Container> Queryable for MessageDocument<C> {
     const SHAPES: &'static [&'static DocumentShape] = &[<Self as Document>::SHAPE];
     const SINGLE_TYPE: bool = true;
 }
 
-impl<C: Container> QueriedIn<C> for Mail<C>
+impl<C: Container> QueriedIn<C> for MessageDocument<C>
 where
-    Mail<C>: MemberOf<C>,
+    MessageDocument<C>: MemberOf<C>,
 {
     fn read_stored(json: &str) -> Result<Stored<Self>, DecodeError> {
         decode::<C, Self>(json)

@@ -1,4 +1,4 @@
-//! What the parts of a mailbox share.
+//! What the parts of a `Messaging` share.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,20 +9,20 @@ use cdb_model::{Container, MemberOf, Stored};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::config::MailboxConfig;
+use super::config::MessagingConfig;
 use crate::inbox::{Handlers, Hints};
-use crate::mail::{Lifetimes, Mail};
+use crate::message::{Lifetimes, MessageDocument};
 use crate::outbox::{Dispatcher, Jitter, Route};
 
 pub(crate) struct Inner<C> {
     pub(crate) container: ContainerClient<C>,
-    pub(crate) config: MailboxConfig,
+    pub(crate) config: MessagingConfig,
     pub(crate) routes: HashMap<String, Box<dyn Route>>,
     pub(crate) handlers: Handlers<C>,
-    pub(crate) dispatcher: Dispatcher<Stored<Mail<C>>>,
+    pub(crate) dispatcher: Dispatcher<Stored<MessageDocument<C>>>,
     pub(crate) hints: Hints,
     pub(crate) jitter: Jitter,
-    /// This mailbox among all that run on the container.
+    /// This messaging among all that run on the container.
     pub(crate) me: String,
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
@@ -31,7 +31,7 @@ pub(crate) struct Inner<C> {
 
 impl<C> fmt::Debug for Inner<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mailbox")
+        f.debug_struct("Messaging")
             .field("container", &self.container)
             .field("handlers", &self.handlers)
             .finish_non_exhaustive()
@@ -40,18 +40,18 @@ impl<C> fmt::Debug for Inner<C> {
 
 impl<C: Container> Inner<C>
 where
-    Mail<C>: MemberOf<C>,
+    MessageDocument<C>: MemberOf<C>,
 {
     pub(crate) fn lifetimes(&self) -> Lifetimes {
         self.config.lifetimes()
     }
 
-    /// Whether this mailbox has handlers. One without only sends.
+    /// Whether this `Messaging` has handlers. One without only sends.
     pub(crate) fn receives(&self) -> bool {
         !self.handlers.is_empty() && !self.stop.is_cancelled()
     }
 
-    /// Runs something that nobody waits for, unless the mailbox is gone.
+    /// Runs something that nobody waits for, unless the `Messaging` is gone.
     pub(crate) fn spawn<F, W>(&self, work: W)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -65,8 +65,8 @@ where
     }
 
     /// Delivers messages that were just committed, in the background.
-    pub(crate) fn hand_over(&self, messages: Vec<Stored<Mail<C>>>) {
-        // A mailbox that stops leaves them to others.
+    pub(crate) fn hand_over(&self, messages: Vec<Stored<MessageDocument<C>>>) {
+        // A messaging that stops leaves them to others.
         if !self.stop.is_cancelled() && self.dispatcher.hand_over(messages).must_work {
             self.spawn(|inner| async move { inner.dispatcher.work(&*inner).await });
         }

@@ -1,4 +1,4 @@
-//! Mail that another program has spoiled: told of, kept with the reason, and in nobody's way.
+//! Messages that another program has spoiled: told of, kept with the reason, and in nobody's way.
 
 mod backend;
 
@@ -7,7 +7,8 @@ use std::time::Duration;
 use backend::Backend;
 use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
 use cdb_coordination::{
-    DeadLetter, Draft, Mail, Mailbox, MailboxConfig, Message, OutboxError, Received, Side,
+    DeadLetter, Message, MessageDocument, Messaging, MessagingConfig, OutboxBatch, OutboxError,
+    Received, Side,
 };
 use cdb_model::{Container, Document, PartitionKey, Patch, Query, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -26,14 +27,14 @@ struct Noted {
 #[container(partition_key = "/place")]
 enum House {
     Noted(Noted),
-    Mail(Mail<House>),
+    Message(MessageDocument<House>),
 }
 
-/// Mail as a program writes it that knows it otherwise.
+/// A message document as a program writes it that knows it otherwise.
 #[derive(Document, Serialize, Deserialize, Clone)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "mail", id = "{kind}:mail:{slot}")]
-struct RawMail {
+struct RawMessage {
     #[document(partition_key)]
     place: String,
     #[serde(default)]
@@ -49,7 +50,7 @@ struct RawMail {
 #[derive(Container)]
 #[container(partition_key = "/place")]
 enum Spoiler {
-    Mail(RawMail),
+    Message(RawMessage),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -77,18 +78,20 @@ impl World {
         }
     }
 
-    fn mailbox(&self) -> Mailbox<House> {
-        let config = MailboxConfig::default()
+    fn messaging(&self) -> Messaging<House> {
+        let config = MessagingConfig::default()
             .with_claims(Duration::from_millis(100), Duration::from_millis(300))
             .with_poll_interval(Duration::from_millis(50));
-        let mailbox = Mailbox::builder(self.house.clone()).config(config);
-        let mailbox = mailbox.on(|note: Received<Note>, mut draft: Draft<House>| async move {
-            let place = place_of(draft.partition());
-            let text = note.message.0;
-            draft.batch().create(&Noted { place, text })?;
-            Ok(draft)
-        });
-        mailbox.start()
+        let messaging = Messaging::builder(self.house.clone()).config(config);
+        let messaging = messaging.on(
+            |note: Received<Note>, mut batch: OutboxBatch<House>| async move {
+                let place = place_of(batch.partition());
+                let text = note.message.0;
+                batch.changes().create(&Noted { place, text })?;
+                Ok(batch)
+            },
+        );
+        messaging.start()
     }
 
     /// Waits until all of these have been received in a partition.
@@ -106,13 +109,13 @@ impl World {
         panic!("{texts:?} were never all received");
     }
 
-    async fn write(&self, mail: RawMail) {
+    async fn write(&self, mail: RawMessage) {
         self.spoiler.create(&mail).await.expect("it is new");
     }
 
     /// An arrived message of stream `s` to Bob.
-    fn arrived(slot: &str, mail: Value) -> RawMail {
-        RawMail {
+    fn arrived(slot: &str, mail: Value) -> RawMessage {
+        RawMessage {
             place: "bob".to_owned(),
             kind: "in".to_owned(),
             slot: slot.to_owned(),
@@ -123,8 +126,8 @@ impl World {
     }
 
     /// A message that Ann has sent.
-    fn sent(slot: &str, mail: Value) -> RawMail {
-        RawMail {
+    fn sent(slot: &str, mail: Value) -> RawMessage {
+        RawMessage {
             place: "ann".to_owned(),
             kind: "out".to_owned(),
             mail_out: Some(Timestamp::from_secs(1)),
@@ -145,7 +148,7 @@ impl World {
         })
     }
 
-    /// The letter with a number that is none.
+    /// The envelope with a number that is none.
     fn torn(&self, stream: &str, to: &str, text: &str) -> Value {
         let mut letter = self.letter(stream, 1, to, text);
         letter["number"] = "torn".into();
@@ -160,16 +163,19 @@ fn place_of(partition: &PartitionKey) -> String {
     }
 }
 
-async fn send(mailbox: &Mailbox<House>, from: &str, to: &str, text: &str) {
-    let mut draft = mailbox.draft(from);
-    draft.send(to, &Note(text.to_owned())).expect("JSON");
-    mailbox.commit(draft).await.expect("it is committed");
+async fn send(messaging: &Messaging<House>, from: &str, to: &str, text: &str) {
+    let mut batch = messaging.batch(from);
+    batch.send(to, &Note(text.to_owned())).expect("JSON");
+    messaging.commit(batch).await.expect("it is committed");
 }
 
 /// Waits until there are so many dead letters.
-async fn until_dead(mailbox: &Mailbox<House>, count: usize) -> Vec<DeadLetter> {
+async fn until_dead(messaging: &Messaging<House>, count: usize) -> Vec<DeadLetter> {
     for _ in 0..500 {
-        let found = mailbox.dead_letters().list(Timestamp::default(), 100).await;
+        let found = messaging
+            .dead_letters()
+            .list(Timestamp::default(), 100)
+            .await;
         let found = found.expect("they are listed");
         if found.len() == count {
             return found;
@@ -202,11 +208,11 @@ async fn what_cannot_be_read_is_kept_with_the_reason_and_all_else_goes_on() {
     let second = json!({"kind": "outgoing", "letter": second});
     world.write(World::sent("t-2", second)).await;
 
-    let mailbox = world.mailbox();
-    send(&mailbox, "ann", "bob", "from ann").await;
+    let messaging = world.messaging();
+    send(&messaging, "ann", "bob", "from ann").await;
     world.until_noted("bob", &["from ann", "second of s"]).await;
     world.until_noted("zoe", &["second of t"]).await;
-    let dead = until_dead(&mailbox, 4).await;
+    let dead = until_dead(&messaging, 4).await;
     for letter in &dead {
         assert!(letter.is_unreadable);
         assert!(letter.reason.contains("cannot be read"), "{letter:?}");
@@ -218,7 +224,7 @@ async fn what_cannot_be_read_is_kept_with_the_reason_and_all_else_goes_on() {
     let torn = dead.iter().find(|letter| letter.message_type == "note");
     let torn = torn.expect("its type could be read");
     assert!(torn.reason.contains("torn"), "{}", torn.reason);
-    mailbox.stop().await;
+    messaging.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -227,9 +233,9 @@ async fn an_unreadable_dead_letter_is_redriven_once_it_can_be_read() {
     let torn =
         json!({"kind": "incoming", "letter": world.torn("s", "bob", "mended"), "started": 0});
     world.write(World::arrived("s-1", torn)).await;
-    let mailbox = world.mailbox();
-    let dead = until_dead(&mailbox, 1).await.remove(0);
-    let letters = mailbox.dead_letters();
+    let messaging = world.messaging();
+    let dead = until_dead(&messaging, 1).await.remove(0);
+    let letters = messaging.dead_letters();
     let refused = letters.redrive(&dead).await;
     assert!(
         matches!(refused, Err(OutboxError::Unreadable { .. })),
@@ -237,8 +243,8 @@ async fn an_unreadable_dead_letter_is_redriven_once_it_can_be_read() {
     );
     assert_eq!(letters.count().await.expect("a count"), 1);
 
-    // Somebody mends the document within the letter.
-    let key = RawMailKey::new("dead", &*dead.name);
+    // Somebody mends the document within the dead letter.
+    let key = RawMessageKey::new("dead", &*dead.name);
     let found = world.spoiler.read_in(&"bob".into(), &key).await;
     let mut mail = found
         .expect("it is read")
@@ -247,42 +253,42 @@ async fn an_unreadable_dead_letter_is_redriven_once_it_can_be_read() {
         .mail;
     let payload = dead.payload.replace("\"torn\"", "1");
     mail["letter"]["payload"] = payload.into();
-    let mended = Patch::<RawMail>::new().set(RawMail::MAIL, mail);
+    let mended = Patch::<RawMessage>::new().set(RawMessage::MAIL, mail);
     let patched = world.spoiler.patch_in(&"bob".into(), &key, &mended).await;
     patched.expect("it is mended");
     letters.redrive(&dead).await.expect("it can be read now");
     world.until_noted("bob", &["mended"]).await;
     assert_eq!(letters.count().await.expect("a count"), 0);
-    mailbox.stop().await;
+    messaging.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_record_that_cannot_be_read_holds_its_stream_alone() {
     let world = World::new().await;
-    let mailbox = world.mailbox();
-    send(&mailbox, "ann", "bob", "first").await;
+    let messaging = world.messaging();
+    send(&messaging, "ann", "bob", "first").await;
     world.until_noted("bob", &["first"]).await;
-    let query = Query::<RawMail>::in_partition("bob");
+    let query = Query::<RawMessage>::in_partition("bob");
     let records = world.spoiler.query(query).all().await.expect("records");
     let record = records
         .iter()
         .find(|row| row.id.as_str().starts_with("seen:"));
     let slot = &*record.expect("the record of Ann's stream").document.slot;
-    let key = RawMailKey::new("seen", slot);
-    let torn = Patch::<RawMail>::new().set(RawMail::MAIL, "torn".into());
+    let key = RawMessageKey::new("seen", slot);
+    let torn = Patch::<RawMessage>::new().set(RawMessage::MAIL, "torn".into());
     let patched = world.spoiler.patch_in(&"bob".into(), &key, &torn).await;
     patched.expect("it is spoiled");
 
-    send(&mailbox, "ann", "bob", "second").await;
-    send(&mailbox, "cat", "bob", "from cat").await;
+    send(&messaging, "ann", "bob", "second").await;
+    send(&messaging, "cat", "bob", "from cat").await;
     world.until_noted("bob", &["first", "from cat"]).await;
     // Mended, it goes on where it was.
     let whole = &record.expect("it was there").document.mail;
-    let mended = Patch::<RawMail>::new().set(RawMail::MAIL, whole.clone());
+    let mended = Patch::<RawMessage>::new().set(RawMessage::MAIL, whole.clone());
     let patched = world.spoiler.patch_in(&"bob".into(), &key, &mended).await;
     patched.expect("it is mended");
     world
         .until_noted("bob", &["first", "from cat", "second"])
         .await;
-    mailbox.stop().await;
+    messaging.stop().await;
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use backend::Backend;
 use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
 use cdb_coordination::{
-    DeadLetter, Draft, Failed, Handled, Mail, Mailbox, MailboxBuilder, MailboxConfig, Message,
-    OutboxError, Received, RetryPolicy, Side,
+    DeadLetter, Failed, Handled, Message, MessageDocument, Messaging, MessagingBuilder,
+    MessagingConfig, OutboxBatch, OutboxError, Received, RetryPolicy, Side,
 };
 use cdb_emulator::{Effect, Fault};
 use cdb_model::{Container, Document, Timestamp};
@@ -32,7 +32,7 @@ struct Diary {
 #[container(partition_key = "/place")]
 enum House {
     Diary(Diary),
-    Mail(Mail<House>),
+    Message(MessageDocument<House>),
 }
 
 /// Another container, with another partition key.
@@ -48,7 +48,7 @@ struct Room {
 #[container(partition_key = "/floor", discriminator = "what")]
 enum Hotel {
     Room(Room),
-    Mail(Mail<Hotel>),
+    Message(MessageDocument<Hotel>),
 }
 
 #[derive(Serialize, Deserialize, Clone, Debug)]
@@ -89,28 +89,28 @@ impl World {
         }
     }
 
-    fn silent(&self) -> MailboxBuilder<House> {
-        Mailbox::builder(self.house.clone()).config(config())
+    fn silent(&self) -> MessagingBuilder<House> {
+        Messaging::builder(self.house.clone()).config(config())
     }
 
-    /// A mailbox that notes what it receives.
-    fn mailbox(&self) -> MailboxBuilder<House> {
-        Self::mailbox_on(&self.house)
+    /// A messaging that notes what it receives.
+    fn messaging(&self) -> MessagingBuilder<House> {
+        Self::messaging_on(&self.house)
     }
 
-    fn mailbox_on(house: &ContainerClient<House>) -> MailboxBuilder<House> {
+    fn messaging_on(house: &ContainerClient<House>) -> MessagingBuilder<House> {
         let notes = house.clone();
-        Mailbox::builder(house.clone())
+        Messaging::builder(house.clone())
             .config(config())
-            .on(move |note, draft| note_down(notes.clone(), note, draft))
+            .on(move |note, batch| note_down(notes.clone(), note, batch))
     }
 
-    /// A mailbox whose clock is ten seconds ahead, or behind.
-    fn skewed(&self, ahead: bool) -> MailboxBuilder<House> {
+    /// A messaging whose clock is ten seconds ahead, or behind.
+    fn skewed(&self, ahead: bool) -> MessagingBuilder<House> {
         let network = Skewed::new(self.backend.time.clone(), ahead);
         let client = self.backend.builder().transport(network);
         let client = client.build().expect("an endpoint");
-        Self::mailbox_on(&client.database(&self.backend.database).container("house"))
+        Self::messaging_on(&client.database(&self.backend.database).container("house"))
     }
 
     async fn lines(&self, place: &str) -> Vec<String> {
@@ -128,8 +128,8 @@ impl World {
     }
 }
 
-fn config() -> MailboxConfig {
-    MailboxConfig::default()
+fn config() -> MessagingConfig {
+    MessagingConfig::default()
         .with_claims(Duration::from_millis(200), Duration::from_millis(500))
         .with_poll_interval(Duration::from_millis(50))
         .with_retry(
@@ -153,23 +153,23 @@ async fn eventually<T>(mut look: impl AsyncFnMut() -> Option<T>) -> T {
 async fn note_down(
     house: ContainerClient<House>,
     note: Received<Note>,
-    mut draft: Draft<House>,
+    mut batch: OutboxBatch<House>,
 ) -> Handled<House> {
     let place = note.from.container.clone();
     assert_eq!(place, "house");
-    let to = match draft.partition().values() {
+    let to = match batch.partition().values() {
         [cdb_model::PartitionKeyValue::String(place)] => place.clone(),
         other => return Err(Failed::permanently(format!("{other:?}"))),
     };
     let line = format!("{} {}", note.message.from, note.message.number);
     if let Some(mut diary) = house.read(&DiaryKey::new(&*to)).await? {
         diary.document.lines.push(line);
-        draft.batch().replace_stored(&diary)?;
+        batch.changes().replace_stored(&diary)?;
     } else {
         let lines = vec![line];
-        draft.batch().create(&Diary { place: to, lines })?;
+        batch.changes().create(&Diary { place: to, lines })?;
     }
-    Ok(draft)
+    Ok(batch)
 }
 
 fn note(from: &str, number: u64) -> Note {
@@ -179,23 +179,26 @@ fn note(from: &str, number: u64) -> Note {
     }
 }
 
-async fn send(mailbox: &Mailbox<House>, to: &str, note: &Note) -> Result<(), OutboxError> {
-    let mut draft = mailbox.draft(&*note.from);
-    draft.send(to, note).expect("a note is JSON");
-    mailbox.commit(draft).await
+async fn send(messaging: &Messaging<House>, to: &str, note: &Note) -> Result<(), OutboxError> {
+    let mut batch = messaging.batch(&*note.from);
+    batch.send(to, note).expect("a note is JSON");
+    messaging.commit(batch).await
 }
 
 /// Sends until it is sent. An outcome that stays open would have to be looked up, and must not come from a lost answer.
-async fn insist(mailbox: &Mailbox<House>, to: &str, note: &Note) {
-    while let Err(error) = send(mailbox, to, note).await {
+async fn insist(messaging: &Messaging<House>, to: &str, note: &Note) {
+    while let Err(error) = send(messaging, to, note).await {
         let open = matches!(&error, OutboxError::Failed(error) if error.is_ambiguous());
         assert!(!open, "{error}");
     }
 }
 
-async fn first_dead_letter(mailbox: &Mailbox<House>) -> DeadLetter {
+async fn first_dead_letter(messaging: &Messaging<House>) -> DeadLetter {
     eventually(async || {
-        let found = mailbox.dead_letters().list(Timestamp::default(), 10).await;
+        let found = messaging
+            .dead_letters()
+            .list(Timestamp::default(), 10)
+            .await;
         found.ok()?.into_iter().next()
     })
     .await
@@ -208,16 +211,16 @@ async fn two_processes_keep_the_order_of_every_stream_while_requests_fail() {
     let Some(emulator) = &world.backend.emulator else {
         return;
     };
-    let (first, second) = (world.mailbox().start(), world.mailbox().start());
+    let (first, second) = (world.messaging().start(), world.messaging().start());
     for effect in [Effect::DropAnswer, Effect::DropRequest] {
         emulator.inject(Fault::with_probability(effect, 0.025));
     }
     let senders = ["ann", "bob", "cat"].map(|from| {
-        let mailboxes = [first.clone(), second.clone()];
+        let messagings = [first.clone(), second.clone()];
         tokio::spawn(async move {
             for number in 1..=NOTES {
-                let mailbox = &mailboxes[usize::from(number % 2 == 0)];
-                insist(mailbox, "zoe", &note(from, number)).await;
+                let messaging = &messagings[usize::from(number % 2 == 0)];
+                insist(messaging, "zoe", &note(from, number)).await;
             }
         })
     });
@@ -242,13 +245,13 @@ async fn two_processes_keep_the_order_of_every_stream_while_requests_fail() {
 #[tokio::test(start_paused = true)]
 async fn a_partition_can_write_to_itself() {
     let world = World::new().await;
-    let mailbox = world.mailbox().start();
+    let messaging = world.messaging().start();
     for number in 1..=3 {
-        send(&mailbox, "ann", &note("ann", number)).await.unwrap();
+        send(&messaging, "ann", &note("ann", number)).await.unwrap();
     }
     let lines = world.until_lines("ann", 3).await;
     assert_eq!(lines, ["ann 1", "ann 2", "ann 3"]);
-    mailbox.stop().await;
+    messaging.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -271,18 +274,18 @@ async fn messages_arrive_once_and_in_order_between_clocks_ten_seconds_apart() {
 #[tokio::test(start_paused = true)]
 async fn messages_of_one_draft_arrive_in_its_order_and_with_its_change_or_not_at_all() {
     let world = World::new().await;
-    let mailbox = world.mailbox().start();
+    let messaging = world.messaging().start();
     let diary = Diary {
         place: "ann".to_owned(),
         lines: Vec::new(),
     };
     for expected in [true, false] {
-        let mut draft = mailbox.draft("ann");
-        draft.batch().create(&diary).unwrap();
+        let mut batch = messaging.batch("ann");
+        batch.changes().create(&diary).unwrap();
         for number in 1..=5 {
-            draft.send("bob", &note("ann", number)).unwrap();
+            batch.send("bob", &note("ann", number)).unwrap();
         }
-        assert_eq!(mailbox.commit(draft).await.is_ok(), expected);
+        assert_eq!(messaging.commit(batch).await.is_ok(), expected);
     }
     let lines = world.until_lines("bob", 5).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -293,25 +296,25 @@ async fn messages_of_one_draft_arrive_in_its_order_and_with_its_change_or_not_at
 #[tokio::test(start_paused = true)]
 async fn an_unknown_type_is_kept_and_what_follows_is_received() {
     let world = World::new().await;
-    let mailbox = world.mailbox().start();
-    let mut draft = mailbox.draft("ann");
-    draft.send("bob", &Unheard).unwrap();
-    draft.send("bob", &note("ann", 1)).unwrap();
-    mailbox.commit(draft).await.unwrap();
+    let messaging = world.messaging().start();
+    let mut batch = messaging.batch("ann");
+    batch.send("bob", &Unheard).unwrap();
+    batch.send("bob", &note("ann", 1)).unwrap();
+    messaging.commit(batch).await.unwrap();
     assert_eq!(world.until_lines("bob", 1).await, ["ann 1"]);
-    let dead = first_dead_letter(&mailbox).await;
+    let dead = first_dead_letter(&messaging).await;
     assert_eq!(dead.side, Side::Inbox);
     assert_eq!(dead.message_type, "unheard");
     assert_eq!(dead.payload, "null");
     assert!(dead.reason.contains("`unheard`"), "{}", dead.reason);
-    mailbox.stop().await;
+    messaging.stop().await;
 
     // A program that knows the type comes, and the letter is redriven to it.
     let heard = Arc::new(AtomicBool::new(false));
     let flag = heard.clone();
-    let newer = world.mailbox().on(move |_: Received<Unheard>, draft| {
+    let newer = world.messaging().on(move |_: Received<Unheard>, batch| {
         flag.store(true, Ordering::SeqCst);
-        async move { Ok(draft) }
+        async move { Ok(batch) }
     });
     let newer = newer.start();
     newer.dead_letters().redrive(&dead).await.unwrap();
@@ -327,8 +330,8 @@ async fn a_handler_that_fails_or_panics_is_asked_again_and_then_no_more() {
     let asked = Arc::new(AtomicU32::new(0));
     let count = asked.clone();
     let patient = config().with_claims(Duration::from_secs(10), Duration::from_secs(10));
-    let mailbox = world.silent().config(patient);
-    let mailbox = mailbox.on(move |note: Received<Note>, draft| {
+    let messaging = world.silent().config(patient);
+    let messaging = messaging.on(move |note: Received<Note>, batch| {
         let number = count.fetch_add(1, Ordering::SeqCst) + 1;
         async move {
             assert!(number != 2, "the second time");
@@ -336,12 +339,12 @@ async fn a_handler_that_fails_or_panics_is_asked_again_and_then_no_more() {
             if number < 4 {
                 return Err(Failed::temporarily(format!("attempt {number}")));
             }
-            Ok(draft)
+            Ok(batch)
         }
     });
-    let mailbox = mailbox.start();
-    send(&mailbox, "bob", &note("ann", 1)).await.unwrap();
-    let dead = first_dead_letter(&mailbox).await;
+    let messaging = messaging.start();
+    send(&messaging, "bob", &note("ann", 1)).await.unwrap();
+    let dead = first_dead_letter(&messaging).await;
     assert_eq!(dead.reason, "attempt 3");
     let reasons: Vec<_> = dead
         .history
@@ -358,7 +361,7 @@ async fn a_handler_that_fails_or_panics_is_asked_again_and_then_no_more() {
     );
     assert_eq!(asked.load(Ordering::SeqCst), 3);
 
-    let letters = mailbox.dead_letters();
+    let letters = messaging.dead_letters();
     let found = letters.get(&dead.partition, &dead.name).await.unwrap();
     assert_eq!(found.map(|letter| letter.id), Some(dead.id.clone()));
     letters.discard(&dead).await.unwrap();
@@ -370,24 +373,26 @@ async fn a_handler_that_fails_or_panics_is_asked_again_and_then_no_more() {
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_delivered_is_given_up_and_can_be_sent_again() {
     let world = World::new().await;
-    let lost = world.mailbox().start();
-    let mut draft = lost.draft("ann");
-    draft.send_to("hotel", 7_u32, &note("ann", 1)).unwrap();
-    lost.commit(draft).await.unwrap();
+    let lost = world.messaging().start();
+    let mut batch = lost.batch("ann");
+    batch.send_to("hotel", 7_u32, &note("ann", 1)).unwrap();
+    lost.commit(batch).await.unwrap();
     let dead = first_dead_letter(&lost).await;
     assert_eq!((dead.side, dead.history.len()), (Side::Outbox, 3));
     assert!(dead.reason.contains("no route"), "{}", dead.reason);
     lost.stop().await;
 
     let hotel = world.hotel.clone();
-    let reception = Mailbox::builder(hotel).config(config());
-    let reception = reception.on(|note: Received<Note>, mut draft: Draft<Hotel>| async move {
-        let noted = format!("{} {}", note.from.container, note.message.number);
-        draft.batch().create(&Room { floor: 7, noted })?;
-        Ok(draft)
-    });
+    let reception = Messaging::builder(hotel).config(config());
+    let reception = reception.on(
+        |note: Received<Note>, mut batch: OutboxBatch<Hotel>| async move {
+            let noted = format!("{} {}", note.from.container, note.message.number);
+            batch.changes().create(&Room { floor: 7, noted })?;
+            Ok(batch)
+        },
+    );
     let _reception = reception.start();
-    let found = world.mailbox().route(world.hotel.clone()).start();
+    let found = world.messaging().route(world.hotel.clone()).start();
     found.dead_letters().redrive(&dead).await.unwrap();
     let floor = cdb_model::PartitionKey::from(7_u32);
     let room = eventually(async || {
@@ -401,10 +406,10 @@ async fn what_cannot_be_delivered_is_given_up_and_can_be_sent_again() {
 #[tokio::test(start_paused = true)]
 async fn a_message_that_is_too_large_is_refused_before_anything_is_written() {
     let world = World::new().await;
-    let mailbox = world.silent().start();
-    let mut draft = mailbox.draft("ann");
+    let messaging = world.silent().start();
+    let mut batch = messaging.batch("ann");
     let large = note(&"\"".repeat(1024 * 1024), 1);
-    let error = draft.send("bob", &large).unwrap_err();
+    let error = batch.send("bob", &large).unwrap_err();
     assert!(error.to_string().contains("a message takes"), "{error}");
 }
 
@@ -419,12 +424,12 @@ async fn a_message_takes_eight_requests_from_its_draft_to_its_last_trace() {
     let never = config()
         .with_poll_interval(Duration::from_secs(3_600))
         .with_claims(Duration::from_secs(60), Duration::from_secs(60));
-    let mailbox = world.silent().config(never);
-    let mailbox = mailbox.on(move |_: Received<Note>, draft| {
+    let messaging = world.silent().config(never);
+    let messaging = messaging.on(move |_: Received<Note>, batch| {
         count.fetch_add(1, Ordering::SeqCst);
-        async move { Ok(draft) }
+        async move { Ok(batch) }
     });
-    let mailbox = mailbox.start();
+    let messaging = messaging.start();
     let quiet = async |received| {
         eventually(async || (notes.load(Ordering::SeqCst) == received).then_some(())).await;
         eventually(async || {
@@ -434,10 +439,10 @@ async fn a_message_takes_eight_requests_from_its_draft_to_its_last_trace() {
         })
         .await;
     };
-    send(&mailbox, "bob", &note("ann", 1)).await.unwrap();
+    send(&messaging, "bob", &note("ann", 1)).await.unwrap();
     quiet(1).await;
     emulator.reset_requests();
-    send(&mailbox, "bob", &note("ann", 2)).await.unwrap();
+    send(&messaging, "bob", &note("ann", 2)).await.unwrap();
     quiet(2).await;
     assert_eq!(emulator.requests().data_requests(), 8);
 }

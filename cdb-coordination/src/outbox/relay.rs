@@ -1,4 +1,4 @@
-//! The outbox of mail documents, as parcels of the dispatcher.
+//! The outbox of message documents, as messages of the dispatcher.
 //!
 //! A message is delivered by creating it in its receiver's partition under an id that is its own for ever. It need not
 //! be delivered in order: its number says when it is its turn. A message that is given up leaves its number behind, so
@@ -12,11 +12,11 @@ use cdb_client::Error;
 use cdb_model::{Batch, BulkBatch, Container, MemberOf, OperationIndex, Query, Stored, Timestamp};
 use futures::future::{join, join_all};
 
-use super::dispatch::Carrier;
+use super::dispatch::Relay;
 use super::retry::{Undelivered, shortened};
 use super::route::{arrival, arriving};
-use crate::mail::{Content, Dead, Letter, Mail, Outgoing, Side};
-use crate::mailbox::Inner;
+use crate::message::{Content, Dead, Envelope, MessageDocument, Outgoing, Side};
+use crate::messaging::Inner;
 use crate::search::find;
 use crate::telemetry;
 
@@ -24,30 +24,30 @@ use crate::telemetry;
 const TOO_OLD: &str =
     "it waited longer than the retention, so whether it had arrived before can no longer be told";
 
-/// What one call of `deliver` knows of its parcels.
+/// What one call of `deliver` knows of its messages.
 struct Sorting<C> {
     results: Vec<Result<(), Undelivered>>,
     bulk: BulkBatch<C>,
-    /// Which operation of the bulk is which parcel.
+    /// Which operation of the bulk is which message.
     ours: Vec<(usize, OperationIndex)>,
-    /// Parcels for other containers.
-    away: BTreeMap<String, Vec<(usize, Letter)>>,
+    /// Messages for other containers.
+    away: BTreeMap<String, Vec<(usize, Envelope)>>,
 }
 
 #[async_trait]
-impl<C: Container> Carrier for Inner<C>
+impl<C: Container> Relay for Inner<C>
 where
-    Mail<C>: MemberOf<C>,
+    MessageDocument<C>: MemberOf<C>,
 {
-    type Parcel = Stored<Mail<C>>;
+    type Message = Stored<MessageDocument<C>>;
 
     async fn deliver(
         &self,
-        parcels: &[Stored<Mail<C>>],
-        delivered: &[Stored<Mail<C>>],
+        messages: &[Stored<MessageDocument<C>>],
+        delivered: &[Stored<MessageDocument<C>>],
     ) -> Vec<Result<(), Undelivered>> {
         let now = self.container.now();
-        let mut sorting = self.sort(parcels, delivered, now);
+        let mut sorting = self.sort(messages, delivered, now);
         let bulk = async {
             if sorting.bulk.is_empty() {
                 return Vec::new();
@@ -58,7 +58,7 @@ where
             sorting
                 .away
                 .into_iter()
-                .map(|(container, letters)| self.send_away(container, letters)),
+                .map(|(container, envelopes)| self.send_away(container, envelopes)),
         );
         let (answers, away) = join(bulk, away).await;
         let mut answers: Vec<_> = answers.into_iter().map(Some).collect();
@@ -72,28 +72,34 @@ where
         for (number, result) in away.into_iter().flatten() {
             sorting.results[number] = result;
         }
-        self.after(parcels, &sorting.results, now);
+        self.after(messages, &sorting.results, now);
         sorting.results
     }
 
-    async fn left_behind(&self, most: usize) -> Result<Vec<Stored<Mail<C>>>, Error> {
-        let query = Query::<Mail<C>>::across_partitions()
-            .filter(Mail::<C>::SEND_DUE.le(self.container.now()))
-            .order_by(Mail::<C>::BY_SEND_DUE.asc());
+    async fn find_due(&self, most: usize) -> Result<Vec<Stored<MessageDocument<C>>>, Error> {
+        let query = Query::<MessageDocument<C>>::across_partitions()
+            .filter(MessageDocument::<C>::SEND_DUE.le(self.container.now()))
+            .order_by(MessageDocument::<C>::BY_SEND_DUE.asc());
         let found = find(&self.container, query, most).await?;
-        self.put_aside(Side::Outbox, &found.unreadable).await;
+        self.dead_letter_unreadable(Side::Outbox, &found.unreadable)
+            .await;
         Ok(found.rows)
     }
 
-    fn attempts(&self, parcel: &Stored<Mail<C>>) -> (u32, u32) {
-        outgoing(parcel).map_or((0, 0), |outgoing| {
+    fn attempts(&self, message: &Stored<MessageDocument<C>>) -> (u32, u32) {
+        outgoing(message).map_or((0, 0), |outgoing| {
             (outgoing.tries.counted, outgoing.tries.failed)
         })
     }
 
-    async fn postpone(&self, parcel: &Stored<Mail<C>>, failure: &Undelivered, delay: Duration) {
+    async fn postpone(
+        &self,
+        message: &Stored<MessageDocument<C>>,
+        failure: &Undelivered,
+        delay: Duration,
+    ) {
         telemetry::delivery_postponed();
-        let Some(outgoing) = outgoing(parcel) else {
+        let Some(outgoing) = outgoing(message) else {
             return;
         };
         let now = self.container.now();
@@ -101,16 +107,16 @@ where
         outgoing
             .tries
             .note(now, &failure.to_string(), failure.counts());
-        let later = Mail::<C>::outgoing(outgoing, now + delay);
-        let written = self.container.replace_if_match(&later, &parcel.etag).await;
+        let later = MessageDocument::<C>::outgoing(outgoing, now + delay);
+        let written = self.container.replace_if_match(&later, &message.etag).await;
         self.note_lost("postponed", written.map(drop));
     }
 
-    async fn bury(&self, parcel: &Stored<Mail<C>>, failure: &Undelivered) {
-        let Some(outgoing) = outgoing(parcel) else {
+    async fn dead_letter(&self, message: &Stored<MessageDocument<C>>, failure: &Undelivered) {
+        let Some(outgoing) = outgoing(message) else {
             return;
         };
-        match self.burial(parcel, outgoing, failure) {
+        match self.dead_letter_batch(message, outgoing, failure) {
             Ok(batch) => {
                 let written = self.container.execute(&batch).await;
                 if written.is_ok() {
@@ -122,22 +128,22 @@ where
         }
     }
 
-    fn describe(&self, parcel: &Stored<Mail<C>>) -> String {
-        match outgoing(parcel).map(|outgoing| &outgoing.letter) {
-            Some(letter) => format!(
+    fn describe(&self, message: &Stored<MessageDocument<C>>) -> String {
+        match outgoing(message).map(|outgoing| &outgoing.envelope) {
+            Some(envelope) => format!(
                 "{} {} from {} to {}",
-                letter.message_type,
-                letter.id(),
-                letter.from,
-                letter.to
+                envelope.message_type,
+                envelope.id(),
+                envelope.from,
+                envelope.to
             ),
-            None => parcel.id.to_string(),
+            None => message.id.to_string(),
         }
     }
 }
 
-fn outgoing<C>(parcel: &Stored<Mail<C>>) -> Option<&Outgoing> {
-    match parcel.document.content() {
+fn outgoing<C>(message: &Stored<MessageDocument<C>>) -> Option<&Outgoing> {
+    match message.document.content() {
         Content::Outgoing(outgoing) => Some(outgoing),
         _ => None,
     }
@@ -145,47 +151,49 @@ fn outgoing<C>(parcel: &Stored<Mail<C>>) -> Option<&Outgoing> {
 
 impl<C: Container> Inner<C>
 where
-    Mail<C>: MemberOf<C>,
+    MessageDocument<C>: MemberOf<C>,
 {
     fn sort(
         &self,
-        parcels: &[Stored<Mail<C>>],
-        delivered: &[Stored<Mail<C>>],
+        messages: &[Stored<MessageDocument<C>>],
+        delivered: &[Stored<MessageDocument<C>>],
         now: Timestamp,
     ) -> Sorting<C> {
         let mut sorting = Sorting {
-            results: Vec::with_capacity(parcels.len()),
+            results: Vec::with_capacity(messages.len()),
             bulk: BulkBatch::new(),
             ours: Vec::new(),
             away: BTreeMap::new(),
         };
-        for (number, parcel) in parcels.iter().enumerate() {
-            let result = match outgoing(parcel) {
-                None => Err(Undelivered::hopeless("this is no message")),
-                Some(Outgoing { letter, .. })
-                    if !self.lifetimes().is_deliverable(letter.sent_at, now) =>
+        for (number, message) in messages.iter().enumerate() {
+            let result = match outgoing(message) {
+                None => Err(Undelivered::permanent("this is no message")),
+                Some(Outgoing { envelope, .. })
+                    if !self.lifetimes().is_deliverable(envelope.sent_at, now) =>
                 {
                     // Of a message that was given up only its number is left, for which nobody waits any more.
-                    letter
+                    envelope
                         .payload
                         .as_ref()
-                        .map_or(Ok(()), |_| Err(Undelivered::hopeless(TOO_OLD)))
+                        .map_or(Ok(()), |_| Err(Undelivered::permanent(TOO_OLD)))
                 }
-                Some(Outgoing { letter, .. }) if letter.to.container == self.container.name() => {
-                    self.put(&mut sorting, number, letter.clone(), now)
+                Some(Outgoing { envelope, .. })
+                    if envelope.to.container == self.container.name() =>
+                {
+                    self.put(&mut sorting, number, envelope.clone(), now)
                 }
-                Some(Outgoing { letter, .. }) => {
-                    let container = letter.to.container.clone();
-                    let letters = sorting.away.entry(container).or_default();
-                    letters.push((number, letter.clone()));
+                Some(Outgoing { envelope, .. }) => {
+                    let container = envelope.to.container.clone();
+                    let envelopes = sorting.away.entry(container).or_default();
+                    envelopes.push((number, envelope.clone()));
                     Ok(())
                 }
             };
             sorting.results.push(result);
         }
-        for parcel in delivered {
+        for message in delivered {
             // Whoever has changed it meanwhile delivers it again, which changes nothing.
-            sorting.bulk.delete_stored(parcel);
+            sorting.bulk.delete_stored(message);
         }
         sorting
     }
@@ -195,21 +203,21 @@ where
         &self,
         sorting: &mut Sorting<C>,
         number: usize,
-        letter: Letter,
+        envelope: Envelope,
         now: Timestamp,
     ) -> Result<(), Undelivered> {
-        let mut incoming = arriving(letter);
+        let mut incoming = arriving(envelope);
         let mut due = now;
         if self.receives() {
             incoming.claimed_by = Some(self.me.clone());
             incoming.started = 1;
             due = now + self.config.reserved;
         }
-        let mail = Mail::<C>::incoming(incoming, due);
+        let document = MessageDocument::<C>::incoming(incoming, due);
         let operation = sorting
             .bulk
-            .create(&mail)
-            .map_err(|error| Undelivered::hopeless(error.to_string()))?;
+            .create(&document)
+            .map_err(|error| Undelivered::permanent(error.to_string()))?;
         sorting.ours.push((number, operation));
         Ok(())
     }
@@ -217,53 +225,53 @@ where
     async fn send_away(
         &self,
         container: String,
-        letters: Vec<(usize, Letter)>,
+        envelopes: Vec<(usize, Envelope)>,
     ) -> Vec<(usize, Result<(), Undelivered>)> {
-        let (numbers, letters): (Vec<_>, Vec<_>) = letters.into_iter().unzip();
+        let (numbers, envelopes): (Vec<_>, Vec<_>) = envelopes.into_iter().unzip();
         let Some(route) = self.routes.get(&container) else {
-            let reason = format!("the mailbox has no route to container `{container}`");
+            let reason = format!("the messaging has no route to container `{container}`");
             let refused = || Err(Undelivered::refused(&*reason));
             return numbers
                 .into_iter()
                 .map(|number| (number, refused()))
                 .collect();
         };
-        let results = route.put(letters).await;
+        let results = route.put(envelopes).await;
         numbers.into_iter().zip(results).collect()
     }
 
     /// Has received what has arrived here.
     fn after(
         &self,
-        parcels: &[Stored<Mail<C>>],
+        messages: &[Stored<MessageDocument<C>>],
         results: &[Result<(), Undelivered>],
         now: Timestamp,
     ) {
-        for (parcel, result) in parcels.iter().zip(results) {
-            if let (Some(outgoing), Ok(())) = (outgoing(parcel), result) {
-                let letter = &outgoing.letter;
-                telemetry::delivered(now.since(letter.sent_at));
-                if letter.to.container == self.container.name() {
-                    self.hint(letter.to.partition.clone());
+        for (message, result) in messages.iter().zip(results) {
+            if let (Some(outgoing), Ok(())) = (outgoing(message), result) {
+                let envelope = &outgoing.envelope;
+                telemetry::delivered(now.since(envelope.sent_at));
+                if envelope.to.container == self.container.name() {
+                    self.hint(envelope.to.partition.clone());
                 }
             }
         }
     }
 
     /// The batch that makes a message a dead letter and leaves its number to be delivered.
-    fn burial(
+    fn dead_letter_batch(
         &self,
-        parcel: &Stored<Mail<C>>,
+        message: &Stored<MessageDocument<C>>,
         outgoing: &Outgoing,
         failure: &Undelivered,
     ) -> Result<Batch<C>, cdb_model::BatchError> {
         let now = self.container.now();
-        let partition = parcel.document.partition();
+        let partition = message.document.partition();
         let mut tries = outgoing.tries.clone();
         tries.note(now, &failure.to_string(), failure.counts());
         let dead = Dead {
             side: Side::Outbox,
-            letter: outgoing.letter.clone(),
+            envelope: outgoing.envelope.clone(),
             reason: shortened(&failure.to_string()),
             tries,
             unreadable: false,
@@ -271,26 +279,26 @@ where
         let mut batch = Batch::<C>::new(partition);
         if self
             .lifetimes()
-            .is_deliverable(outgoing.letter.sent_at, now)
+            .is_deliverable(outgoing.envelope.sent_at, now)
         {
             let number_alone = Outgoing {
-                letter: outgoing.letter.without_payload(),
+                envelope: outgoing.envelope.without_payload(),
                 tries: outgoing.tries.clone(),
             };
             // Nobody can deliver it at the moment, but it has all the time until the retention ends.
-            let delay = match &outgoing.letter.payload {
+            let delay = match &outgoing.envelope.payload {
                 Some(_) => self.config.retry.first_delay,
                 None => self.config.retry.longest_delay,
             };
             batch.replace_if_match(
-                &Mail::<C>::outgoing(number_alone, now + delay),
-                &parcel.etag,
+                &MessageDocument::<C>::outgoing(number_alone, now + delay),
+                &message.etag,
             )?;
         } else {
-            batch.delete_stored(parcel)?;
+            batch.delete_stored(message)?;
         }
-        if outgoing.letter.payload.is_some() {
-            batch.create(&Mail::<C>::dead(partition.clone(), dead, now))?;
+        if outgoing.envelope.payload.is_some() {
+            batch.create(&MessageDocument::<C>::dead(partition.clone(), dead, now))?;
         }
         Ok(batch)
     }

@@ -26,7 +26,7 @@ pub(super) struct Sighting {
 
 /// What has been seen of the members that are watched.
 #[derive(Debug, Default)]
-pub(super) struct Silence {
+pub(super) struct FailureDetector {
     seen: BTreeMap<String, Seen>,
 }
 
@@ -37,7 +37,7 @@ struct Seen {
     looks: u32,
 }
 
-impl Silence {
+impl FailureDetector {
     /// Takes in what one heartbeat has seen. Returns those that have fallen silent.
     pub(super) fn look(&mut self, sightings: Vec<Sighting>, now: Instant) -> Vec<Sighting> {
         self.seen
@@ -95,10 +95,10 @@ mod tests {
     /// Looks at one member each period, with these versions; says at which look it counted as silent.
     fn silent_at(versions: &[u32], between: Duration) -> Option<usize> {
         let start = Instant::now();
-        let mut silence = Silence::default();
+        let mut detector = FailureDetector::default();
         (0_u32..).zip(versions).position(|(at, &version)| {
             let now = start + between * at;
-            !silence.look(vec![sighting("a", version)], now).is_empty()
+            !detector.look(vec![sighting("a", version)], now).is_empty()
         })
     }
 
@@ -121,13 +121,13 @@ mod tests {
     #[test]
     fn who_was_not_watched_for_a_while_begins_anew() {
         let start = Instant::now();
-        let mut silence = Silence::default();
+        let mut detector = FailureDetector::default();
         for at in 0..2 {
             let now = start + PERIOD * at;
-            assert!(silence.look(vec![sighting("a", 1)], now).is_empty());
+            assert!(detector.look(vec![sighting("a", 1)], now).is_empty());
         }
-        assert!(silence.look(Vec::new(), start + PERIOD * 2).is_empty());
-        let again = silence.look(vec![sighting("a", 1)], start + PERIOD * 3);
+        assert!(detector.look(Vec::new(), start + PERIOD * 2).is_empty());
+        let again = detector.look(vec![sighting("a", 1)], start + PERIOD * 3);
         assert!(again.is_empty());
     }
 

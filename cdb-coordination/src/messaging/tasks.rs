@@ -1,4 +1,4 @@
-//! What a mailbox does by itself: looks for messages that somebody has left.
+//! What a `Messaging` does by itself: looks for messages that somebody has left.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use cdb_model::{Container, MemberOf, Query};
 
 use super::inner::Inner;
-use crate::mail::{Mail, Side};
+use crate::message::{MessageDocument, Side};
 use crate::outbox::reconcile;
 use crate::search::find;
 
@@ -15,7 +15,7 @@ const FOUND: usize = 256;
 
 impl<C: Container> Inner<C>
 where
-    Mail<C>: MemberOf<C>,
+    MessageDocument<C>: MemberOf<C>,
 {
     pub(super) fn start(self: &Arc<Self>) {
         self.spawn(|inner| async move {
@@ -42,12 +42,13 @@ where
 
     /// Finds partitions with messages that somebody has delivered and nobody has received.
     async fn look_for_arrivals(&self) {
-        let query = Query::<Mail<C>>::across_partitions()
-            .filter(Mail::<C>::RECEIVE_DUE.le(self.container.now()))
-            .order_by(Mail::<C>::BY_RECEIVE_DUE.asc());
+        let query = Query::<MessageDocument<C>>::across_partitions()
+            .filter(MessageDocument::<C>::RECEIVE_DUE.le(self.container.now()))
+            .order_by(MessageDocument::<C>::BY_RECEIVE_DUE.asc());
         match find(&self.container, query, FOUND).await {
             Ok(found) => {
-                self.put_aside(Side::Inbox, &found.unreadable).await;
+                self.dead_letter_unreadable(Side::Inbox, &found.unreadable)
+                    .await;
                 for stored in found.rows {
                     self.hint(stored.document.partition().clone());
                 }

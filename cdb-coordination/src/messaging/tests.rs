@@ -9,9 +9,11 @@ use cdb_emulator::Emulator;
 use cdb_model::{Container, Document, Query, Stored};
 use serde::{Deserialize, Serialize};
 
-use crate::mail::Content;
-use crate::outbox::{Carrier as _, commit, reconcile};
-use crate::{Mail, Mailbox, MailboxConfig, Message, Received, RetryPolicy, Side, Undelivered};
+use crate::message::Content;
+use crate::outbox::{Relay as _, commit, reconcile};
+use crate::{
+    Message, MessageDocument, Messaging, MessagingConfig, Received, RetryPolicy, Side, Undelivered,
+};
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "shelf", id = "shelf:{number}")]
@@ -25,7 +27,7 @@ struct Shelf {
 #[container(partition_key = "/place")]
 enum House {
     Shelf(Shelf),
-    Mail(Mail<House>),
+    Message(MessageDocument<House>),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -37,12 +39,12 @@ impl Message for Note {
 
 struct World {
     _emulator: Emulator,
-    mailbox: Mailbox<House>,
+    messaging: Messaging<House>,
     received: Arc<Mutex<Vec<u32>>>,
 }
 
 impl World {
-    /// A mailbox that delivers nothing by itself; what is delivered, it receives.
+    /// A messaging that delivers nothing by itself; what is delivered, it receives.
     async fn new(retention: Duration) -> Self {
         let time = SimulatedTime::new();
         let emulator = time.in_real_time(Emulator::start()).await.unwrap();
@@ -56,9 +58,9 @@ impl World {
         let house = database.bootstrap("house", Bootstrap::CreateIfMissing);
         let received = Arc::new(Mutex::new(Vec::new()));
         let notes = received.clone();
-        let mailbox = Mailbox::builder(house.await.unwrap())
+        let messaging = Messaging::builder(house.await.unwrap())
             .config(
-                MailboxConfig::default()
+                MessagingConfig::default()
                     .with_retention(retention)
                     .with_poll_interval(Duration::from_secs(3_600))
                     .with_claims(Duration::from_millis(50), Duration::from_millis(50))
@@ -67,49 +69,52 @@ impl World {
                             .with_delays(Duration::ZERO, Duration::from_millis(10)),
                     ),
             )
-            .on(move |note: Received<Note>, mut draft| {
+            .on(move |note: Received<Note>, mut batch| {
                 let number = note.message.0;
                 notes.lock().unwrap().push(number);
                 async move {
                     let place = "bob".to_owned();
-                    draft.batch().create(&Shelf { place, number })?;
-                    Ok(draft)
+                    batch.changes().create(&Shelf { place, number })?;
+                    Ok(batch)
                 }
             })
             .start();
         Self {
             _emulator: emulator,
-            mailbox,
+            messaging,
             received,
         }
     }
 
     /// Commits notes from Ann to Bob and delivers none of them.
-    async fn commit(&self, numbers: impl IntoIterator<Item = u32>) -> Vec<Stored<Mail<House>>> {
-        let inner = &self.mailbox.inner;
-        let mut draft = self.mailbox.draft("ann");
+    async fn commit(
+        &self,
+        numbers: impl IntoIterator<Item = u32>,
+    ) -> Vec<Stored<MessageDocument<House>>> {
+        let inner = &self.messaging.inner;
+        let mut batch = self.messaging.batch("ann");
         for number in numbers {
-            draft.send("bob", &Note(number)).unwrap();
+            batch.send("bob", &Note(number)).unwrap();
         }
         let reserved = Duration::ZERO;
-        let sent = commit(&inner.container, &draft, reserved, inner.lifetimes()).await;
+        let sent = commit(&inner.container, &batch, reserved, inner.lifetimes()).await;
         sent.unwrap()
     }
 
-    async fn deliver(&self, messages: &[Stored<Mail<House>>]) {
-        for result in self.mailbox.inner.deliver(messages, &[]).await {
+    async fn deliver(&self, messages: &[Stored<MessageDocument<House>>]) {
+        for result in self.messaging.inner.deliver(messages, &[]).await {
             result.unwrap();
         }
     }
 
     async fn reconcile(&self) {
-        let inner = &self.mailbox.inner;
+        let inner = &self.messaging.inner;
         reconcile(&**inner, &inner.config.retry, &inner.jitter).await;
     }
 
     /// Looks after Bob's partition, and returns what was received so far.
     async fn received(&self) -> Vec<u32> {
-        let inner = &self.mailbox.inner;
+        let inner = &self.messaging.inner;
         tokio::time::sleep(Duration::from_millis(100)).await;
         inner.receive_in(&"bob".into()).await.unwrap();
         self.received.lock().unwrap().clone()
@@ -130,8 +135,8 @@ impl World {
 
     /// How many messages there are of a kind.
     async fn count(&self, is_kind: fn(&Content) -> bool) -> usize {
-        let query = Query::<Mail<House>>::across_partitions();
-        let found = self.mailbox.container().query(query).all().await.unwrap();
+        let query = Query::<MessageDocument<House>>::across_partitions();
+        let found = self.messaging.container().query(query).all().await.unwrap();
         let kinds = found
             .iter()
             .filter(|stored| is_kind(stored.document.content()));
@@ -175,14 +180,16 @@ async fn what_is_early_waits_for_what_was_sent_before_it() {
 async fn what_was_given_up_on_its_way_holds_nobody_back_and_comes_later_when_redriven() {
     let world = World::new(WEEK).await;
     let sent = world.commit([1, 2]).await;
-    let inner = &world.mailbox.inner;
-    inner.bury(&sent[0], &Undelivered::hopeless("a test")).await;
+    let inner = &world.messaging.inner;
+    inner
+        .dead_letter(&sent[0], &Undelivered::permanent("a test"))
+        .await;
     world.deliver(&sent[1..]).await;
     assert!(world.received().await.is_empty());
     world.reconcile().await;
     world.until_received(&[2]).await;
 
-    let letters = world.mailbox.dead_letters();
+    let letters = world.messaging.dead_letters();
     let dead = letters.list(cdb_model::Timestamp::default(), 10).await;
     let dead = dead.unwrap();
     assert_eq!(dead.len(), 1);
@@ -202,14 +209,14 @@ async fn a_gap_is_waited_for_until_nothing_can_come_any_more() {
     let world = World::new(Duration::from_secs(4)).await;
     let sent = world.commit([1, 2]).await;
     world.deliver(&sent[1..]).await;
-    world.mailbox.inner.deliver(&[], &sent[1..]).await;
+    world.messaging.inner.deliver(&[], &sent[1..]).await;
     assert!(world.received().await.is_empty());
     tokio::time::sleep(Duration::from_millis(5_100)).await;
     world.until_received(&[2]).await;
     // The one that is missing may not come any more, and does not.
     world.reconcile().await;
     assert_eq!(world.received().await, [2]);
-    let dead = world.mailbox.dead_letters();
+    let dead = world.messaging.dead_letters();
     let dead = dead
         .list(cdb_model::Timestamp::default(), 10)
         .await
@@ -222,18 +229,18 @@ async fn a_gap_is_waited_for_until_nothing_can_come_any_more() {
 async fn what_nobody_received_for_too_long_is_kept_and_not_received() {
     let world = World::new(Duration::from_millis(100)).await;
     let sent = world.commit([1]).await;
-    let mailbox = world.mailbox.clone();
+    let messaging = world.messaging.clone();
     // Delivered by somebody who does not receive: nothing is hinted.
     let arrived = match sent[0].document.content() {
-        Content::Outgoing(outgoing) => crate::outbox::arriving(outgoing.letter.clone()),
+        Content::Outgoing(outgoing) => crate::outbox::arriving(outgoing.envelope.clone()),
         other => panic!("{other:?}"),
     };
-    let due = mailbox.container().now();
-    let arrived = Mail::<House>::incoming(arrived, due);
-    mailbox.container().create(&arrived).await.unwrap();
+    let due = messaging.container().now();
+    let arrived = MessageDocument::<House>::incoming(arrived, due);
+    messaging.container().create(&arrived).await.unwrap();
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(world.received().await.is_empty());
-    let dead = mailbox.dead_letters();
+    let dead = messaging.dead_letters();
     let dead = dead
         .list(cdb_model::Timestamp::default(), 10)
         .await
@@ -248,14 +255,14 @@ async fn a_message_that_never_ends_is_begun_so_often_and_no_more() {
     let Content::Outgoing(outgoing) = sent[0].document.content() else {
         panic!("a message was sent");
     };
-    let mut arrived = crate::outbox::arriving(outgoing.letter.clone());
+    let mut arrived = crate::outbox::arriving(outgoing.envelope.clone());
     // As after ten processes that died over it.
     arrived.started = 10;
-    let container = world.mailbox.container();
-    let arrived = Mail::<House>::incoming(arrived, container.now());
+    let container = world.messaging.container();
+    let arrived = MessageDocument::<House>::incoming(arrived, container.now());
     container.create(&arrived).await.unwrap();
     assert!(world.received().await.is_empty());
-    let dead = world.mailbox.dead_letters();
+    let dead = world.messaging.dead_letters();
     let dead = dead
         .list(cdb_model::Timestamp::default(), 10)
         .await

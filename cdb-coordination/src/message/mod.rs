@@ -2,15 +2,15 @@
 
 mod content;
 mod document;
-mod letter;
+mod envelope;
 mod lifetimes;
-mod place;
+mod partition_fields;
 
 pub use content::Side;
 pub(crate) use content::{Content, Dead, Incoming, Outgoing, Seen, Stream};
-pub use document::Mail;
-pub(crate) use document::MailKey;
+pub use document::MessageDocument;
+pub(crate) use document::MessageDocumentKey;
 pub(crate) use document::fingerprint;
-pub use letter::{Address, Message, MessageId};
-pub(crate) use letter::{Letter, MAX_MESSAGE_BYTES};
+pub use envelope::{Address, Message, MessageId};
+pub(crate) use envelope::{Envelope, MAX_MESSAGE_BYTES};
 pub(crate) use lifetimes::Lifetimes;
