@@ -1,4 +1,4 @@
-//! The entrance: a client of an account, its databases, and handles to their containers.
+//! The client of an account, its databases, and handles to their containers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,18 +9,10 @@ use crate::container::{ContainerClient, ContainerContext};
 use crate::retry::Pipeline;
 use crate::usage::Usage;
 
-/// A client of one account. Cheap to clone; clones share connections, session tokens and clocks.
+/// A client of one account. Cheap to clone; clones share connections, session tokens and the clock.
 ///
-/// ```
-/// use cdb_client::{CosmosClient, MasterKey};
-/// # let key = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
-///
-/// let client = CosmosClient::builder("https://account.documents.azure.com:443/")
-///     .credential(MasterKey::new(key)?)
-///     .build()?;
-/// assert_eq!(client.usage().total().requests, 0); // nothing is sent before it is needed
-/// # Ok::<(), cdb_client::Error>(())
-/// ```
+/// Start with [`CosmosClient::from_env`], [`CosmosClient::builder`] or a
+/// [`ConnectionString`](crate::ConnectionString).
 #[derive(Clone, Debug)]
 pub struct CosmosClient {
     inner: Arc<Inner>,
@@ -29,7 +21,8 @@ pub struct CosmosClient {
 #[derive(Debug)]
 struct Inner {
     pipeline: Arc<Pipeline>,
-    /// One context per container, whoever asks for it: session tokens and ranges are facts about the container.
+    /// One context per container, shared by all its handles: session tokens and ranges belong to
+    /// the container.
     contexts: Mutex<HashMap<(String, String), Arc<ContainerContext>>>,
 }
 
@@ -43,7 +36,7 @@ impl CosmosClient {
         }
     }
 
-    /// A database of the account. Sends nothing.
+    /// Returns a handle to a database of the account. Sends nothing.
     pub fn database(&self, name: impl Into<String>) -> DatabaseClient {
         DatabaseClient {
             client: self.clone(),
@@ -51,23 +44,25 @@ impl CosmosClient {
         }
     }
 
-    /// What this client has used so far.
+    /// Returns the requests, request units and bytes that this client has used so far.
     pub fn usage(&self) -> Usage {
         self.inner.pipeline.meter.snapshot()
     }
 
-    /// The service's time, as its answers show it; the machine's time before the first answer.
+    /// Returns the service's time, estimated from its answers. Before the first answer, this is the
+    /// machine's time.
     pub fn now(&self) -> Timestamp {
         self.inner.pipeline.clock.now()
     }
 
-    /// How far [`now`](Self::now) can be off. `None` before the first answer.
+    /// Returns the largest possible error of [`now`](Self::now). `None` before the first answer.
     pub fn clock_uncertainty(&self) -> Option<std::time::Duration> {
         self.inner.pipeline.clock.uncertainty()
     }
 
-    /// How many milliseconds the service's clock is ahead of this machine's; negative where it is behind. Zero when no
-    /// answer has proved the machine's clock wrong, `None` before the first answer.
+    /// Returns by how many milliseconds the service's clock is ahead of this machine's; negative if
+    /// it is behind. Zero while the answers agree with the machine's clock, `None` before the first
+    /// answer.
     pub fn clock_offset_millis(&self) -> Option<i64> {
         self.inner.pipeline.clock.ahead_of_machine()
     }
@@ -94,8 +89,8 @@ impl CosmosClient {
             .clone()
     }
 
-    /// Containers that are gone, or created anew under an old name, have other ranges and other sessions. `None` stands
-    /// for all containers of the database. Handles to them go on working.
+    /// Forgets the ranges and session tokens of a deleted or re-created container. `None` stands
+    /// for all containers of the database. Existing handles keep working.
     pub(crate) fn forget(&self, database: &str, container: Option<&str>) {
         self.inner
             .contexts
@@ -108,18 +103,6 @@ impl CosmosClient {
 }
 
 /// A database of an account.
-///
-/// ```
-/// use cdb_client::Bootstrap;
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::Shop;
-/// # shop::with_client(async |client| {
-///
-/// let database = client.database("shop");
-/// let orders = database.bootstrap::<Shop>("orders", Bootstrap::CreateIfMissing).await?;
-/// assert!(database.differences::<Shop>("orders").await?.is_empty());
-/// # drop(orders); Ok(()) }).unwrap();
-/// ```
 #[derive(Clone, Debug)]
 pub struct DatabaseClient {
     client: CosmosClient,
@@ -127,13 +110,13 @@ pub struct DatabaseClient {
 }
 
 impl DatabaseClient {
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// A container whose documents are those of `C`. Sends nothing and checks nothing: that is what
-    /// [`bootstrap`](Self::bootstrap) is for.
+    /// Returns a handle to a container whose documents are those of `C`. Sends nothing and checks
+    /// nothing; [`bootstrap`](Self::bootstrap) does.
     pub fn container<C: Container>(&self, name: &str) -> ContainerClient<C> {
         ContainerClient::new(self.client.context(&self.name, name))
     }

@@ -1,10 +1,12 @@
-//! The service's clock, estimated from the `Date` of its answers. The only module that reads the system's clock.
+//! The service's clock, estimated from the `Date` of its answers. The only module that reads the
+//! system's clock.
 //!
-//! `Date` has whole seconds, so one answer only says: between sending and receiving it, the service's clock was inside
-//! that second. Each answer therefore bounds the offset from both sides, and the bounds of many answers together are
-//! as narrow as a round trip. The machine's own clock, read once, is corrected only as far as the bounds demand, so a
-//! machine that keeps time is never corrected. Offsets are taken against a monotonic clock: setting the machine's clock
-//! later changes nothing.
+//! `Date` has whole seconds. One answer says that the service's clock was inside that second at
+//! some time between sending the request and receiving the answer. Each answer therefore bounds the
+//! offset from both sides, and the bounds of many answers together are as narrow as a round trip.
+//! The machine's clock is read once and corrected only as far as the bounds demand, so an accurate
+//! machine is never corrected. Offsets are measured against a monotonic clock, so setting the
+//! machine's clock later has no effect.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,13 +14,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use cdb_model::Timestamp;
 use tokio::time::Instant;
 
-/// How far two sound clocks may drift apart, in millionths.
+/// How far two working clocks may drift apart, in millionths.
 const DRIFT_PPM: i64 = 100;
 
-/// The last millisecond that the form of RFC 9110 has a year for.
+/// The last millisecond that an RFC 9110 date can express.
 const LAST_HTTP_DATE: Timestamp = Timestamp::from_millis(253_402_300_799_999);
 
-/// Corrections backwards up to this are made by standing still, so that what was due stays due.
+/// The clock stops for backward corrections up to this, so that due times do not move back into the
+/// future.
 const STANDSTILL_MS: i64 = 1000;
 
 /// An estimate of the service's clock.
@@ -33,7 +36,7 @@ pub(crate) struct ServiceClock {
 #[derive(Debug, Default)]
 struct State {
     bounds: Option<Bounds>,
-    /// The latest time given out.
+    /// The latest time returned.
     last: i64,
 }
 
@@ -42,7 +45,7 @@ struct State {
 struct Bounds {
     low: i64,
     high: i64,
-    /// When they were last narrowed, in ms since `anchor`.
+    /// When the bounds were last narrowed, in ms since `anchor`.
     at: i64,
 }
 
@@ -52,7 +55,7 @@ impl ServiceClock {
         Self::starting_at(machine_now())
     }
 
-    /// Takes `time` for the service's time until an answer says otherwise.
+    /// Starts with `time` as the service's time, until an answer corrects it.
     pub(crate) fn starting_at(time: Timestamp) -> Self {
         Self {
             anchor: Instant::now(),
@@ -61,7 +64,7 @@ impl ServiceClock {
         }
     }
 
-    /// The service's time as well as it is known.
+    /// Returns the best estimate of the service's time.
     pub(crate) fn now(&self) -> Timestamp {
         let elapsed = self.since_anchor(Instant::now());
         let mut state = self.lock();
@@ -72,7 +75,7 @@ impl ServiceClock {
         Timestamp::from_millis(u64::try_from(state.last).unwrap_or(0))
     }
 
-    /// How far [`now`](Self::now) can be off; `None` before the first answer.
+    /// Returns the largest possible error of [`now`](Self::now); `None` before the first answer.
     pub(crate) fn uncertainty(&self) -> Option<Duration> {
         let bounds = self.lock().bounds?;
         let offset = self.offset(Some(bounds));
@@ -80,7 +83,8 @@ impl ServiceClock {
         u64::try_from(furthest).ok().map(Duration::from_millis)
     }
 
-    /// How far the service's clock is ahead of the machine's as it was read first; `None` before the first answer.
+    /// Returns how far the service's clock is ahead of the machine's first reading, in ms; `None`
+    /// before the first answer.
     pub(crate) fn ahead_of_machine(&self) -> Option<i64> {
         let bounds = self.lock().bounds?;
         Some(self.offset(Some(bounds)) - self.local_at_anchor)
@@ -92,12 +96,12 @@ impl ServiceClock {
         })
     }
 
-    /// The service's time for `x-ms-date`, in the form of RFC 9110.
+    /// Returns the service's time as an RFC 9110 date, for `x-ms-date`.
     pub(crate) fn http_date(&self) -> String {
         http_date_of(self.now())
     }
 
-    /// Learns from the `Date` of an answer.
+    /// Narrows the bounds with the `Date` of an answer.
     pub(crate) fn observe(&self, sent: Instant, received: Instant, date: &str) {
         let Some(second) = parse_http_date(date) else {
             return;
@@ -125,7 +129,8 @@ impl ServiceClock {
 }
 
 impl Bounds {
-    /// What both say; the newer alone when they contradict each other, since then some clock was set.
+    /// Intersects both bounds. Contradicting bounds mean that a clock was set, so only the newer
+    /// ones count.
     fn narrowed(self, seen: Self) -> Self {
         let drift = (seen.at - self.at).max(0) * DRIFT_PPM / 1_000_000;
         let low = (self.low - drift).max(seen.low);
@@ -134,7 +139,8 @@ impl Bounds {
             Self {
                 low,
                 high,
-                // Drift is taken off in whole milliseconds: what is not yet one stays to be counted.
+                // Drift counts in whole milliseconds, so a fraction keeps accumulating from the old
+                // time.
                 at: if drift > 0 { seen.at } else { self.at },
             }
         } else {
@@ -143,24 +149,15 @@ impl Bounds {
     }
 }
 
-/// What this machine's clock shows now, right or wrong: to make sense of times that were read from it. Everything else goes
-/// by the service's clock, [`CosmosClient::now`](crate::CosmosClient::now).
-///
-/// ```
-/// use std::time::Duration;
-/// use cdb_client::machine_now;
-///
-/// // A library says when by this machine's clock; how long that still is, only the same clock tells.
-/// let fire_at = machine_now() + Duration::from_secs(5);
-/// let left = fire_at.since(machine_now());
-/// assert!(left <= Duration::from_secs(5) && left > Duration::from_secs(4));
-/// ```
+/// Returns the time of this machine's clock, which may be wrong. Compare it only with times that
+/// were read from the same clock. Use the service's clock,
+/// [`CosmosClient::now`](crate::CosmosClient::now), otherwise.
 pub fn machine_now() -> Timestamp {
     Timestamp::from_millis(u64::try_from(system_millis()).unwrap_or(0))
 }
 
-/// A time in the form of RFC 9110, whole seconds. One behind the year 9999, as a wrong clock or a stored cursor can have, is
-/// that year's end.
+/// Formats a time as an RFC 9110 date, in whole seconds. A time after the year 9999, which a wrong
+/// clock or a stored cursor can contain, becomes the end of that year.
 pub(crate) fn http_date_of(time: Timestamp) -> String {
     let millis = time.min(LAST_HTTP_DATE).as_millis();
     httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(millis))
@@ -174,7 +171,7 @@ fn parse_http_date(date: &str) -> Option<i64> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the first request needs some date, and no answer has told the service's yet"
+    reason = "the first request needs a date before any answer has shown the service's"
 )]
 fn system_millis() -> i64 {
     SystemTime::now()
@@ -190,7 +187,8 @@ mod tests {
 
     const NOON: i64 = 1_500_000_000_000;
 
-    /// A machine whose clock is `ahead` milliseconds ahead of a service where it is `NOON` now.
+    /// The clock of a machine that is `ahead` milliseconds ahead of a service whose time is `NOON`
+    /// now.
     fn machine(ahead: i64) -> ServiceClock {
         ServiceClock {
             local_at_anchor: NOON + ahead,
@@ -198,7 +196,8 @@ mod tests {
         }
     }
 
-    /// Lets the service answer at these times, its clock `moved` milliseconds.
+    /// Observes an answer with these times from a service whose clock was moved by `moved`
+    /// milliseconds.
     fn answered(clock: &ServiceClock, [sent, served, received]: [u64; 3], moved: i64) {
         let at = |ms| clock.anchor + Duration::from_millis(ms);
         let shown = u64::try_from(NOON + moved).unwrap() + served;
@@ -212,33 +211,33 @@ mod tests {
         }
     }
 
-    /// How far the clock is ahead of the service.
+    /// Returns how far the clock is ahead of the service, in ms.
     fn ahead(clock: &ServiceClock) -> i64 {
         let now = i64::try_from(clock.now().as_millis()).unwrap();
         now - NOON - clock.since_anchor(Instant::now())
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_machine_that_keeps_time_is_not_corrected() {
+    async fn an_accurate_machine_is_not_corrected() {
         let clock = machine(3);
         busy(&clock);
         assert_eq!(ahead(&clock), 3);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_answer_corrects_to_a_second() {
+    async fn one_answer_corrects_the_clock_to_within_a_second() {
         for wrong in [-86_400_000, 86_400_000] {
             let clock = machine(wrong);
             answered(&clock, [100, 102, 104], 0);
             assert!(ahead(&clock).abs() <= 1004, "ahead by {} ms", ahead(&clock));
-            let told = clock.ahead_of_machine().unwrap();
-            assert!((told + wrong).abs() <= 1004, "told {told} ms");
+            let offset = clock.ahead_of_machine().unwrap();
+            assert!((offset + wrong).abs() <= 1004, "offset {offset} ms");
             assert!(clock.uncertainty().unwrap() <= Duration::from_millis(1004));
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn many_answers_correct_to_about_a_round_trip() {
+    async fn many_answers_correct_the_clock_to_within_a_round_trip() {
         for wrong in [-700, 700, -86_400_000] {
             let clock = machine(wrong);
             busy(&clock);
@@ -275,7 +274,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nonsense_in_the_date_is_ignored() {
+    async fn an_invalid_date_is_ignored() {
         let clock = machine(0);
         let now = clock.anchor;
         clock.observe(now, now, "yesterday");
@@ -283,7 +282,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_service_at_the_end_of_all_years_brings_nobody_down() {
+    async fn a_service_date_at_the_end_of_year_9999_does_not_panic() {
         let clock = machine(0);
         let (sent, received) = (clock.anchor, clock.anchor + Duration::from_millis(5));
         clock.observe(sent, received, "Fri, 31 Dec 9999 23:59:59 GMT");
@@ -294,7 +293,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn dates_for_signing_have_the_form_of_http() {
+    async fn dates_for_signing_are_http_dates() {
         assert_eq!(machine(0).http_date(), "Fri, 14 Jul 2017 02:40:00 GMT");
     }
 }

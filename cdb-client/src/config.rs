@@ -1,5 +1,5 @@
-//! Setting up a client. Setters take anything; [`build`](CosmosClientBuilder::build) checks it all at once, before
-//! anything is sent.
+//! The builder of a client. Setters accept anything; [`build`](CosmosClientBuilder::build) checks
+//! all settings before anything is sent.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,27 +12,11 @@ use crate::clock::{ServiceClock, machine_now};
 use crate::credential::Credential;
 use crate::endpoint::{is_loopback, parse_endpoint, server_proof, without_secrets};
 use crate::error::{Error, Result};
+use crate::network::Network;
 use crate::retry::{Jitter, Pipeline, PipelineParts, RetryConfig};
-use crate::transport::{Network, Transport};
+use crate::transport::Transport;
 
-/// Collects what a [`CosmosClient`] needs.
-///
-/// ```
-/// use std::time::Duration;
-/// use cdb_client::{CosmosClient, MasterKey, RetryConfig};
-/// # let key = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
-///
-/// let client = CosmosClient::builder("https://account.documents.azure.com")
-///     .credential(MasterKey::new(key)?)
-///     .application("shop")
-///     .retry(RetryConfig::default().with_deadline(Duration::from_secs(5)))
-///     .build()?;
-///
-/// let refused = CosmosClient::builder("account").build().unwrap_err();
-/// assert!(refused.to_string().contains("is no URL"));
-/// # drop(client);
-/// # Ok::<(), cdb_client::Error>(())
-/// ```
+/// Builds a [`CosmosClient`].
 #[derive(Clone)]
 #[must_use]
 pub struct CosmosClientBuilder {
@@ -42,12 +26,13 @@ pub struct CosmosClientBuilder {
     retry: RetryConfig,
     application: String,
     any_certificate_on_loopback: bool,
-    /// The time that the client's clock starts with, unless it is the machine's.
+    /// The time that the client's clock starts with; `None` for the machine's.
     start: Option<Timestamp>,
 }
 
 impl CosmosClient {
-    /// Starts setting up a client of the account at `endpoint`.
+    /// Starts a client of the account at `endpoint`, such as
+    /// `https://account.documents.azure.com:443/`.
     pub fn builder(endpoint: impl Into<String>) -> CosmosClientBuilder {
         CosmosClientBuilder::new(endpoint)
     }
@@ -66,7 +51,7 @@ impl CosmosClientBuilder {
         }
     }
 
-    /// Who authorizes requests, such as a [`MasterKey`](crate::MasterKey). Required.
+    /// Authorizes requests with `credential`, such as a [`MasterKey`](crate::MasterKey). Required.
     pub fn credential(mut self, credential: impl Credential) -> Self {
         self.credential = Some(Arc::new(credential));
         self
@@ -78,52 +63,52 @@ impl CosmosClientBuilder {
         self
     }
 
-    /// Starts the client's clock with simulated time, instead of the machine's. Call it together with
-    /// [`transport`](Self::transport), right before [`build`](Self::build).
+    /// Starts the client's clock with simulated time, instead of the machine's. Call it together
+    /// with [`transport`](Self::transport), right before [`build`](Self::build).
     #[cfg(any(test, feature = "test-support"))]
     pub fn clock_of(mut self, time: &crate::SimulatedTime) -> Self {
         self.start = Some(time.now());
         self
     }
 
-    /// How long calls may try.
+    /// Sets the deadlines and delays of retries.
     pub fn retry(mut self, retry: RetryConfig) -> Self {
         self.retry = retry;
         self
     }
 
-    /// A name for the account's logs, put in front of the user agent.
+    /// Puts `name` in front of the user agent, where the account's logs show it.
     pub fn application(mut self, name: impl Into<String>) -> Self {
         self.application = name.into();
         self
     }
 
-    /// Accepts any certificate, for an emulator that makes its own. Works for loopback hosts only: `build` refuses it
-    /// for every other endpoint.
+    /// Accepts any certificate, for an emulator with a self-signed one. `build` refuses this for
+    /// endpoints other than loopback hosts.
     pub fn accept_invalid_certificates_on_loopback(mut self, accept: bool) -> Self {
         self.any_certificate_on_loopback = accept;
         self
     }
 
-    /// Whether the endpoint can only be on this machine, as those of emulators are: `localhost`, `127.0.0.0/8`, `[::1]`.
-    /// Says no of an endpoint that cannot work.
+    /// Whether the endpoint is on this machine: `localhost`, `127.0.0.0/8` or `[::1]`. `false` for
+    /// an invalid endpoint.
     pub fn is_loopback(&self) -> bool {
         parse_endpoint(&self.endpoint).is_ok_and(|url| is_loopback(&url))
     }
 
-    /// Whether the endpoint, and what is asked of its certificates, can work; [`build`](Self::build) does it too.
+    /// Checks the endpoint and the certificate setting. [`build`](Self::build) checks them too.
     ///
     /// # Errors
-    /// When not; the message says why and shows no secret.
+    /// When one is invalid. The message says why and shows no secret.
     pub fn check_endpoint(&self) -> Result<()> {
         let endpoint = parse_endpoint(&self.endpoint)?;
         server_proof(&endpoint, self.any_certificate_on_loopback).map(|_| ())
     }
 
-    /// The client. Opens no connection yet.
+    /// Builds the client. Opens no connection.
     ///
     /// # Errors
-    /// When the endpoint or an option cannot work; the message names it.
+    /// When the endpoint or a setting is invalid. The message names it.
     pub fn build(self) -> Result<CosmosClient> {
         let endpoint = parse_endpoint(&self.endpoint)?;
         let proof = server_proof(&endpoint, self.any_certificate_on_loopback)?;
@@ -132,18 +117,18 @@ impl CosmosClientBuilder {
         })?;
         if self.retry.deadline.is_zero() || self.retry.attempt_timeout.is_zero() {
             return Err(Error::configuration(
-                "deadline and attempt time-out must be longer than zero",
+                "deadline and attempt timeout must be longer than zero",
             ));
         }
         let user_agent = format!("{} cdb/{}", self.application, env!("CARGO_PKG_VERSION"));
         let user_agent = HeaderValue::from_str(user_agent.trim()).map_err(|_| {
-            Error::configuration("application name holds characters that no header can")
+            Error::configuration("application name contains characters that a header cannot")
         })?;
         if endpoint.scheme() == "http" && !is_loopback(&endpoint) {
             let host = endpoint.host_str().unwrap_or_default();
             tracing::warn!(
                 host,
-                "endpoint is not encrypted: documents and tokens can be read on the way; use https"
+                "endpoint is not encrypted: others on the network can read documents and tokens; use https"
             );
         }
         let transport = match self.transport {
@@ -176,7 +161,7 @@ impl fmt::Debug for CosmosClientBuilder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::credential::MasterKey;
+    use crate::credentials::MasterKey;
 
     const KEY: &str =
         "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
@@ -193,24 +178,24 @@ mod tests {
     }
 
     #[test]
-    fn endpoints_that_cannot_work_are_refused_with_the_reason() {
-        refuses("my-account", "is no URL");
+    fn an_invalid_endpoint_is_refused_with_the_reason() {
+        refuses("my-account", "is not a URL");
         refuses("ftp://x/", "neither https nor http");
         refuses(
             "https://x.documents.azure.com/dbs/a",
-            "goes on after the host",
+            "continues after the host",
         );
         refuses(
             "https://x/?key=hunter2",
-            "`https://x/…` goes on after the host",
+            "`https://x/…` continues after the host",
         );
         refuses(
             "accountkey=hunter2;accountendpoint=https://x/",
             "is a connection string",
         );
         refuses("https://x/;ACCOUNTKEY=hunter2", "is a connection string");
-        refuses("Hunter2+hunter2==", "`…` is no URL");
-        refuses("https://user:hunter2@x/", "holds a user or password");
+        refuses("Hunter2+hunter2==", "`…` is not a URL");
+        refuses("https://user:hunter2@x/", "contains a user or password");
         refuses(
             "AccountEndpoint=https://x/;AccountKey=hunter2;",
             "is a connection string",
@@ -226,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_go_unchecked_on_loopback_hosts_only() {
+    fn invalid_certificates_are_accepted_on_loopback_hosts_only() {
         let with = |endpoint: &str| {
             builder(endpoint)
                 .accept_invalid_certificates_on_loopback(true)
@@ -250,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn only_this_machine_is_loopback() {
+    fn only_addresses_of_this_machine_are_loopback() {
         let is_loopback = |endpoint: &str| CosmosClientBuilder::new(endpoint).is_loopback();
         for here in [
             "http://localhost:8081",

@@ -1,5 +1,5 @@
-//! An account as the portal hands it out, `AccountEndpoint=…;AccountKey=…;`, and as programs are told of it by
-//! environment variables. Both are read once and checked at once; the key is never shown, and wiped from memory.
+//! Connection strings: `AccountEndpoint=…;AccountKey=…;`, as the portal shows them, and the
+//! environment variables that name an account. The key is never shown, and is wiped from memory.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,21 +8,20 @@ use zeroize::Zeroizing;
 
 use crate::client::CosmosClient;
 use crate::config::CosmosClientBuilder;
-use crate::connection_string_parts::{AccountAddress, ConnectionStringParts, missing};
-use crate::credential::MasterKey;
+use crate::credentials::MasterKey;
+use crate::endpoint::without_secrets;
 use crate::error::{Error, Result};
 
-/// Endpoint and key of an account, from one text. Where one of them comes from elsewhere, read
-/// [`ConnectionStringParts`].
+const FORM: &str = "expected `AccountEndpoint=https://…;AccountKey=…;`, as in the portal";
+
+/// Endpoint and key of an account.
 ///
 /// ```
-/// use cdb_client::{ConnectionString, CosmosClient};
-/// # let key = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+/// use cdb_client::ConnectionString;
 ///
-/// let text = format!("AccountEndpoint=http://localhost:8081/;AccountKey={key};");
+/// let text = format!("AccountEndpoint=http://localhost:8081/;AccountKey={};", cdb_emulator::WELL_KNOWN_KEY);
 /// let account: ConnectionString = text.parse()?;
 /// assert_eq!(account.endpoint(), "http://localhost:8081/");
-/// assert!(!format!("{account:?}").contains(key));
 /// let client = account.client()?.application("shop").build()?;
 /// # Ok::<(), cdb_client::Error>(())
 /// ```
@@ -32,33 +31,47 @@ pub struct ConnectionString {
     key: Zeroizing<String>,
 }
 
+/// A connection string that may lack the endpoint or the key.
+///
+/// For a program that has the other part from elsewhere, such as a key from a vault, or that uses
+/// an Entra ID token instead of a key.
+#[derive(Clone, Default)]
+pub struct ConnectionStringParts {
+    address: Option<AccountAddress>,
+    key: Option<Zeroizing<String>>,
+}
+
+/// The address of an account. Whether its certificate goes unchecked is part of it, so that another
+/// endpoint never inherits the permission.
+#[derive(Clone)]
+struct AccountAddress {
+    endpoint: String,
+    any_certificate: bool,
+}
+
 impl ConnectionString {
-    /// Reads the portal's form. Names count whatever their case, unknown settings are none of ours. What .NET calls
-    /// `DisableServerCertificateValidation` is
-    /// [`accept_invalid_certificates_on_loopback`](CosmosClientBuilder::accept_invalid_certificates_on_loopback) here, with
-    /// its limits.
+    /// Parses a connection string. The case of names does not matter; unknown settings are ignored.
+    /// The .NET setting `DisableServerCertificateValidation` becomes
+    /// [`accept_invalid_certificates_on_loopback`](CosmosClientBuilder::accept_invalid_certificates_on_loopback),
+    /// with its limits.
     ///
     /// # Errors
-    /// When it has another form, or one of its parts is missing or cannot be right. The message shows no key.
+    /// When `text` has another form, or a part is missing or invalid. The message does not show the
+    /// key.
     pub fn parse(text: &str) -> Result<Self> {
         ConnectionStringParts::parse(text)?.complete()
     }
 
-    /// From `COSMOS_ENDPOINT` and `COSMOS_KEY`; where one of them is not set or empty, from `COSMOS_CONNECTION_STRING`.
+    /// Reads `COSMOS_ENDPOINT` and `COSMOS_KEY`. A variable that is not set or empty falls back to
+    /// `COSMOS_CONNECTION_STRING`.
     ///
     /// # Errors
-    /// Names the variable that is missing, or says what is wrong with its value.
-    ///
-    /// ```no_run
-    /// let account = cdb_client::ConnectionString::from_env()?;
-    /// println!("using {}", account.endpoint());
-    /// # Ok::<(), cdb_client::Error>(())
-    /// ```
+    /// Names the variable that is missing or invalid.
     pub fn from_env() -> Result<Self> {
         Self::from_variables(|name| std::env::var(name).ok())
     }
 
-    pub(crate) fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
+    fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
         let variable =
             |name: &str| variable(name).filter(|value: &String| !value.trim().is_empty());
         let mut parts = match variable("COSMOS_CONNECTION_STRING") {
@@ -83,29 +96,22 @@ impl ConnectionString {
         }
     }
 
-    /// Both parts are there; checks that they can be right.
-    fn checked(address: AccountAddress, key: Zeroizing<String>) -> Result<Self> {
-        address.builder().check_endpoint()?;
-        MasterKey::new(&key)?;
-        Ok(Self { address, key })
-    }
-
-    /// The account's address.
+    /// Returns the endpoint.
     pub fn endpoint(&self) -> &str {
         &self.address.endpoint
     }
 
-    /// Its key, base64: a secret.
+    /// Returns the account key in base64: a secret.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// Whether it asks for certificates of an emulator on this machine to be accepted unchecked.
+    /// Whether the connection string asks to accept any certificate of an emulator on this machine.
     pub fn accepts_invalid_certificates_on_loopback(&self) -> bool {
         self.address.any_certificate
     }
 
-    /// Starts setting up a client of the account that signs with its key.
+    /// Starts a client of the account that signs with the account key.
     ///
     /// # Errors
     /// None that [`parse`](Self::parse) would not have reported.
@@ -118,34 +124,130 @@ impl ConnectionString {
 }
 
 impl ConnectionStringParts {
-    /// The account, with both of its parts.
+    /// Parses a connection string by the rules of [`ConnectionString::parse`]. Each part is checked
+    /// when it is used.
     ///
     /// # Errors
-    /// When one is missing, or cannot be right. The message shows no key.
+    /// When `text` has another form, or names neither endpoint nor key. The message does not quote
+    /// `text`.
+    pub fn parse(text: &str) -> Result<Self> {
+        let refused = |why: &str| Err(Error::configuration(format!("{why}; {FORM}")));
+        let (mut endpoint, mut key, mut any_certificate) = (None, None, false);
+        let settings = text.split(';').map(str::trim);
+        for setting in settings.filter(|setting| !setting.is_empty()) {
+            // A base64 key may contain `=`, so only the first one separates.
+            let Some((name, value)) = setting.split_once('=') else {
+                return refused("text is not a connection string");
+            };
+            let (name, value) = (name.trim(), value.trim());
+            let is = |known: &str| name.eq_ignore_ascii_case(known);
+            if is("AccountEndpoint") {
+                endpoint = Some(value.to_owned());
+            } else if is("AccountKey") {
+                key = Some(Zeroizing::new(value.to_owned()));
+            } else if is("DisableServerCertificateValidation") {
+                any_certificate = value.eq_ignore_ascii_case("true");
+            }
+        }
+        if endpoint.is_none() && key.is_none() {
+            return refused("connection string has neither AccountEndpoint nor AccountKey");
+        }
+        let address = endpoint.map(|endpoint| AccountAddress {
+            endpoint,
+            any_certificate,
+        });
+        Ok(Self { address, key })
+    }
+
+    /// Replaces the endpoint. The certificate of the new endpoint is always checked.
+    #[must_use]
+    pub fn with_endpoint(mut self, endpoint: impl Into<String>) -> Self {
+        self.address = Some(AccountAddress {
+            endpoint: endpoint.into(),
+            any_certificate: false,
+        });
+        self
+    }
+
+    /// Replaces the key.
+    #[must_use]
+    pub fn with_key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(Zeroizing::new(key.into()));
+        self
+    }
+
+    /// Returns the endpoint, if it is known.
+    pub fn endpoint(&self) -> Option<&str> {
+        self.address
+            .as_ref()
+            .map(|address| address.endpoint.as_str())
+    }
+
+    /// Returns the account key in base64, if it is known: a secret.
+    pub fn key(&self) -> Option<&str> {
+        self.key.as_ref().map(|key| key.as_str())
+    }
+
+    /// Starts a client of the account. The caller sets the credential, even where the key is known.
+    ///
+    /// # Errors
+    /// When the endpoint is missing or invalid.
+    pub fn client(&self) -> Result<CosmosClientBuilder> {
+        let address = self.address.as_ref();
+        let builder = address.ok_or_else(|| missing("AccountEndpoint"))?.builder();
+        builder.check_endpoint()?;
+        Ok(builder)
+    }
+
+    /// Returns the connection string once both parts are known.
+    ///
+    /// # Errors
+    /// When a part is missing or invalid. The message does not show the key.
     pub fn complete(self) -> Result<ConnectionString> {
         let address = self.address.ok_or_else(|| missing("AccountEndpoint"))?;
         let key = self.key.ok_or_else(|| missing("AccountKey"))?;
-        ConnectionString::checked(address, key)
+        address.builder().check_endpoint()?;
+        MasterKey::new(&key)?;
+        Ok(ConnectionString { address, key })
+    }
+}
+
+fn missing(part: &str) -> Error {
+    Error::configuration(format!("connection string has no {part}; {FORM}"))
+}
+
+impl AccountAddress {
+    fn builder(&self) -> CosmosClientBuilder {
+        CosmosClientBuilder::new(&*self.endpoint)
+            .accept_invalid_certificates_on_loopback(self.any_certificate)
     }
 }
 
 impl CosmosClient {
-    /// Starts setting up a client of the account that the environment names: `COSMOS_ENDPOINT` and `COSMOS_KEY`, or
-    /// `COSMOS_CONNECTION_STRING`. See [`ConnectionString`] for an account from elsewhere.
-    ///
-    /// # Errors
-    /// As [`ConnectionString::from_env`].
+    /// Starts a client of the account that the environment names: `COSMOS_ENDPOINT` and
+    /// `COSMOS_KEY`, or `COSMOS_CONNECTION_STRING`.
     ///
     /// ```no_run
     /// let client = cdb_client::CosmosClient::from_env()?.application("shop").build()?;
     /// # Ok::<(), cdb_client::Error>(())
     /// ```
+    ///
+    /// # Errors
+    /// As [`ConnectionString::from_env`].
     pub fn from_env() -> Result<CosmosClientBuilder> {
         ConnectionString::from_env()?.client()
     }
 }
 
 impl FromStr for ConnectionString {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::parse(text)
+    }
+}
+
+impl FromStr for ConnectionStringParts {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -162,12 +264,29 @@ impl fmt::Debug for ConnectionString {
     }
 }
 
+impl fmt::Debug for ConnectionStringParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectionStringParts")
+            .field("address", &self.address)
+            .field("key", &self.key.as_ref().map(|_| "<redacted>"))
+            .finish()
+    }
+}
+
+impl fmt::Debug for AccountAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AccountAddress")
+            .field("endpoint", &without_secrets(&self.endpoint))
+            .field("any_certificate", &self.any_certificate)
+            .finish()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const KEY: &str =
-        "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+    const KEY: &str = cdb_emulator::WELL_KNOWN_KEY;
 
     #[track_caller]
     fn refuses(text: &str, because: &str) {
@@ -178,8 +297,12 @@ mod tests {
         }
     }
 
+    fn parts(text: &str) -> ConnectionStringParts {
+        ConnectionStringParts::parse(text).unwrap()
+    }
+
     #[test]
-    fn the_portals_form_is_read_with_the_keys_padding() {
+    fn the_form_of_the_portal_is_read_with_the_padding_of_the_key() {
         let text = format!("AccountEndpoint=https://a.documents.azure.com:443/;AccountKey={KEY};");
         let account = ConnectionString::parse(&text).unwrap();
         assert_eq!(account.endpoint(), "https://a.documents.azure.com:443/");
@@ -189,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn names_in_any_case_spaces_and_unknown_settings_do_no_harm() {
+    fn case_spaces_and_unknown_settings_are_ignored() {
         let text =
             format!(" accountkey = {KEY} ; Database=x;ACCOUNTENDPOINT=http://localhost:8081");
         let account = ConnectionString::parse(&text).unwrap();
@@ -200,8 +323,8 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_right_is_refused_and_not_shown() {
-        refuses("hunter2", "no connection string");
+    fn an_invalid_connection_string_is_refused_and_not_quoted() {
+        refuses("hunter2", "not a connection string");
         refuses("AccountKey=hunter2;", "has no AccountEndpoint");
         refuses("AccountEndpoint=https://x/", "has no AccountKey");
         refuses("AccountEndpoint=https://x/;AccountKey=hunter2", "base64");
@@ -209,10 +332,13 @@ mod tests {
             &format!("AccountEndpoint=https://me:hunter2@x/;AccountKey={KEY}"),
             "user or password",
         );
+        for text in ["hunter2", "password=hunter2", "", ";;"] {
+            refuses(text, "AccountEndpoint=https://…;AccountKey=…;");
+        }
     }
 
     #[test]
-    fn certificates_stay_checked_beyond_this_machine() {
+    fn certificates_of_other_machines_are_always_checked() {
         let at = |endpoint: &str| {
             let text = format!(
                 "AccountEndpoint={endpoint};AccountKey={KEY};DisableServerCertificateValidation=True"
@@ -225,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_of_their_own_come_before_the_connection_string() {
+    fn endpoint_and_key_variables_take_precedence_over_the_connection_string() {
         let text = format!("AccountEndpoint=http://localhost:1;AccountKey={KEY}");
         let account = ConnectionString::from_variables(|name| match name {
             "COSMOS_ENDPOINT" => Some("http://localhost:2".to_owned()),
@@ -237,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn unchecked_certificates_stay_with_the_address_that_asked_for_them() {
+    fn another_endpoint_does_not_inherit_unchecked_certificates() {
         let text = format!(
             "AccountEndpoint=https://localhost:1;AccountKey={KEY};DisableServerCertificateValidation=true"
         );
@@ -265,9 +391,37 @@ mod tests {
     }
 
     #[test]
-    fn debug_shows_no_key() {
+    fn a_missing_part_can_come_from_elsewhere() {
+        let account = parts(&format!("AccountKey={KEY}"));
+        assert_eq!((account.endpoint(), account.key()), (None, Some(KEY)));
+        let error = account.client().unwrap_err();
+        assert!(
+            error.to_string().contains("has no AccountEndpoint"),
+            "{error}"
+        );
+        let account = account.with_endpoint("http://localhost:8081").complete();
+        assert_eq!(account.unwrap().endpoint(), "http://localhost:8081");
+        let account = parts("AccountEndpoint=http://localhost:8081").with_key("short");
+        assert!(account.client().is_ok(), "the key is not used");
+        let error = account.complete().unwrap_err().to_string();
+        assert!(error.contains("account key"), "{error}");
+    }
+
+    #[test]
+    fn an_invalid_endpoint_makes_no_client() {
+        let error = parts("AccountEndpoint=my-account").client().unwrap_err();
+        assert!(
+            error.to_string().contains("`my-account` is not a URL"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn debug_shows_no_secret() {
         let text = format!("AccountEndpoint=http://localhost:1;AccountKey={KEY}");
         let shown = format!("{:?}", ConnectionString::parse(&text).unwrap());
         assert!(!shown.contains(KEY), "{shown}");
+        let parts = parts("AccountEndpoint=https://me:hunter2@x/;AccountKey=hunter2");
+        assert!(!format!("{parts:?}").contains("hunter2"));
     }
 }

@@ -1,11 +1,11 @@
-//! The address of an account: which addresses are accepted, and what an error may show of them.
+//! The endpoint of an account: which endpoints are valid, and what an error may show of them.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use reqwest::Url;
 
 use crate::error::{Error, Result};
-use crate::transport::ServerProof;
+use crate::network::ServerProof;
 
 pub(crate) fn parse_endpoint(text: &str) -> Result<Url> {
     let refused = |why: &str| {
@@ -16,39 +16,40 @@ pub(crate) fn parse_endpoint(text: &str) -> Result<Url> {
     };
     if is_connection_string(text) {
         return Err(refused(
-            "is a connection string; parse it as a `ConnectionString`, or give the part after `AccountEndpoint=` alone",
+            "is a connection string; parse it as a `ConnectionString`, or use only the part after `AccountEndpoint=`",
         ));
     }
-    let url = Url::parse(text.trim()).map_err(|_| refused("is no URL"))?;
+    let url = Url::parse(text.trim()).map_err(|_| refused("is not a URL"))?;
     if !matches!(url.scheme(), "https" | "http") {
         return Err(refused("is neither https nor http"));
     }
     if url.host().is_none() {
-        return Err(refused("names no host"));
+        return Err(refused("has no host"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(refused("holds a user or password"));
+        return Err(refused("contains a user or password"));
     }
     if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
-        return Err(refused("goes on after the host"));
+        return Err(refused("continues after the host"));
     }
     Ok(url)
 }
 
-/// Whether it holds an account's key as connection strings do.
+/// Whether `text` contains an account key in the form of a connection string.
 pub(crate) fn is_connection_string(text: &str) -> bool {
     const NAME: &[u8] = b"AccountKey=";
-    let mut places = text.as_bytes().windows(NAME.len());
-    places.any(|place| place.eq_ignore_ascii_case(NAME))
+    let mut windows = text.as_bytes().windows(NAME.len());
+    windows.any(|window| window.eq_ignore_ascii_case(NAME))
 }
 
-/// What can be shown of a text that was given for an endpoint. It may be something else: a connection string, a URL with a
-/// password or a signature, or a key that was given in the endpoint's place.
+/// Returns the part of an endpoint that an error may show. The text may be something else by
+/// mistake: a connection string, a URL with a password or a signature, or a key.
 pub(crate) fn without_secrets(text: &str) -> String {
     const LONGEST_NAME: usize = 64;
     let text = text.trim();
     let Some((scheme, rest)) = text.split_once("://") else {
-        // Names of accounts and hosts; 64 bytes in base64 are longer, and have capital letters.
+        // A name of an account or host. A key of 64 bytes in base64 is longer and has capital
+        // letters.
         let is_name = text.len() <= LONGEST_NAME
             && text
                 .chars()
@@ -82,7 +83,7 @@ pub(crate) fn server_proof(endpoint: &Url, any_on_loopback: bool) -> Result<Serv
     }
 }
 
-/// Whether the host can only be this machine.
+/// Whether the host is this machine.
 pub(crate) fn is_loopback(url: &Url) -> bool {
     let Some(host) = url.host_str() else {
         return false;

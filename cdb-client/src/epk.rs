@@ -1,26 +1,29 @@
-//! The effective partition key: where the hash of a partition key lies in the space that physical partitions divide.
+//! The effective partition key (EPK): the hash of a partition key, in the space that physical
+//! partitions divide.
 //!
-//! Hash of containers of version 2: MurmurHash3 (x64, 128 bits, seed 0) over a type marker and the value, bytes
-//! reversed, the two highest bits cleared, as upper-case hexadecimal; hierarchical keys hash each level and join them.
-//! Source: azure_data_cosmos_driver `effective_partition_key.rs`. The gateway computes it itself; we need it to group
-//! work by physical partition.
+//! Hash of partition key version 2: MurmurHash3 (x64, 128 bits, seed 0) over a type marker and the
+//! value, bytes reversed, the two highest bits cleared, as upper-case hexadecimal. Hierarchical
+//! keys hash each level and concatenate the hashes. Source: azure_data_cosmos_driver
+//! `effective_partition_key.rs`. The gateway computes the hash itself; the client needs it to group
+//! operations by physical partition.
 
 use std::cmp::Ordering;
 use std::fmt::{self, Write as _};
 
 use cdb_model::{PartitionKey, PartitionKeyValue};
 
-/// A place in the hash space, as hexadecimal digits. The space runs from `""` to below `FF`.
+/// A point in the hash space, in hexadecimal digits. The space starts at `""` and ends before `FF`.
 #[derive(Clone, Debug)]
 pub(crate) struct Epk(String);
 
 impl Epk {
-    /// As the service writes it in its ranges.
+    /// Reads a boundary of a range in the service's notation.
     pub(crate) fn from_service(digits: &str) -> Self {
         Self(digits.to_ascii_uppercase())
     }
 
-    /// Of a full partition key; `None` for a kind of value that this version cannot hash.
+    /// Returns the hash of a full partition key; `None` for a kind of value that this version
+    /// cannot hash.
     pub(crate) fn of(key: &PartitionKey) -> Option<Self> {
         let mut digits = String::with_capacity(32 * key.values().len());
         for value in key.values() {
@@ -33,7 +36,7 @@ impl Epk {
     }
 }
 
-/// Boundaries come with trailing zeros trimmed or padded, so both sides are compared as if padded.
+/// The service trims or pads trailing zeros of boundaries, so both sides are compared as if padded.
 impl Ord for Epk {
     fn cmp(&self, other: &Self) -> Ordering {
         let length = self.0.len().max(other.0.len());
@@ -84,7 +87,7 @@ fn encode(value: &PartitionKeyValue) -> Option<Vec<u8>> {
     })
 }
 
-/// `None` beyond 2^53, where a JSON number is no longer exact.
+/// Returns `None` above 2^53, where a JSON number is no longer exact.
 fn exact_double(number: i64) -> Option<f64> {
     let magnitude = number.unsigned_abs();
     if magnitude > 1 << 53 {
@@ -129,7 +132,7 @@ fn murmur3_x64_128(bytes: &[u8]) -> (u64, u64) {
     finish(h1, h2, u64::try_from(bytes.len()).unwrap_or(u64::MAX))
 }
 
-/// Up to eight bytes; missing ones are zero, and a zero scrambles to zero.
+/// Reads up to eight bytes. Missing bytes are zero, and a zero scrambles to zero.
 fn little_endian(bytes: &[u8]) -> u64 {
     bytes
         .iter()
@@ -176,7 +179,7 @@ mod tests {
 
     /// Computed with azure-cosmos 4.17.1 for Python.
     #[test]
-    fn keys_hash_as_the_official_clients_hash_them() {
+    fn hashes_equal_those_of_the_official_clients() {
         check("redmond", "22E342F38A486A088463DFF7838A5963");
         check("inst-1", "23A8EFC029D44DA4A4733EF3A245AC71");
         check("", "32E9366E637A71B4E710384B2F4970A0");

@@ -1,7 +1,7 @@
-//! The one error of this crate: what kind, and everything that is known about the failed call.
+//! The error type of this crate: its kind, and everything known about the failed call.
 //!
-//! A kind per thing that a caller does differently; predicates for the frequent questions. Never holds a key, a signed
-//! header, or a document.
+//! Each kind is a case that callers handle differently; predicates answer the frequent questions.
+//! An error never contains a key, a signed header, or a document.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,18 +14,18 @@ type Source = Box<dyn std::error::Error + Send + Sync>;
 /// Why a call failed. See [`ErrorKind`] and the predicates.
 ///
 /// ```
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::order;
-/// # shop::with_shop(async |shop| {
-/// shop.create(&order(1)).await?;
-/// match shop.create(&order(1)).await {
-///     Err(error) if error.is_conflict() => println!("it was there"),
-///     Err(error) if error.is_ambiguous() => println!("read it to find out"),
-///     Err(error) if error.is_transient() => println!("again in {:?}", error.retry_after()),
-///     Err(error) => return Err(error.into()),
-///     Ok(written) => println!("{} RU", written.charge),
+/// use cdb_client::{Result, Written};
+///
+/// fn report(created: Result<Written>) -> Result<()> {
+///     match created {
+///         Err(error) if error.is_conflict() => println!("it exists"),
+///         Err(error) if error.is_ambiguous() => println!("read it to find out whether it exists"),
+///         Err(error) if error.is_transient() => println!("try again in {:?}", error.retry_after()),
+///         Err(error) => return Err(error),
+///         Ok(written) => println!("{} RU", written.charge),
+///     }
+///     Ok(())
 /// }
-/// # Ok(()) }).unwrap();
 /// ```
 pub struct Error(Box<Details>);
 
@@ -37,57 +37,39 @@ struct Details {
     source: Option<Source>,
 }
 
-/// What was done, and how hard it was tried.
-///
-/// ```
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{OrderKey, order};
-/// # shop::with_shop(async |shop| {
-/// let error = shop.replace(&order(1)).await.unwrap_err(); // there is none
-/// let call = error.call().expect("it was sent");
-/// assert_eq!((call.attempts, call.status.map(|status| status.code)), (1, Some(404)));
-/// println!("{} on {}: {}", call.operation, call.resource, call.activity_id);
-/// # Ok(()) }).unwrap();
-/// ```
+/// The failed call and its attempts.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CallDetails {
     /// The kind of request.
     pub operation: OperationKind,
-    /// The resource's link, such as `dbs/db/colls/c`.
+    /// The link of the resource, such as `dbs/db/colls/c`.
     pub resource: String,
-    /// The last answer, if there was one.
+    /// The status of the last answer; `None` when the last attempt got none.
     pub status: Option<Status>,
-    /// Names the last attempt to Microsoft's support.
+    /// Identifies the last attempt to Microsoft's support.
     pub activity_id: String,
-    /// How often it was sent.
+    /// The number of attempts.
     pub attempts: u32,
-    /// From the first attempt to giving up.
+    /// The time from the first attempt to the failure.
     pub elapsed: Duration,
-    /// What the service asked to wait.
+    /// The delay that the service asked for before the next attempt.
     pub retry_after: Option<Duration>,
-    /// Request units that all attempts cost together.
+    /// Request units of all attempts together.
     pub charge: f64,
-    /// Whether some attempt of a write may have taken effect although no answer said so.
+    /// Whether an attempt of a write may have taken effect although no answer confirmed it.
     pub ambiguous: bool,
 }
 
-/// What a caller can tell apart.
-///
-/// ```
-/// use cdb_client::{CosmosClient, ErrorKind};
-///
-/// let error = CosmosClient::builder("nowhere").build().unwrap_err();
-/// assert_eq!(error.kind(), ErrorKind::Configuration);
-/// ```
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Something given to the client cannot work: endpoint, key, name, option.
+    /// A setting or argument is invalid: endpoint, key, name, option.
     Configuration,
     /// The server's certificate is not trusted. Nothing was sent.
     Untrusted,
-    /// No authorization could be made, or the service refused it (401).
+    /// The credential has no authorization, or the service refused it (401).
     Unauthorized,
     /// The identity lacks a right, or the account forbids it (403).
     Forbidden,
@@ -99,25 +81,26 @@ pub enum ErrorKind {
     PreconditionFailed,
     /// The item, batch or answer exceeds a limit (413).
     TooLarge,
-    /// More request units asked for than there are (429), until the deadline.
+    /// The request units did not suffice (429) until the deadline.
     Throttled,
-    /// The physical partition was split or merged while it was being read; ask again from the start.
+    /// The physical partition was split or merged during the read; start the read again.
     PartitionSplit,
-    /// The service did not take the request in time (408, 410, 449, 5xx, no connection, no answer).
+    /// The service did not process the request in time (408, 410, 449, 5xx, no connection, no
+    /// answer).
     Unavailable,
-    /// The service says that the request is wrong (400).
+    /// The request is invalid (400).
     BadRequest,
-    /// A document, patch or batch cannot be written.
+    /// A document, patch or batch cannot be serialized.
     Encode,
-    /// A stored document does not fit its type.
+    /// A stored document does not match its type.
     Decode,
-    /// The answer is not what the protocol promises.
+    /// The answer violates the protocol.
     Protocol,
-    /// The live container is not the one that the model describes.
+    /// The live container differs from its model.
     ContainerMismatch,
 }
 
-/// Result of this crate.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
@@ -135,8 +118,8 @@ impl Error {
         Self::new(ErrorKind::Configuration, message)
     }
 
-    /// That a credential has no authorization to give, for implementations of
-    /// [`Credential`](crate::Credential): the call fails with it, unsent. `message` says why, never with a secret in it.
+    /// Returns an error for a [`Credential`](crate::Credential) that has no authorization: the call
+    /// fails with it and is not sent. `message` says why and contains no secret.
     pub fn unauthorized(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unauthorized, message)
     }
@@ -170,8 +153,8 @@ impl Error {
         self
     }
 
-    /// The same failure of one operation of a request that failed as a whole. The source stays behind: it cannot be
-    /// shared.
+    /// Copies the failure of a whole request for one of its operations. The copy has no source,
+    /// which cannot be cloned.
     pub(crate) fn for_operation(&self, index: usize) -> Self {
         Self(Box::new(Details {
             kind: self.0.kind,
@@ -182,7 +165,7 @@ impl Error {
         }))
     }
 
-    /// The same failure after an earlier attempt that may have taken effect.
+    /// Marks the error ambiguous: an earlier attempt may have taken effect.
     pub(crate) fn into_ambiguous(mut self) -> Self {
         if let Some(call) = &mut self.0.call {
             call.ambiguous = true;
@@ -195,62 +178,63 @@ impl Error {
         self
     }
 
-    /// What kind of failure.
+    /// Returns the kind of the failure.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The call that failed; `None` when nothing was sent.
+    /// Returns the call that failed; `None` when nothing was sent.
     pub fn call(&self) -> Option<&CallDetails> {
         self.0.call.as_ref()
     }
 
-    /// Which operation of a batch was the culprit, counted from 0.
+    /// Returns the index of the operation that failed its batch, counted from 0.
     pub fn operation_index(&self) -> Option<usize> {
         self.0.operation_index
     }
 
-    /// Status and sub-status of the last answer, or of the culprit in a batch.
+    /// Returns status and sub-status of the last answer; of a batch, those of the operation that
+    /// failed it.
     pub fn status(&self) -> Option<Status> {
         self.0.call.as_ref().and_then(|call| call.status)
     }
 
-    /// The item, container or database does not exist.
+    /// Whether the item, container or database does not exist.
     pub fn is_not_found(&self) -> bool {
         self.kind() == ErrorKind::NotFound
     }
 
-    /// An item with this id, or with this unique key, exists.
+    /// Whether an item with this id or unique key exists.
     pub fn is_conflict(&self) -> bool {
         self.kind() == ErrorKind::Conflict
     }
 
-    /// The ETag or the patch's condition no longer holds.
+    /// Whether the ETag or the condition of the patch no longer holds.
     pub fn is_precondition_failed(&self) -> bool {
         self.kind() == ErrorKind::PreconditionFailed
     }
 
-    /// A limit of the service is exceeded.
+    /// Whether the request or answer exceeds a limit of the service.
     pub fn is_too_large(&self) -> bool {
         self.kind() == ErrorKind::TooLarge
     }
 
-    /// The request units did not suffice, within the deadline.
+    /// Whether the request units did not suffice until the deadline.
     pub fn is_throttled(&self) -> bool {
         self.kind() == ErrorKind::Throttled
     }
 
-    /// The partition was split or merged in the middle of reading; ask again from the start.
+    /// Whether the partition was split or merged during the read; start the read again.
     pub fn is_partition_split(&self) -> bool {
         self.kind() == ErrorKind::PartitionSplit
     }
 
-    /// A write was sent and may have taken effect. Read the document and compare before deciding.
+    /// Whether a write may have taken effect. Read the document and compare before deciding.
     pub fn is_ambiguous(&self) -> bool {
         self.0.call.as_ref().is_some_and(|call| call.ambiguous)
     }
 
-    /// The same call may succeed later, unchanged.
+    /// Whether the same call may succeed later, unchanged.
     pub fn is_transient(&self) -> bool {
         matches!(
             self.kind(),
@@ -258,14 +242,14 @@ impl Error {
         )
     }
 
-    /// What the service asked to wait before the next attempt.
+    /// Returns the delay that the service asked for before the next attempt.
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.call.as_ref().and_then(|call| call.retry_after)
     }
 }
 
 impl ErrorKind {
-    /// The kind of a refusal.
+    /// Returns the kind of an error status.
     pub(crate) fn of_status(status: Status) -> Self {
         match status.code {
             400 => Self::BadRequest,
@@ -301,7 +285,7 @@ impl fmt::Display for Error {
             write!(f, " (status {status})")?;
         }
         if call.ambiguous {
-            f.write_str(" (it may have taken effect all the same)")?;
+            f.write_str(" (the write may have taken effect)")?;
         }
         write!(
             f,

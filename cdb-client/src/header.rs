@@ -1,13 +1,14 @@
-//! Every header name of the protocol, once.
+//! The header names of the protocol.
 //!
-//! Names as the official clients send them (azure_data_cosmos_driver `cosmos_headers.rs`); where the REST pages
-//! differ, the pages are wrong (`x-ms-query-enable-crosspartition` does nothing).
+//! Source: azure_data_cosmos_driver `cosmos_headers.rs`. Where the REST documentation differs, it
+//! is wrong (`x-ms-query-enable-crosspartition` has no effect).
 
 use http::HeaderName;
 
-/// The service version that all current official clients name; patch, batch and hierarchical keys need it.
+/// The service version of all current official clients. Patch, batch and hierarchical keys require
+/// it.
 pub(crate) const API_VERSION: &str = "2020-07-15";
-/// Partition merge (1): without it, a container whose partitions were merged may refuse.
+/// Partition merge (1). Without it, a container with merged partitions may refuse requests.
 pub(crate) const CAPABILITIES: &str = "1";
 
 macro_rules! headers {

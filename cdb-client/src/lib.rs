@@ -1,8 +1,9 @@
 //! Typed client of Azure Cosmos DB (NoSQL) over its REST protocol.
 //!
-//! Speaks in the documents and containers of [`cdb_model`]: point operations, patches, transactional batches, bulks,
-//! queries within and across physical partitions, the change feed. Retries what may be retried, keeps session tokens,
-//! follows the service's clock, and says of every failure what kind it is and whether a write may have taken effect.
+//! The client reads and writes the documents of [`cdb_model`]: point operations, patches,
+//! transactional batches, bulks, queries in one partition and across physical partitions, and the
+//! change feed. It retries requests, keeps session tokens and follows the service's clock. Every
+//! error has a kind and says whether a write may have taken effect.
 //!
 //! ```
 //! use cdb_client::{Bootstrap, CosmosClient, MasterKey};
@@ -25,38 +26,42 @@
 //!     Order(Order),
 //! }
 //!
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let emulator = cdb_emulator::Emulator::start().await?;
-//! # let (endpoint, key) = (emulator.endpoint(), emulator.key());
-//! # let order = Order { customer: "ann".into(), number: 1, status: "paid".into() };
-//! let client = CosmosClient::builder(endpoint)
-//!     .credential(MasterKey::new(key)?)
-//!     .build()?;
-//! let shop = client
-//!     .database("shop")
-//!     .bootstrap::<Shop>("orders", Bootstrap::CreateIfMissing)
-//!     .await?;
-//! match shop.create(&order).await {
-//!     Err(error) if error.is_conflict() => { /* it was there */ }
-//!     created => drop(created?),
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let emulator = cdb_emulator::Emulator::start().await?;
+//!     let client = CosmosClient::builder(emulator.endpoint())
+//!         .credential(MasterKey::new(emulator.key())?)
+//!         .build()?;
+//!     let shop = client
+//!         .database("shop")
+//!         .bootstrap::<Shop>("orders", Bootstrap::CreateIfMissing)
+//!         .await?;
+//!     let order = Order { customer: "ann".into(), number: 1, status: "paid".into() };
+//!     match shop.create(&order).await {
+//!         Err(error) if error.is_conflict() => println!("it exists"),
+//!         created => println!("{} RU", created?.charge),
+//!     }
+//!     let paid = Query::<Order>::in_partition("ann").filter(Order::STATUS.eq("paid"));
+//!     assert_eq!(shop.query(paid).all().await?.len(), 1);
+//!     Ok(())
 //! }
-//! let paid = Query::<Order>::in_partition("ann").filter(Order::STATUS.eq("paid"));
-//! let orders = shop.query(paid).all().await?;
-//! # assert_eq!(orders.len(), 1); Ok(()) }
 //! ```
 //!
-//! The limits of what is retried are in [`RetryConfig`]; whether a write that got no answer is sent again follows from
-//! what it promises. Where a second execution leaves what the first left, it is: an upsert, replace or delete without
-//! ETag, a patch that only sets, a batch of upserts and replaces. A create, a conditional write or any other batch is not,
-//! and then [`Error::is_ambiguous`] tells.
+//! # Retries
+//!
+//! [`RetryConfig`] limits them. A write without an answer is sent again only if a second execution
+//! has the same result: an upsert, replace or delete without ETag, a patch that only sets, a batch
+//! of upserts and replaces. A create, a conditional write or any other batch is not sent again; its
+//! error [is ambiguous](Error::is_ambiguous).
 //!
 //! # Features
 //!
 //! None by default.
 //!
-//! - `entra`: `EntraId`, tokens of Microsoft Entra ID from any credential of the Azure SDK. Adds `azure_core`.
-//! - `test-support`: `Script`, a transport that plays prepared answers and keeps a log; `SimulatedTime`, a network for tests
-//!   that pause Tokio's clock.
+//! - `entra`: `EntraId`, a credential with tokens of Microsoft Entra ID from any credential of the
+//!   Azure SDK. Adds `azure_core`.
+//! - `test-support`: `Script`, a transport that plays prepared answers and keeps a log;
+//!   `SimulatedTime`, a network for tests that pause Tokio's clock.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -64,13 +69,15 @@ mod client;
 mod clock;
 mod config;
 mod connection_string;
-mod connection_string_parts;
 mod container;
 mod credential;
+mod credentials;
 mod endpoint;
 mod epk;
 mod error;
 mod header;
+mod loopback_certificate;
+mod network;
 mod operation;
 mod operation_result;
 mod ranges;
@@ -81,7 +88,6 @@ mod retry;
 #[cfg(any(test, feature = "test-support"))]
 mod scripted;
 mod session_token;
-mod sign;
 #[cfg(any(test, feature = "test-support"))]
 mod simulated_time;
 mod status;
@@ -93,23 +99,24 @@ mod usage;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// What a [`Transport`] and a [`Credential`] are written with, in the versions that this crate uses.
+/// Crates needed to implement [`Transport`] and [`Credential`], in the versions that this crate
+/// uses.
 #[doc(no_inline)]
 pub use {async_trait::async_trait, bytes, http};
 
 pub use client::{CosmosClient, DatabaseClient};
 pub use clock::machine_now;
 pub use config::CosmosClientBuilder;
-pub use connection_string::ConnectionString;
-pub use connection_string_parts::ConnectionStringParts;
+pub use connection_string::{ConnectionString, ConnectionStringParts};
 pub use container::{
     BatchOutcome, Bootstrap, BootstrapConfig, ChangeFeed, ContainerChange, ContainerClient,
     Continuation, Difference, FeedCursor, FeedStart, OnDifference, Page, Pages, QueryRun,
     RangeRows, Throughput, Written,
 };
+pub use credential::{Authorization, Credential, SigningContext};
 #[cfg(feature = "entra")]
-pub use credential::EntraId;
-pub use credential::{Authorization, Credential, MasterKey, ResourceTokens, SigningContext};
+pub use credentials::EntraId;
+pub use credentials::{MasterKey, ResourceTokens};
 pub use error::{CallDetails, Error, ErrorKind, Result};
 pub use operation::OperationKind;
 pub use operation_result::OperationResult;

@@ -1,15 +1,8 @@
-//! The kinds of requests, by the names of OpenTelemetry's database conventions.
+//! The kinds of requests, with the names of OpenTelemetry's database conventions.
 
 use std::fmt;
 
-/// What a request does.
-///
-/// ```
-/// use cdb_client::OperationKind;
-///
-/// assert_eq!(OperationKind::Read.name(), "read_item"); // as in traces and metrics
-/// assert!(OperationKind::Read.is_read() && !OperationKind::Read.is_metadata());
-/// ```
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum OperationKind {
@@ -41,18 +34,18 @@ pub enum OperationKind {
     Delete,
     /// Reads an item.
     Read,
-    /// Atomic batch of one logical partition.
+    /// Executes an atomic batch in one logical partition.
     Batch,
-    /// Independent operations in one request.
+    /// Executes independent operations in one request.
     Bulk,
-    /// One page of a query.
+    /// Reads one page of a query.
     Query,
-    /// One page of the change feed.
+    /// Reads one page of the change feed.
     ChangeFeed,
 }
 
 impl OperationKind {
-    /// The value of `db.operation.name`.
+    /// Returns the value of `db.operation.name`, such as `read_item`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::CreateDatabase => "create_database",
@@ -76,7 +69,7 @@ impl OperationKind {
         }
     }
 
-    /// Whether repeating it changes nothing by its nature, so that its outcome never matters to the stored state.
+    /// Whether the request reads, so that it never changes stored state.
     pub const fn is_read(self) -> bool {
         matches!(
             self,
@@ -89,7 +82,8 @@ impl OperationKind {
         )
     }
 
-    /// Whether it concerns databases, containers or ranges. Such requests share a small budget of the account.
+    /// Whether the request concerns databases, containers or ranges. These share a small budget of
+    /// the account.
     pub const fn is_metadata(self) -> bool {
         matches!(
             self,
@@ -106,7 +100,7 @@ impl OperationKind {
 }
 
 impl fmt::Display for OperationKind {
-    /// Reads after "failed to": `read item`.
+    /// Writes the name in words: `read item`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, word) in self.name().split('_').enumerate() {
             if at > 0 {

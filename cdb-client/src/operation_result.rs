@@ -9,28 +9,12 @@ use serde_json::value::RawValue;
 use crate::error::{Error, Result};
 use crate::status::Status;
 
-/// What one operation of a batch did.
-///
-/// ```
-/// use cdb_model::BulkBatch;
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Shop, order};
-/// # shop::with_shop(async |shop| {
-///
-/// shop.create(&order(1)).await?;
-/// let mut bulk = BulkBatch::<Shop>::new();
-/// bulk.create(&order(1))?;
-/// bulk.create(&order(2))?;
-/// let results = shop.execute_bulk(&bulk).await;
-/// let codes: Vec<u16> = results.iter().flatten().map(|result| result.status().code).collect();
-/// println!("{codes:?}");
-/// # Ok(()) }).unwrap();
-/// ```
+/// The result of one operation of a batch or bulk.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationResult {
     status_code: u16,
-    // One official client reads it with another capital than the others; take both.
+    // The official clients disagree on the case of this name.
     #[serde(default, alias = "substatusCode")]
     sub_status_code: u32,
     #[serde(default)]
@@ -46,25 +30,25 @@ pub struct OperationResult {
 }
 
 impl OperationResult {
-    /// Its own status.
+    /// Returns the status of this operation.
     pub fn status(&self) -> Status {
         Status::new(self.status_code, self.sub_status_code)
     }
 
-    /// Request units of this operation alone, as far as the service tells.
+    /// Returns the request units of this operation; 0 when the service does not report them.
     pub fn charge(&self) -> f64 {
         self.request_charge
     }
 
-    /// The version of the item now; `None` when it was deleted.
+    /// Returns the new version of the item; `None` after a deletion.
     pub fn etag(&self) -> Option<&ETag> {
         self.e_tag.as_ref()
     }
 
-    /// The item, where the answer holds it: reads do, writes do not.
+    /// Returns the item that a read found; `None` for a write.
     ///
     /// # Errors
-    /// When it is not a `D`.
+    /// When the item is not a `D`.
     pub fn document<C: Container, D: MemberOf<C>>(&self) -> Result<Option<Stored<D>>> {
         self.resource_body
             .as_deref()
@@ -86,9 +70,9 @@ impl OperationResult {
         Duration::try_from_secs_f64(millis / 1000.0).ok()
     }
 
-    /// Which operation made an atomic batch fail: the innocent have 424, so it is the first failure with another
-    /// status, at whatever place.
-    pub(crate) fn culprit_of(results: &[Self]) -> Option<usize> {
+    /// Returns the index of the operation that failed an atomic batch: the first failure that is
+    /// not 424, the status of the operations that were rolled back or not executed.
+    pub(crate) fn failed_operation_of(results: &[Self]) -> Option<usize> {
         let failed = |result: &Self| result.status_code >= 400;
         results
             .iter()
@@ -111,15 +95,16 @@ mod tests {
 
     #[test]
     fn the_culprit_is_the_first_failure_that_is_not_424() {
-        let culprit = |codes: &[u16]| OperationResult::culprit_of(&results(codes));
-        assert_eq!(culprit(&[424, 424, 404, 424]), Some(2));
-        assert_eq!(culprit(&[412, 424]), Some(0));
-        assert_eq!(culprit(&[201, 200, 304, 204]), None);
-        assert_eq!(culprit(&[424, 424]), Some(0));
+        let failed_operation =
+            |codes: &[u16]| OperationResult::failed_operation_of(&results(codes));
+        assert_eq!(failed_operation(&[424, 424, 404, 424]), Some(2));
+        assert_eq!(failed_operation(&[412, 424]), Some(0));
+        assert_eq!(failed_operation(&[201, 200, 304, 204]), None);
+        assert_eq!(failed_operation(&[424, 424]), Some(0));
     }
 
     #[test]
-    fn both_spellings_of_the_sub_status_are_read() {
+    fn both_spellings_of_the_sub_status_are_accepted() {
         for name in ["subStatusCode", "substatusCode"] {
             let json = format!("{{\"statusCode\":409,\"{name}\":3301,\"eTag\":\"\\\"a\\\"\"}}");
             let result: OperationResult = serde_json::from_str(&json).unwrap();

@@ -1,7 +1,8 @@
-//! The physical partitions of a container, and a cache of them.
+//! The physical partitions of a container, and their cache.
 //!
-//! Ranges change when the service splits or merges partitions; whoever is told that a range is gone (410/1002) has
-//! them listed anew. Listing is a metadata request with a small budget, so it happens on demand and once for many.
+//! Ranges change when the service splits or merges partitions; an answer of 410/1002 causes a
+//! reload. Listing ranges is a metadata request with a small budget, so it happens on demand and
+//! once for concurrent callers.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,26 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::epk::Epk;
 use crate::error::{Error, Result};
 
-/// The service's number of a physical partition, its "partition key range id". Valid until that partition is split or
-/// merged.
-///
-/// ```
-/// use cdb_model::Query;
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Order, order};
-/// # shop::with_shop(async |shop| {
-///
-/// shop.create(&order(1)).await?;
-/// let mut total = 0;
-/// for range in shop.ranges().await? {
-///     let orders = Query::<Order>::across_partitions().count();
-///     let here = shop.query(orders).in_range(&range).first().await?.unwrap_or_default();
-///     println!("{here} in physical partition {range}");
-///     total += here;
-/// }
-/// assert_eq!(total, 1);
-/// # Ok(()) }).unwrap();
-/// ```
+/// The service's "partition key range id" of a physical partition. Valid until that partition is
+/// split or merged.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 #[doc(alias = "feed range")]
@@ -53,11 +36,11 @@ impl fmt::Display for RangeId {
 #[derive(Clone, Debug)]
 pub(crate) struct Range {
     pub id: RangeId,
-    /// Belongs to it.
+    /// The first point of the range.
     pub min: Epk,
-    /// The first that no longer does.
+    /// The first point after the range.
     pub max: Epk,
-    /// The ranges that it was made from.
+    /// The ranges that were split or merged into this one.
     pub parents: Vec<String>,
 }
 
@@ -79,10 +62,10 @@ pub(crate) struct RangeMap {
 }
 
 impl RangeMap {
-    /// Drops ranges that have children in the listing.
+    /// Builds the map without ranges that have children in the listing.
     ///
     /// # Errors
-    /// When what is left does not cover the hash space: the listing was made in the middle of a split.
+    /// When the remaining ranges do not cover the hash space, as in a listing taken during a split.
     pub(crate) fn from_listing(listed: Vec<ListedRange>) -> Result<Self> {
         let gone: Vec<String> = listed
             .iter()
@@ -110,7 +93,7 @@ impl RangeMap {
             Ok(Self { ranges })
         } else {
             Err(Error::protocol(
-                "physical partitions as listed do not cover the container",
+                "the listed physical partitions do not cover the hash space of the container",
             ))
         }
     }
@@ -119,14 +102,14 @@ impl RangeMap {
         self.ranges.iter()
     }
 
-    /// The range that a partition is in; `None` when its key cannot be hashed here.
+    /// Returns the range of a logical partition; `None` when this client cannot hash its key.
     pub(crate) fn locate(&self, key: &PartitionKey) -> Option<&Range> {
         let epk = Epk::of(key)?;
         self.ranges.iter().rfind(|range| range.min <= epk)
     }
 }
 
-/// The newest known map, and the right to load the next one.
+/// The newest known map. One caller at a time loads the next one.
 #[derive(Debug, Default)]
 pub(crate) struct RangeCache {
     map: RwLock<Option<Arc<RangeMap>>>,
@@ -134,7 +117,7 @@ pub(crate) struct RangeCache {
 }
 
 impl RangeCache {
-    /// The map, if one is known.
+    /// Returns the map, if one is known.
     pub(crate) fn known(&self) -> Option<Arc<RangeMap>> {
         self.map
             .read()
@@ -142,12 +125,13 @@ impl RangeCache {
             .clone()
     }
 
-    /// The next who asks has to list them.
+    /// Forgets the map, so that the next caller lists the ranges.
     pub(crate) fn clear(&self) {
         *self.map.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// The map, loaded at most once at a time. With `stale`, another one than that.
+    /// Returns the map, and loads it if it is not known or is the map `stale`. Concurrent callers
+    /// share one load.
     pub(crate) async fn load<F>(
         &self,
         stale: Option<&Arc<RangeMap>>,
@@ -156,7 +140,7 @@ impl RangeCache {
     where
         F: Future<Output = Result<RangeMap>>,
     {
-        let _turn = self.loading.lock().await;
+        let _loading = self.loading.lock().await;
         let fresh = self
             .known()
             .filter(|known| stale.is_none_or(|stale| !Arc::ptr_eq(stale, known)));
@@ -190,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn parents_are_dropped_and_ranges_sorted() {
+    fn parents_are_removed_and_ranges_are_sorted() {
         let map = RangeMap::from_listing(listed(&[
             ("2", "1F", "FF", &["0"]),
             ("0", "", "FF", &[]),
@@ -222,7 +206,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn many_who_find_the_same_map_stale_load_one_new_one() {
+    async fn concurrent_callers_with_the_same_stale_map_load_one_new_map() {
         let cache = RangeCache::default();
         let loads = std::sync::atomic::AtomicUsize::new(0);
         let list = || async {

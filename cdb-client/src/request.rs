@@ -1,4 +1,4 @@
-//! One request before it is sent: what it does, to what, with which headers, and whether it may be repeated.
+//! A request before it is sent: operation, resource, headers, body, and whether it may be repeated.
 
 use bytes::Bytes;
 use cdb_model::{ETag, PartitionKey};
@@ -25,7 +25,8 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Without body, not to be repeated after an open outcome unless it is a read, without session token.
+    /// Creates a request without body and session token. Only a read may be repeated after an
+    /// unknown outcome.
     pub(crate) fn new(kind: OperationKind, method: Method, resource: Resource) -> Self {
         Self {
             kind,
@@ -36,7 +37,7 @@ impl Request {
             repeat: if kind.is_read() {
                 Repeat::Always
             } else {
-                Repeat::UnlessPossiblyDone
+                Repeat::IfNotExecuted
             },
             session: SessionScope::None,
         }
@@ -57,14 +58,14 @@ impl Request {
         self
     }
 
-    /// A header from data.
+    /// Adds a header with a value from data.
     ///
     /// # Errors
-    /// When `value` holds what no header can.
+    /// When `value` contains characters that a header cannot.
     pub(crate) fn header_value(mut self, name: HeaderName, value: &str) -> Result<Self> {
         let value = HeaderValue::from_str(value).map_err(|_| {
             Error::configuration(format!(
-                "value of `{name}` holds characters that no header can"
+                "value of `{name}` contains characters that a header cannot"
             ))
         })?;
         self.headers.insert(name, value);
@@ -83,7 +84,7 @@ impl Request {
         self.header_value(IF_MATCH, etag.as_str())
     }
 
-    /// A body with its type. No charset: the service refuses it on queries.
+    /// Sets the body and its type. The type has no charset: the service refuses it on queries.
     pub(crate) fn body(self, content_type: &'static str, body: impl Into<Bytes>) -> Self {
         let mut request = self.header(CONTENT_TYPE, content_type);
         request.body = body.into();
@@ -99,7 +100,7 @@ impl Request {
         Ok(self.body(content_type, body))
     }
 
-    /// Whether it is addressed to a physical partition by number, so that a split concerns the caller.
+    /// Whether the request names a physical partition, so that the caller has to handle a split.
     pub(crate) fn is_addressed_to_range(&self) -> bool {
         self.headers.contains_key(header::RANGE_ID)
     }

@@ -1,7 +1,7 @@
-//! What a request is about: the link that is signed, and the path that is sent.
+//! The resource of a request: the link that is signed, and the path that is sent.
 //!
-//! The two differ: the link holds names and ids as they are, the path holds each of them percent-encoded exactly once
-//! (protocol trap: an id `a%41` is sent as `a%2541` and signed as `a%41`).
+//! The link contains raw names and ids; the path contains each of them percent-encoded exactly
+//! once. The id `a%41` is signed as `a%41` and sent as `a%2541`.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -14,17 +14,17 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'~');
 
-/// Longest name of a database or container.
+/// The longest name of a database or container.
 const MAX_NAME_BYTES: usize = 255;
 
 /// The resource of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Resource {
-    /// `dbs`, `colls`, `docs`, `pkranges`: what the signature names.
+    /// `dbs`, `colls`, `docs` or `pkranges`, as in the signature.
     pub kind: &'static str,
-    /// Signed: raw names, no slash at either end.
+    /// The signed link: raw names, no slash at either end.
     pub link: String,
-    /// Sent: begins with a slash.
+    /// The sent path: begins with a slash.
     pub path: String,
 }
 
@@ -61,7 +61,7 @@ impl Resource {
         }
     }
 
-    /// The items of this container: creating, querying, batches and feeds go there.
+    /// The items of this container: the target of creates, queries, batches and feeds.
     pub(crate) fn items(&self) -> Self {
         self.clone().children("docs")
     }
@@ -74,7 +74,7 @@ impl Resource {
     /// An item of this container.
     ///
     /// # Errors
-    /// When no URL can name it: `.` and `..` are taken for steps in the path by everything on the way.
+    /// When a URL cannot contain the id: HTTP software interprets `.` and `..` as path steps.
     pub(crate) fn item(&self, id: &str) -> Result<Self> {
         if matches!(id, "" | "." | "..") {
             return Err(Error::configuration(format!(
@@ -88,7 +88,7 @@ impl Resource {
         })
     }
 
-    /// The collection of children of one kind. It is signed under its parent's link.
+    /// The collection of children of one kind. It is signed with the link of its parent.
     fn children(self, kind: &'static str) -> Self {
         Self {
             kind,
@@ -105,7 +105,7 @@ fn segment(raw: &str) -> String {
 /// Checks the name of a database or container before anything is sent.
 ///
 /// # Errors
-/// Says what the service would refuse, or accept and never find again.
+/// When the service would refuse the name, or could not find it again.
 pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
     let refused = |why: &str| Err(Error::configuration(format!("{what} name `{name}` {why}")));
     if name.is_empty() {
@@ -124,7 +124,7 @@ pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
         .chars()
         .find(|&c| c.is_control() || matches!(c, '/' | '\\' | '?' | '#'))
     {
-        Some(c) => refused(&format!("holds {c:?}, which the service does not take")),
+        Some(c) => refused(&format!("contains {c:?}, which the service does not allow")),
         None => Ok(()),
     }
 }
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_encoded_once_in_the_path_and_never_in_the_link() {
+    fn an_id_is_encoded_once_in_the_path_and_never_in_the_link() {
         check("plain-Id_1.0~", "plain-Id_1.0~");
         check("item%41", "item%2541");
         check("..%20", "..%2520");
@@ -152,14 +152,14 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_a_url_swallows_are_refused() {
+    fn an_id_that_a_url_cannot_contain_is_refused() {
         for id in [".", "..", ""] {
             assert!(Resource::container("d", "c").item(id).is_err(), "{id}");
         }
     }
 
     #[test]
-    fn collections_are_signed_under_their_parent() {
+    fn collections_are_signed_with_the_link_of_their_parent() {
         let container = Resource::container("d", "c");
         assert_eq!(container.items().link, "dbs/d/colls/c");
         assert_eq!(container.items().kind, "docs");
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_cannot_work_are_refused_with_the_reason() {
+    fn an_invalid_name_is_refused_with_the_reason() {
         let refusal = |name: &str| check_name("container", name).unwrap_err().to_string();
         assert_eq!(refusal(""), "container name `` is empty");
         assert!(refusal("a/b").contains("'/'"));
@@ -180,11 +180,11 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_id_arrives_at_the_server_as_it_is(id in "\\PC{1,40}|[./%~ a]{1,8}") {
+        fn any_id_arrives_unchanged_at_the_server(id in "\\PC{1,40}|[./%~ a]{1,8}") {
             proptest::prop_assume!(id != "." && id != "..");
             let item = Resource::container("d", "c").item(&id).unwrap();
             let url = format!("https://host{}", item.path);
-            // What any HTTP stack makes of it, including tidying of dot segments.
+            // Parses as any HTTP stack does, which also normalizes dot segments.
             let parsed = reqwest::Url::parse(&url).unwrap();
             proptest::prop_assert_eq!(parsed.as_str(), &url);
             let last = parsed.path_segments().unwrap().next_back().unwrap();

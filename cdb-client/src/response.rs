@@ -1,4 +1,4 @@
-//! An answer of the service, taken apart: status, charge, names of the request, cursors, body.
+//! An answer of the service: status, charge, headers, body.
 
 use std::time::Duration;
 
@@ -21,13 +21,13 @@ pub(crate) struct Response {
     pub charge: f64,
     pub headers: HeaderMap,
     pub body: Bytes,
-    /// The operation that made an atomic batch fail. Its status is then that of the answer.
-    pub culprit: Option<Culprit>,
+    /// The operation that failed an atomic batch. `status` is then the status of this operation.
+    pub failed_operation: Option<FailedOperation>,
 }
 
-/// What made an atomic batch fail.
+/// The operation that failed an atomic batch.
 #[derive(Clone, Debug)]
-pub(crate) struct Culprit {
+pub(crate) struct FailedOperation {
     pub index: usize,
     message: Option<String>,
     retry_after: Option<Duration>,
@@ -45,7 +45,7 @@ impl Response {
         let sub = number(header::SUBSTATUS).unwrap_or(0);
         let charge = text(&answer.headers, &header::CHARGE)
             .and_then(|charge| charge.parse().ok())
-            // What is no charge would spoil every sum that it goes into.
+            // An invalid charge would corrupt every sum.
             .filter(|charge: &f64| charge.is_finite() && *charge >= 0.0)
             .unwrap_or(0.0);
         Self {
@@ -53,22 +53,24 @@ impl Response {
             charge,
             headers: answer.headers,
             body: answer.body,
-            culprit: None,
+            failed_operation: None,
         }
     }
 
-    /// Of an atomic batch, takes the status of the operation that failed it: the HTTP status only says that one did.
-    pub(crate) fn with_culprit_of_batch(mut self) -> Self {
+    /// Replaces the status of a failed atomic batch by that of the operation that failed it: the
+    /// HTTP status only says that an operation failed.
+    pub(crate) fn with_failed_operation_of_batch(mut self) -> Self {
         if !self.status.is_success() {
             return self;
         }
         let Ok(results) = self.json::<Vec<OperationResult>>() else {
             return self;
         };
-        let culprit = OperationResult::culprit_of(&results);
-        if let Some((index, result)) = culprit.and_then(|at| Some((at, results.get(at)?))) {
+        let failed_operation = OperationResult::failed_operation_of(&results);
+        if let Some((index, result)) = failed_operation.and_then(|at| Some((at, results.get(at)?)))
+        {
             self.status = result.status();
-            self.culprit = Some(Culprit {
+            self.failed_operation = Some(FailedOperation {
                 index,
                 message: result.message().map(str::to_owned),
                 retry_after: result.retry_after(),
@@ -77,27 +79,27 @@ impl Response {
         self
     }
 
-    /// The header's value, if it is there and is text.
+    /// Returns the value of a header, if it exists and is text.
     pub(crate) fn header(&self, name: &HeaderName) -> Option<&str> {
         text(&self.headers, name)
     }
 
     pub(crate) fn retry_after(&self) -> Option<Duration> {
-        if let Some(culprit) = &self.culprit {
-            return culprit.retry_after;
+        if let Some(failed_operation) = &self.failed_operation {
+            return failed_operation.retry_after;
         }
         let millis: f64 = self.header(&header::RETRY_AFTER_MS)?.parse().ok()?;
         Duration::try_from_secs_f64(millis / 1000.0).ok()
     }
 
-    /// The new version of what was written.
+    /// Returns the new version of the written resource.
     ///
     /// # Errors
-    /// [`ErrorKind::Protocol`](crate::ErrorKind::Protocol) when the answer does not name it.
+    /// [`ErrorKind::Protocol`](crate::ErrorKind::Protocol) when the answer has no ETag.
     pub(crate) fn etag(&self) -> Result<ETag> {
         self.header(&http::header::ETAG)
             .map(ETag::new)
-            .ok_or_else(|| Error::protocol("answer names no ETag"))
+            .ok_or_else(|| Error::protocol("answer has no ETag"))
     }
 
     pub(crate) fn continuation(&self) -> Option<String> {
@@ -106,7 +108,7 @@ impl Response {
             .map(str::to_owned)
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     ///
     /// # Errors
     /// When it is not UTF-8.
@@ -115,20 +117,20 @@ impl Response {
             .map_err(|error| Error::protocol("answer is not UTF-8").with_source(error))
     }
 
-    /// The body as JSON.
+    /// Reads the body as JSON.
     ///
     /// # Errors
-    /// When it is something else.
+    /// When the body is not JSON of this type.
     pub(crate) fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T> {
         serde_json::from_slice(&self.body).map_err(|error| {
-            Error::protocol(format!("answer cannot be read: {error}")).with_source(error)
+            Error::protocol(format!("answer cannot be parsed: {error}")).with_source(error)
         })
     }
 
-    /// What the service says about a refusal, in one line.
+    /// Returns the service's error message in one line.
     pub(crate) fn message(&self) -> String {
-        if let Some(culprit) = &self.culprit {
-            let message = culprit.message.as_deref();
+        if let Some(failed_operation) = &self.failed_operation {
+            let message = failed_operation.message.as_deref();
             return message.map_or_else(|| "batch was rolled back".to_owned(), one_line);
         }
         let message = match serde_json::from_slice::<ErrorBody>(&self.body) {
@@ -143,7 +145,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// The service's messages have several lines and end in an activity id that we show anyway.
+/// Returns the first line. The others contain an activity id, which the error shows already.
 fn one_line(message: &str) -> String {
     const LONGEST: usize = 400;
     let line = message.lines().next().unwrap_or("").trim();
@@ -161,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_charge_that_is_none_costs_nothing() {
+    fn an_invalid_charge_counts_as_zero() {
         for (text, charge) in [
             ("2.5", 2.5),
             ("NaN", 0.0),

@@ -10,34 +10,19 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::transport::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
 
-/// What happens to one request.
-///
-/// ```
-/// use cdb_client::{Delivery, Script, Step};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{OrderKey, order, shop_over};
-/// # tokio::runtime::Runtime::new()?.block_on(async {
-///
-/// // A create whose answer is lost, and the read that tells what became of it.
-/// let script = Script::new([Step::NoAnswer(Delivery::Unknown), Step::refusal(404, 0)]);
-/// let orders = shop_over(script)?;
-/// assert!(orders.create(&order(1)).await.unwrap_err().is_ambiguous());
-/// assert!(orders.read(&OrderKey::new("ann", 1_u64)).await?.is_none());
-/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// The outcome of one request.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// It is answered.
+    /// The request gets this answer.
     Answer(HttpResponse),
-    /// It gets no answer.
+    /// The connection is lost.
     NoAnswer(Delivery),
-    /// It never ends.
+    /// The request never completes.
     Hang,
 }
 
 impl Step {
-    /// An answer without a body.
+    /// Creates an answer without a body.
     pub fn status(code: u16) -> Self {
         Self::Answer(HttpResponse {
             status: code,
@@ -46,7 +31,7 @@ impl Step {
         })
     }
 
-    /// A refusal with status and sub-status, in the service's form.
+    /// Creates an error answer with status and sub-status, in the service's form.
     pub fn refusal(code: u16, sub: u32) -> Self {
         Self::status(code)
             .header("x-ms-substatus", &sub.to_string())
@@ -55,31 +40,32 @@ impl Step {
             ))
     }
 
-    /// A success with a JSON body.
+    /// Creates a success with a JSON body.
     pub fn json(body: &impl serde::Serialize) -> Self {
-        let body = serde_json::to_string(body).unwrap_or_else(|error| panic!("no JSON: {error}"));
+        let body = serde_json::to_string(body)
+            .unwrap_or_else(|error| panic!("body cannot be serialized: {error}"));
         Self::status(200).body(body)
     }
 
     /// Adds a header to an answer.
     ///
     /// # Panics
-    /// When it is no header, or the step no answer.
+    /// When the header is invalid, or the step is not an answer.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         let name: HeaderName = name
             .parse()
-            .unwrap_or_else(|_| panic!("`{name}` is no header"));
+            .unwrap_or_else(|_| panic!("`{name}` is not a header name"));
         let value: HeaderValue = value
             .parse()
-            .unwrap_or_else(|_| panic!("`{value}` is no value"));
+            .unwrap_or_else(|_| panic!("`{value}` is not a header value"));
         self.answer().headers.insert(name, value);
         self
     }
 
-    /// Gives an answer its body.
+    /// Sets the body of an answer.
     ///
     /// # Panics
-    /// When the step is no answer.
+    /// When the step is not an answer.
     pub fn body(mut self, body: impl Into<Bytes>) -> Self {
         self.answer().body = body.into();
         self
@@ -96,22 +82,24 @@ impl Step {
 /// Plays its steps in order, one per request. Clones share the script and the log.
 ///
 /// ```
-/// use cdb_client::{CosmosClient, MasterKey, Script, Step};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{OrderKey, Shop};
-/// # let key = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
-/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// use cdb_client::{CosmosClient, Delivery, MasterKey, Script, Step};
+/// use cdb_emulator::WELL_KNOWN_KEY;
+/// use shop::{Order, Shop};
 ///
-/// let script = Script::new([Step::refusal(404, 0)]);
-/// let client = CosmosClient::builder("http://localhost:8081")
-///     .credential(MasterKey::new(key)?)
-///     .transport(script.clone())
-///     .build()?;
-/// let orders = client.database("shop").container::<Shop>("orders");
-/// assert!(orders.read(&OrderKey::new("ann", 1_u64)).await?.is_none());
-/// assert_eq!(script.requests().len(), 1);
-/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// #[tokio::main]
+/// async fn main() -> cdb_client::Result<()> {
+///     let script = Script::new([Step::NoAnswer(Delivery::Unknown)]);
+///     let client = CosmosClient::builder("http://localhost:8081")
+///         .credential(MasterKey::new(WELL_KNOWN_KEY)?)
+///         .transport(script.clone())
+///         .build()?;
+///     let orders = client.database("shop").container::<Shop>("orders");
+///     let order = Order { customer: "ann".into(), number: 1, status: "open".into() };
+///     assert!(orders.create(&order).await.unwrap_err().is_ambiguous());
+///     assert_eq!(script.requests().len(), 1);
+///     Ok(())
+/// }
 /// ```
 #[derive(Clone, Default)]
 pub struct Script {
@@ -125,7 +113,7 @@ struct State {
 }
 
 impl Script {
-    /// Of these steps.
+    /// Creates a script of these steps.
     pub fn new(steps: impl IntoIterator<Item = Step>) -> Self {
         let script = Self::default();
         script.extend(steps);
@@ -137,19 +125,19 @@ impl Script {
         self.lock().steps.extend(steps);
     }
 
-    /// Every request so far, in the order they came.
+    /// Returns the requests so far, in the order they were sent.
     pub fn requests(&self) -> Vec<HttpRequest> {
         self.lock().requests.clone()
     }
 
-    /// The value that each request so far gave a header.
+    /// Returns the value of a header in each request so far.
     pub fn sent_header(&self, name: &str) -> Vec<Option<String>> {
         let text =
             |request: &HttpRequest| Some(request.headers.get(name)?.to_str().ok()?.to_owned());
         self.lock().requests.iter().map(text).collect()
     }
 
-    /// Steps that were not played yet.
+    /// Returns the number of steps not played yet.
     pub fn steps_left(&self) -> usize {
         self.lock().steps.len()
     }
@@ -172,7 +160,7 @@ impl fmt::Debug for Script {
 #[async_trait]
 impl Transport for Script {
     /// # Panics
-    /// When the script is over: the program sent a request that the test did not expect.
+    /// When no step is left: the program sent a request that the test did not expect.
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
         let step = {
             let mut state = self.lock();
@@ -180,7 +168,7 @@ impl Transport for Script {
             state.requests.push(request);
             let step = state.steps.pop_front();
             drop(state);
-            step.unwrap_or_else(|| panic!("script is over, but there came {shown}"))
+            step.unwrap_or_else(|| panic!("no step is left for {shown}"))
         };
         match step {
             Step::Answer(answer) => Ok(answer),

@@ -1,7 +1,8 @@
-//! Session tokens of one container: the newest per physical partition, so that a process reads its own writes.
+//! The session tokens of one container: the newest per physical partition, so that a process reads
+//! its own writes.
 //!
-//! A token is `{range}:{version}#{global LSN}#{region}={local LSN}…`, or `{range}:{LSN}`; several are joined by commas.
-//! What it says is the service's business; this module only keeps, per range, the newest of two whole tokens.
+//! A token is `{range}:{version}#{global LSN}#{region}={local LSN}…`, or `{range}:{LSN}`; commas
+//! separate several tokens. Per range, this module keeps the newer of two whole tokens.
 
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
@@ -9,11 +10,11 @@ use std::sync::{PoisonError, RwLock};
 /// Which tokens a request carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SessionScope {
-    /// None: writes, which the primary decides on, and metadata.
+    /// None: for writes, which the primary replica executes, and for metadata.
     None,
-    /// Those of every range known: the range is not known here.
+    /// The tokens of all ranges: for a request whose range is unknown.
     Container,
-    /// That of one range.
+    /// The token of one range.
     Range(String),
 }
 
@@ -24,7 +25,7 @@ pub(crate) struct SessionTokens {
 }
 
 impl SessionTokens {
-    /// The header's value for a request of this scope.
+    /// Returns the value of the header for a request of this scope.
     pub(crate) fn header(&self, scope: &SessionScope) -> Option<String> {
         let tokens = self.by_range.read().unwrap_or_else(PoisonError::into_inner);
         let joined = match scope {
@@ -39,8 +40,8 @@ impl SessionTokens {
         (!joined.is_empty()).then_some(joined)
     }
 
-    /// Keeps what an answer brought, where it is newer.
-    pub(crate) fn learn(&self, header: &str) {
+    /// Stores the tokens of an answer that are newer than the known ones.
+    pub(crate) fn update(&self, header: &str) {
         let mut tokens = self
             .by_range
             .write()
@@ -59,7 +60,8 @@ impl SessionTokens {
         }
     }
 
-    /// Forgets all of them: the service cannot satisfy them, as after a container was deleted and created anew.
+    /// Forgets all tokens. The service cannot satisfy them after a container was deleted and
+    /// re-created.
     pub(crate) fn clear(&self) {
         self.by_range
             .write()
@@ -67,14 +69,15 @@ impl SessionTokens {
             .clear();
     }
 
-    /// Whether all tokens are of known ranges. One of another range tells of a split or merge.
-    pub(crate) fn are_of(&self, is_known: impl Fn(&str) -> bool) -> bool {
+    /// Whether all tokens belong to known ranges. A token of an unknown range means a split or
+    /// merge.
+    pub(crate) fn all_of(&self, is_known: impl Fn(&str) -> bool) -> bool {
         let tokens = self.by_range.read().unwrap_or_else(PoisonError::into_inner);
         tokens.keys().all(|range| is_known(range))
     }
 
-    /// Follows a split or merge: a new range starts from the tokens of the ranges it was made from, and those are
-    /// forgotten, since the service no longer knows their numbers.
+    /// Applies a split or merge: a new range inherits the newest token of its parents. The tokens
+    /// of the parents are forgotten, because the service no longer knows the parents.
     pub(crate) fn follow_ranges<'a>(
         &self,
         ranges: impl Iterator<Item = (&'a str, &'a [String])> + Clone,
@@ -99,7 +102,8 @@ impl SessionTokens {
     }
 }
 
-/// What orders two tokens of one range: version, then global LSN. Foreign forms order below everything.
+/// Returns the order of tokens of one range: version, then global LSN. An unknown form is the
+/// lowest.
 fn progress(token: &str) -> (i64, i64) {
     let mut parts = token
         .split('#')
@@ -122,9 +126,9 @@ mod tests {
     #[test]
     fn the_newest_token_of_each_range_is_sent() {
         let tokens = SessionTokens::default();
-        tokens.learn("0:-1#12#3=5");
-        tokens.learn("1:-1#7");
-        tokens.learn("0:-1#11#3=4");
+        tokens.update("0:-1#12#3=5");
+        tokens.update("1:-1#7");
+        tokens.update("0:-1#11#3=4");
         assert_eq!(all(&tokens), "0:-1#12#3=5,1:-1#7");
         assert_eq!(
             tokens
@@ -137,17 +141,17 @@ mod tests {
     }
 
     #[test]
-    fn a_higher_version_wins_over_a_higher_number() {
+    fn a_higher_version_wins_over_a_higher_lsn() {
         let tokens = SessionTokens::default();
-        tokens.learn("0:2#5,1:9");
-        tokens.learn("0:3#1,1:10");
+        tokens.update("0:2#5,1:9");
+        tokens.update("0:3#1,1:10");
         assert_eq!(all(&tokens), "0:3#1,1:10");
     }
 
     #[test]
-    fn children_of_a_split_start_from_their_parent() {
+    fn the_children_of_a_split_inherit_the_token_of_the_parent() {
         let tokens = SessionTokens::default();
-        tokens.learn("0:-1#12,3:-1#2");
+        tokens.update("0:-1#12,3:-1#2");
         let parent = ["0".to_owned()];
         tokens.follow_ranges([("1", &parent[..]), ("2", &parent[..]), ("3", &[])].into_iter());
         assert_eq!(all(&tokens), "1:-1#12,2:-1#12,3:-1#2");

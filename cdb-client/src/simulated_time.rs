@@ -12,30 +12,28 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::clock::{http_date_of, machine_now};
-use crate::transport::{
-    Delivery, HttpRequest, HttpResponse, Network, ServerProof, Transport, TransportError,
-};
+use crate::network::{Network, ServerProof};
+use crate::transport::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
 
 /// How long a request takes.
 const ROUND_TRIP: Duration = Duration::from_millis(1);
 
 /// A network for tests that pause Tokio's clock.
 ///
-/// The clock stands still until a request is answered: a request takes one millisecond, however slow the machine is. While no
-/// request is under way, Tokio advances the clock to the next timer, so nothing waits. Answers carry the date of the test's
-/// clock, and [`clock_of`](crate::CosmosClientBuilder::clock_of) starts the client's clock with it. All clients of a test
-/// share one value of this type.
+/// The clock stops during a request, which takes one millisecond of simulated time however slow the
+/// machine is. While no request is in flight, Tokio advances the clock to the next timer, so
+/// nothing waits. Answers carry the date of the test's clock, and
+/// [`clock_of`](crate::CosmosClientBuilder::clock_of) starts the client's clock with it. All
+/// clients of a test share one value of this type.
 ///
-/// The service has to be plain HTTP. `cdb-emulator` refuses signatures from the future, so a test may last five minutes of
-/// simulated time.
+/// The service must use plain HTTP. `cdb-emulator` refuses signatures from the future, so a test
+/// may last five minutes of simulated time.
 ///
 /// ```
 /// use std::time::Duration;
 ///
-/// use cdb_client::{Bootstrap, CosmosClient, MasterKey, SimulatedTime};
+/// use cdb_client::{CosmosClient, MasterKey, SimulatedTime};
 /// use cdb_emulator::Emulator;
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::Shop;
 ///
 /// // For example #[tokio::test(start_paused = true)]
 /// #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -47,8 +45,6 @@ const ROUND_TRIP: Duration = Duration::from_millis(1);
 ///         .transport(time.clone())
 ///         .clock_of(&time)
 ///         .build()?;
-///     let database = client.database("shop");
-///     database.bootstrap::<Shop>("orders", Bootstrap::CreateIfMissing).await?;
 ///     let begun = client.now();
 ///     tokio::time::sleep(Duration::from_secs(60)).await; // returns at once
 ///     assert_eq!(client.now(), begun + Duration::from_secs(60));
@@ -66,7 +62,7 @@ impl SimulatedTime {
     /// Starts the service's clock.
     ///
     /// # Panics
-    /// When the operating system refuses what an HTTP client needs.
+    /// When the HTTP client cannot be created.
     #[expect(clippy::new_without_default, reason = "it starts a clock")]
     pub fn new() -> Self {
         let network = Network::new(ServerProof::None).expect("plain HTTP needs no certificates");
@@ -76,8 +72,8 @@ impl SimulatedTime {
         }
     }
 
-    /// Runs `work` in a Tokio runtime whose clock runs, while the clock of the test stands still. Tasks that `work` spawns
-    /// stay there: it is the place to start an emulator.
+    /// Runs `work` in a Tokio runtime with a running clock, while the clock of the test is stopped.
+    /// Tasks that `work` spawns stay in that runtime. Use it to start an emulator.
     ///
     /// # Panics
     /// When `work` panics, or the test's runtime ends.
@@ -96,7 +92,8 @@ impl SimulatedTime {
     }
 }
 
-/// Runs `work` in a runtime that lives as long as the process. Tokio does not advance a paused clock while a blocking task runs.
+/// Runs `work` in a runtime that lives as long as the process. Tokio does not advance a paused
+/// clock while a blocking task runs.
 fn run_outside<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
     static OUTSIDE: OnceLock<Runtime> = OnceLock::new();
     let outside = OUTSIDE.get_or_init(|| Runtime::new().expect("threads can be started"));
@@ -113,7 +110,7 @@ impl Transport for SimulatedTime {
             message: "the test's runtime has ended".to_owned(),
             source: Some(Box::new(error)),
         });
-        // As in reality, no two answers to one caller come at the same instant.
+        // As over a real network, a caller never gets two answers at the same instant.
         tokio::time::sleep(ROUND_TRIP).await;
         let mut answer = answer??;
         let date = HeaderValue::from_str(&http_date_of(self.now()));
@@ -143,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn requests_take_a_millisecond_however_late_their_answers_come() {
+    async fn a_request_takes_a_millisecond_whatever_the_real_latency() {
         let time = SimulatedTime::new();
         let emulator = time.in_real_time(Emulator::builder().latency(SLOW).start());
         let emulator = emulator.await.unwrap();

@@ -1,6 +1,6 @@
-//! What each call tells `tracing` and `metrics`, in the words of OpenTelemetry's database conventions.
+//! Spans, events and metrics of calls, by OpenTelemetry's semantic conventions for Azure Cosmos DB.
 //!
-//! Names: opentelemetry.io, semantic conventions for Azure Cosmos DB. Ids of items are left out: they are data.
+//! Ids of items are omitted, because they are data.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tracing::{Span, debug, field, info_span};
 use crate::error::{Error, ErrorKind, Result};
 use crate::operation::OperationKind;
 use crate::request::Request;
-use crate::retry::{Outcome, Settled};
+use crate::retry::{Accepted, Outcome};
 use crate::status::Status;
 
 /// One attempt, for the meter.
@@ -26,7 +26,7 @@ pub(crate) struct Attempt {
 /// `db.system.name`.
 const SYSTEM: &str = "azure.cosmosdb";
 
-/// The span of a call, all attempts included.
+/// Creates the span of a call with all its attempts.
 pub(crate) fn call_span(request: &Request) -> Span {
     let (database, container) = names(&request.resource.link);
     info_span!(
@@ -48,7 +48,7 @@ pub(crate) fn call_span(request: &Request) -> Span {
     )
 }
 
-/// Database and container out of `dbs/a/colls/b/…`.
+/// Returns the names of database and container in `dbs/a/colls/b/…`.
 fn names(link: &str) -> (&str, &str) {
     let mut parts = link.split('/');
     let database = parts.nth(1).unwrap_or("");
@@ -56,9 +56,9 @@ fn names(link: &str) -> (&str, &str) {
     (database, container)
 }
 
-/// An attempt failed and another follows.
+/// Reports that an attempt failed and another follows.
 pub(crate) fn retrying(outcome: &Outcome, attempts: u32, delay: Duration) {
-    debug!(?outcome, attempts, ?delay, "trying again");
+    debug!(?outcome, attempts, ?delay, "retrying");
     let status = match outcome {
         Outcome::Answered { status, .. } => Some(*status),
         Outcome::NoAnswer(_) => None,
@@ -70,7 +70,7 @@ fn code(status: Option<Status>) -> String {
     status.map_or_else(|| "none".to_owned(), |status| status.code.to_string())
 }
 
-/// What `error.type` is to be: the status, or what else went wrong.
+/// Returns the value of `error.type`: the status, or the kind of error.
 fn error_type(error: &Error) -> String {
     match error.status() {
         Some(status) => status.code.to_string(),
@@ -78,7 +78,8 @@ fn error_type(error: &Error) -> String {
     }
 }
 
-/// Whether a span of it shows up as failed. What a conditional write or a read can find is an answer.
+/// Whether the span of the call has an error status. The expected results of conditional writes and
+/// reads are not errors.
 fn is_failure(error: &Error) -> bool {
     !matches!(
         error.kind(),
@@ -86,14 +87,14 @@ fn is_failure(error: &Error) -> bool {
     )
 }
 
-/// A call has its result.
+/// Records the result of a call.
 pub(crate) fn call_ended(
     span: &Span,
     request: &Request,
     attempts: u32,
     charge: f64,
     elapsed: Duration,
-    result: &Result<Settled>,
+    result: &Result<Accepted>,
 ) {
     let status = match result {
         Ok(response) => Some(response.status),
@@ -146,16 +147,16 @@ mod tests {
     use super::*;
     use crate::resource::Resource;
 
-    /// Keeps every value of every histogram as text.
+    /// Records every value of every histogram as text.
     #[derive(Default)]
-    struct Kept(Arc<Mutex<Vec<String>>>);
+    struct Recorded(Arc<Mutex<Vec<String>>>);
 
-    struct KeptHistogram {
+    struct RecordedHistogram {
         key: Key,
         values: Arc<Mutex<Vec<String>>>,
     }
 
-    impl HistogramFn for KeptHistogram {
+    impl HistogramFn for RecordedHistogram {
         fn record(&self, value: f64) {
             let labels: Vec<String> = self
                 .key
@@ -167,7 +168,7 @@ mod tests {
         }
     }
 
-    impl Recorder for Kept {
+    impl Recorder for Recorded {
         fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
         fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
         fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
@@ -181,7 +182,7 @@ mod tests {
         }
 
         fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
-            Histogram::from_arc(Arc::new(KeptHistogram {
+            Histogram::from_arc(Arc::new(RecordedHistogram {
                 key: key.clone(),
                 values: self.0.clone(),
             }))
@@ -189,19 +190,19 @@ mod tests {
     }
 
     #[test]
-    fn every_call_records_its_duration_and_charge_under_the_conventions() {
-        let kept = Kept::default();
+    fn every_call_records_its_duration_and_charge() {
+        let recorded = Recorded::default();
         let item = Resource::container("db", "c").item("a").unwrap();
         let request = Request::new(OperationKind::Read, Method::GET, item);
         let result = Err(Error::new(ErrorKind::Unavailable, "no answer"));
-        metrics::with_local_recorder(&kept, || {
+        metrics::with_local_recorder(&recorded, || {
             let elapsed = Duration::from_millis(250);
             call_ended(&call_span(&request), &request, 2, 1.5, elapsed, &result);
         });
         let labels = "{db.system.name=azure.cosmosdb,db.namespace=db,db.collection.name=c,\
                       db.operation.name=read_item,db.response.status_code=none,error.type=Unavailable}";
         assert_eq!(
-            *kept.0.lock().unwrap(),
+            *recorded.0.lock().unwrap(),
             [
                 format!("db.client.operation.duration{labels} 0.25"),
                 format!("azure.cosmosdb.client.operation.request_charge{labels} 1.5"),
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_condition_finds_is_no_failed_span() {
+    fn an_expected_refusal_does_not_fail_the_span() {
         for (kind, fails) in [
             (ErrorKind::PreconditionFailed, false),
             (ErrorKind::Conflict, false),

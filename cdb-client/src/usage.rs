@@ -1,6 +1,6 @@
-//! What a client has used so far: requests, request units and bytes by kind of operation.
+//! The requests, request units and bytes of a client, by kind of operation.
 //!
-//! For tests and benchmarks that hold figures; programs that run for long look at `metrics` instead.
+//! For tests and benchmarks with exact figures; long-running programs use `metrics` instead.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,59 +8,34 @@ use std::sync::{Mutex, PoisonError};
 use crate::operation::OperationKind;
 use crate::telemetry::Attempt;
 
-/// A snapshot of what was used, by kind of operation. Every attempt counts, also those that failed.
-///
-/// ```
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::order;
-/// # shop::with_shop(async |shop| {
-/// let before = shop.usage();
-/// shop.create(&order(1)).await?;
-/// let used = shop.usage().since(&before).total();
-/// assert_eq!(used.requests, 1);
-/// println!("{} RU, {} bytes sent", used.charge, used.bytes_sent);
-/// # Ok(()) }).unwrap();
-/// ```
+/// A snapshot of a client's usage by kind of operation. Every attempt counts, including failed
+/// ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// What each kind used.
+    /// The usage of each kind.
     pub by_kind: BTreeMap<OperationKind, OperationUsage>,
 }
 
-/// What one kind of operation used.
-///
-/// ```
-/// use cdb_client::OperationKind;
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::order;
-/// # shop::with_shop(async |shop| {
-///
-/// shop.create(&order(1)).await?;
-/// assert!(shop.create(&order(1)).await.unwrap_err().is_conflict());
-/// let creates = shop.usage().of(OperationKind::Create);
-/// assert_eq!((creates.requests, creates.failures), (2, 1));
-/// assert!(creates.charge > 0.0); // a refused write costs too
-/// # Ok(()) }).unwrap();
-/// ```
+/// The usage of one kind of operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct OperationUsage {
     /// HTTP requests sent.
     pub requests: u64,
-    /// Of these, those without a success for an answer.
+    /// Requests without a successful answer.
     pub failures: u64,
-    /// Of these, those that came too many at once (429) and were sent again after a wait.
+    /// Requests answered with 429.
     pub throttled: u64,
     /// Request units charged.
     pub charge: f64,
     /// Bytes of request bodies.
     pub bytes_sent: u64,
-    /// Bytes of answers' bodies.
+    /// Bytes of answer bodies.
     pub bytes_received: u64,
 }
 
 impl Usage {
-    /// The sum over all kinds.
+    /// Returns the sum over all kinds.
     pub fn total(&self) -> OperationUsage {
         self.by_kind
             .values()
@@ -74,12 +49,12 @@ impl Usage {
             })
     }
 
-    /// What one kind used.
+    /// Returns the usage of one kind.
     pub fn of(&self, kind: OperationKind) -> OperationUsage {
         self.by_kind.get(&kind).copied().unwrap_or_default()
     }
 
-    /// What was used since an earlier snapshot of the same client.
+    /// Returns the usage since an earlier snapshot of the same client.
     pub fn since(&self, earlier: &Self) -> Self {
         let difference = |kind: &OperationKind, now: &OperationUsage| {
             let before = earlier.of(*kind);
@@ -146,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn snapshots_subtract_to_what_happened_between_them() {
+    fn the_difference_of_snapshots_is_the_usage_between_them() {
         let meter = Meter::default();
         meter.count(&attempt(OperationKind::Read, 200));
         let before = meter.snapshot();

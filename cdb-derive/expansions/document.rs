@@ -1,8 +1,4 @@
-/** The fields that make the id of a [`Order`], unique within its partition.
-
- ```text
- OrderKey::new(customer_id, number) // "{customer_id}:order:{number}"
- ```*/
+/// The key of a [`Order`] within its partition. Its id is `{customer_id}:order:{number}`.
 #[derive(
     ::cdb_model::__private::Clone,
     ::cdb_model::__private::Debug,
@@ -13,17 +9,17 @@
     ::cdb_model::__private::Hash,
 )]
 pub struct OrderKey {
-    /// As in [`Order::customer_id`].
+    /// See [`Order::customer_id`].
     pub customer_id: String,
-    /// As in [`Order::number`].
+    /// See [`Order::number`].
     pub number: u64,
 }
 const _: () = {
     use ::cdb_model::__private as __model;
     #[automatically_derived]
-    #[allow(dead_code, reason = "not every document is looked for by its key")]
+    #[allow(dead_code, reason = "not every key is used")]
     impl OrderKey {
-        /// The key with these fields.
+        /// Creates the key from its fields.
         pub fn new(
             customer_id: impl __model::Into<String>,
             number: impl __model::Into<u64>,
@@ -66,14 +62,14 @@ const _: () = {
     #[automatically_derived]
     #[allow(dead_code, reason = "not every path is used")]
     impl Order {
-        /// The path of [`Order::customer_id`], stored at `/customerId`. Not indexed. Never changes: it makes the id or the partition key.
+        /// The path of [`Order::customer_id`], stored at `/customerId`. Not indexed. Never changes: it is the partition key.
         pub const CUSTOMER_ID: __model::Path<
             Order,
             String,
             __model::Unindexed,
             __model::Fixed,
         > = __model::Path::new("/customerId");
-        /// The path of [`Order::number`], stored at `/number`. Not indexed. Never changes: it makes the id or the partition key.
+        /// The path of [`Order::number`], stored at `/number`. Not indexed. Never changes: it is part of the id.
         pub const NUMBER: __model::Path<
             Order,
             u64,
@@ -87,14 +83,14 @@ const _: () = {
             __model::Indexed,
             __model::Patchable,
         > = __model::Path::new("/totalCents");
-        /// The path of [`Order::remark`], stored at `/remark`. Excluded from the index, whatever else the container stores.
+        /// The path of [`Order::remark`], stored at `/remark`. Excluded from the index.
         pub const REMARK: __model::Path<
             Order,
             Option<String>,
             __model::Unindexed,
             __model::Patchable,
         > = __model::Path::new("/remark");
-        /// Sorts by `type`, `total_cents` descending. One composite index serves it, as declared and reversed.
+        /// Sorts by `type`, `total_cents` descending. Its composite index also serves the reverse order.
         pub const BY_TOTAL: __model::Composite<Order> = __model::Composite::new(
             &<Order as __model::Document>::SHAPE.composites[0usize],
         );

@@ -1,26 +1,23 @@
-//! What both derives have in common: how an annotated type becomes code, or its mistakes.
+//! The steps that both derives share: from an annotated type to code or diagnostics.
 
 use darling::Error;
 use darling::error::Accumulator;
 use proc_macro2::TokenStream;
 use quote::quote;
 
-/// The model of an annotated type, with what a derive makes of it.
+/// The model of an annotated type.
 pub(crate) trait Derived: Sized {
-    /// What is derived, for a sentence: "document".
-    const WHAT: &'static str;
-
-    /// Reads and judges the type. Nothing only after it has said why.
+    /// Reads and checks the type. Adds an error whenever it returns `None`.
     fn read(input: &syn::DeriveInput, errors: &mut Accumulator) -> Option<Self>;
 
-    /// The code of a type without mistakes.
+    /// Generates the code of a type without mistakes.
     fn expand(&self) -> TokenStream;
 
-    /// Code that keeps a type with mistakes from causing further errors where it is used.
+    /// Generates stubs for a type with mistakes, so that its uses cause no further errors.
     fn stubs(self) -> TokenStream;
 }
 
-/// The derive, on plain tokens.
+/// Derives the code of a type, as plain tokens.
 pub(crate) fn derive<M: Derived>(input: TokenStream) -> TokenStream {
     let input: syn::DeriveInput = match syn::parse2(input) {
         Ok(input) => input,
@@ -39,13 +36,13 @@ pub(crate) fn derive<M: Derived>(input: TokenStream) -> TokenStream {
 /// A type with mistakes.
 #[derive(Debug)]
 struct Refused<M> {
-    /// All of them.
+    /// All mistakes.
     error: Error,
-    /// As much of the type as could be read; nothing when not even a stub makes sense.
+    /// The readable part of the type; `None` if it does not suffice for stubs.
     model: Option<Box<M>>,
 }
 
-/// The model, or what is wrong with it and as much of it as could be read.
+/// Returns the model, or the mistakes with the readable part of the model.
 fn checked<M: Derived>(input: &syn::DeriveInput) -> Result<M, Refused<M>> {
     let mut errors = Error::accumulator();
     let model = M::read(input, &mut errors);
@@ -58,13 +55,13 @@ fn checked<M: Derived>(input: &syn::DeriveInput) -> Result<M, Refused<M>> {
                 .map(Box::new),
         }),
         (Ok(()), None) => Err(Refused {
-            error: crate::diag::mistake(input.ident.span(), format!("this is no {}", M::WHAT)),
+            error: crate::diag::mistake(input.ident.span(), "this type cannot be derived"),
             model: None,
         }),
     }
 }
 
-/// The diagnostics of a type, a line each.
+/// Returns the diagnostics of a type, one per line.
 #[cfg(test)]
 pub(crate) fn mistakes<M: Derived>(input: TokenStream) -> String {
     let input = syn::parse2(input).expect("the test writes Rust");

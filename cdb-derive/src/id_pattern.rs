@@ -1,15 +1,16 @@
-//! Id patterns: `"{instance_id}:order:{number}"` into segments.
+//! Parses id patterns such as `"{instance_id}:order:{number}"` into segments.
 //!
-//! A placeholder ends at the next separator, because escaped components never contain one. So between two placeholders,
-//! and after every placeholder, a literal must start with a separator. That also lets two patterns be compared.
-//! What a literal may hold follows `cdb_model`'s module `id`, which escapes the same characters in components.
+//! A placeholder ends at the next separator, because escaped components never contain one. A
+//! literal after a placeholder must therefore start with a separator. This also makes two patterns
+//! comparable. The characters that a literal must not contain are those that `cdb_model`'s module
+//! `id` escapes in components.
 
 use std::fmt;
 
-/// What may end a component; the same set as `cdb_model::SEPARATORS`.
+/// The characters that end a component: `cdb_model::SEPARATORS`, which a derive cannot use.
 const SEPARATORS: [char; 4] = [':', '|', ';', ','];
 
-/// As in `cdb_model::limits`, which a derive cannot name.
+/// The limit of `cdb_model::limits`, which a derive cannot use.
 const MAX_ID_BYTES: usize = 1023;
 
 /// A segment of a pattern.
@@ -28,7 +29,7 @@ impl fmt::Display for Segment {
     }
 }
 
-/// Splits a pattern; the text of what is wrong with it otherwise.
+/// Splits a pattern. Returns the text of the diagnostic if the pattern is invalid.
 pub(crate) fn parse(pattern: &str) -> Result<Vec<Segment>, String> {
     let mut segments = Vec::new();
     let mut rest = pattern;
@@ -44,30 +45,30 @@ pub(crate) fn parse(pattern: &str) -> Result<Vec<Segment>, String> {
     Ok(segments)
 }
 
-/// Takes `name}` off the front of `inner`.
+/// Reads `name}` from the front of `inner`.
 fn placeholder<'a>(inner: &'a str, before: Option<&Segment>) -> Result<(Segment, &'a str), String> {
     let (name, after) = inner
         .split_once('}')
         .ok_or_else(|| format!("`{{{inner}` has no closing brace"))?;
     if name.is_empty() {
-        return Err("`{}` names no field; write `{field}`".to_owned());
+        return Err("`{}` has no field; write `{field}`".to_owned());
     }
     if let Some(Segment::Field(before)) = before {
         return Err(format!(
-            "`{{{before}}}{{{name}}}` cannot be told apart; put a separator between them, one of : | ; ,"
+            "`{{{before}}}{{{name}}}` is ambiguous; put a separator between them, one of : | ; ,"
         ));
     }
     Ok((Segment::Field(name.to_owned()), after))
 }
 
-/// Takes everything up to the next placeholder off the front of `rest`.
+/// Reads everything before the next placeholder from the front of `rest`.
 fn literal<'a>(rest: &'a str, before: Option<&Segment>) -> Result<(Segment, &'a str), String> {
     let illegal =
         |c: &char| c.is_control() || matches!(c, '/' | '\\' | '?' | '#' | '%' | '~' | '}');
     let (literal, after) = rest.split_at(rest.find('{').unwrap_or(rest.len()));
     if let Some(c) = literal.chars().find(illegal) {
         return Err(format!(
-            "`{}` cannot stand in an id; separate with one of : | ; ,",
+            "an id cannot contain `{}`; separate with one of : | ; ,",
             c.escape_default()
         ));
     }
@@ -75,20 +76,20 @@ fn literal<'a>(rest: &'a str, before: Option<&Segment>) -> Result<(Segment, &'a 
         && !literal.starts_with(SEPARATORS)
     {
         return Err(format!(
-            "after `{{{name}}}` a separator must follow, one of : | ; , instead of `{literal}`"
+            "`{{{name}}}` must be followed by a separator, one of : | ; , instead of `{literal}`"
         ));
     }
     Ok((Segment::Literal(literal.to_owned()), after))
 }
 
-/// What the service and its gateways say about the id as a whole.
+/// Checks the rules of the service and its gateways for the whole id.
 fn check_whole(pattern: &str, segments: &[Segment]) -> Result<(), String> {
     if segments.is_empty() {
         return Err("an id cannot be empty; name the fields that make it unique".to_owned());
     }
     if matches!(pattern, "." | "..") {
         return Err(format!(
-            "`{pattern}` is a step in a URL and cannot be an id"
+            "`{pattern}` is a path step in a URL and cannot be an id"
         ));
     }
     if pattern.ends_with(' ') {
@@ -101,7 +102,7 @@ fn check_whole(pattern: &str, segments: &[Segment]) -> Result<(), String> {
     let length: usize = literals.sum();
     if length > MAX_ID_BYTES {
         return Err(format!(
-            "the literals alone are {length} bytes long, the service takes ids of {MAX_ID_BYTES}"
+            "the literals have {length} bytes; the service allows ids of at most {MAX_ID_BYTES}"
         ));
     }
     Ok(())
@@ -124,35 +125,35 @@ mod tests {
     }
 
     #[test]
-    fn patterns_that_cannot_be_read_back_are_refused() {
+    fn a_pattern_that_cannot_be_parsed_back_is_refused() {
         for (pattern, reason) in [
             (
                 "{a}{b}",
-                "`{a}{b}` cannot be told apart; put a separator between them, one of : | ; ,",
+                "`{a}{b}` is ambiguous; put a separator between them, one of : | ; ,",
             ),
             (
                 "{a}-{b}",
-                "after `{a}` a separator must follow, one of : | ; , instead of `-`",
+                "`{a}` must be followed by a separator, one of : | ; , instead of `-`",
             ),
             (
                 "a/{b}",
-                "`/` cannot stand in an id; separate with one of : | ; ,",
+                "an id cannot contain `/`; separate with one of : | ; ,",
             ),
             (
                 "a}{b}",
-                "`}` cannot stand in an id; separate with one of : | ; ,",
+                "an id cannot contain `}`; separate with one of : | ; ,",
             ),
             (
                 "a\n{b}",
-                "`\\n` cannot stand in an id; separate with one of : | ; ,",
+                "an id cannot contain `\\n`; separate with one of : | ; ,",
             ),
             ("{a", "`{a` has no closing brace"),
-            ("x{}", "`{}` names no field; write `{field}`"),
+            ("x{}", "`{}` has no field; write `{field}`"),
             (
                 "",
                 "an id cannot be empty; name the fields that make it unique",
             ),
-            ("..", "`..` is a step in a URL and cannot be an id"),
+            ("..", "`..` is a path step in a URL and cannot be an id"),
             ("{a}: ", "an id cannot end in a space"),
         ] {
             assert_eq!(parse(pattern).unwrap_err(), reason);
@@ -160,7 +161,7 @@ mod tests {
         let long = format!("{}:{{a}}", "x".repeat(MAX_ID_BYTES));
         assert_eq!(
             parse(&long).unwrap_err(),
-            "the literals alone are 1024 bytes long, the service takes ids of 1023"
+            "the literals have 1024 bytes; the service allows ids of at most 1023"
         );
     }
 }

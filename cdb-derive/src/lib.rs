@@ -1,8 +1,8 @@
 //! Derive macros of `cdb-model`. Use them through that crate, which documents them in [its guide].
 //!
-//! A derive reads attributes (`attr`), builds a checked input (`model`, `check`) and writes tokens (`expand`);
-//! only the last stage knows `quote!`. Everything behind the two entry points works on `proc_macro2` and is tested
-//! without a compiler.
+//! A derive reads attributes (`attr`), builds and checks a model (`model`, `check`) and generates
+//! tokens (`expand`). Only the last stage uses `quote!`. Everything except the two entry points
+//! works on `proc_macro2`, so tests need no compiler.
 //!
 //! [its guide]: https://docs.rs/cdb-model
 

@@ -1,15 +1,15 @@
-//! How generated code reaches `cdb_model`: through one hidden module, imported once per block under a name of its own, so
-//! that nothing the user has named can get in the way.
+//! The path of generated code to `cdb_model`: one hidden module, imported once per block under a
+//! reserved name, so that no name of the user can conflict with it.
 
 use proc_macro2::TokenStream;
 use quote::quote;
 
-/// The import that every generated block begins with.
+/// Returns the import at the start of every generated block.
 pub(crate) fn import(krate: &syn::Path) -> TokenStream {
     quote!(use #krate::__private as __model;)
 }
 
-/// The hidden module inside such a block.
+/// Returns the name of the hidden module inside such a block.
 pub(crate) fn private() -> TokenStream {
     quote!(__model)
 }

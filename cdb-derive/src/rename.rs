@@ -1,4 +1,4 @@
-//! serde's naming rules, as a table.
+//! serde's naming rules.
 
 use darling::Error;
 use proc_macro2::Span;
@@ -35,7 +35,7 @@ impl RenameRule {
         })
     }
 
-    /// The stored name of a field, which serde takes to be in snake case.
+    /// Returns the stored name of a field. As in serde, the field's own name is in snake case.
     pub(crate) fn apply_to_field(self, field: &str) -> String {
         match self {
             Self::None | Self::Lower | Self::Snake => field.to_owned(),
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn fields_are_renamed_as_serde_does() {
-        // The table of serde_derive's own tests.
+        // The table of serde_derive's tests.
         let cases = [
             (
                 "outcome", "Outcome", "outcome", "OUTCOME", "outcome", "OUTCOME",

@@ -1,8 +1,9 @@
-//! Puts generated tokens where the user's own token stands, so that the compiler underlines that one.
+//! Moves generated tokens to the span of a user's token, so that the compiler underlines that
+//! token.
 
 use proc_macro2::{Group, Span, TokenStream, TokenTree};
 
-/// `tokens`, all of them located at `span`; each name still means what it meant.
+/// Returns `tokens` located at `span`. Names still resolve as before.
 pub(crate) fn located_at(span: Span, tokens: TokenStream) -> TokenStream {
     tokens
         .into_iter()
@@ -19,7 +20,6 @@ fn locate(span: Span, token: TokenTree) -> TokenTree {
         }
         other => other,
     };
-    let meaning = token.span();
-    token.set_span(span.resolved_at(meaning));
+    token.set_span(span.resolved_at(token.span()));
     token
 }

@@ -1,5 +1,5 @@
-//! The serde attributes that decide how a struct is stored: read where they only rename, refused where they hide which
-//! paths there are.
+//! The serde attributes that determine the stored form. Attributes that rename are read; attributes
+//! that hide the stored paths are refused.
 
 use proc_macro2::Span;
 use syn::meta::ParseNestedMeta;
@@ -9,19 +9,19 @@ use syn::{Attribute, LitStr, Token};
 use crate::diag::mistake;
 use crate::rename::RenameRule;
 
-/// What `#[serde(…)]` says about a struct.
+/// The `#[serde(…)]` attributes of a struct.
 #[derive(Debug, Default)]
 pub(crate) struct SerdeStruct {
     pub(crate) rename_all: RenameRule,
-    /// Whether a document may lack any of its fields.
+    /// Whether a document may lack every field.
     pub(crate) default: bool,
 }
 
-/// What `#[serde(…)]` says about a field.
+/// The `#[serde(…)]` attributes of a field.
 #[derive(Debug, Default)]
 pub(crate) struct SerdeField {
     pub(crate) rename: Option<String>,
-    /// The word that keeps the field from being stored, or from being read back.
+    /// The attribute that excludes the field from serialization or deserialization.
     pub(crate) skip: Option<(String, Span)>,
     pub(crate) skip_serializing_if: Option<Span>,
     /// Whether a document may lack the field.
@@ -45,7 +45,7 @@ impl SerdeStruct {
                 "default" => found.default = true,
                 "deny_unknown_fields" => errors.push(mistake(
                     span,
-                    "`deny_unknown_fields` would refuse what the service adds to every document; remove it",
+                    "`deny_unknown_fields` would refuse the properties that the service adds to every document; remove it",
                 )),
                 "tag" | "content" | "untagged" | "transparent" | "into" | "from" | "try_from" => {
                     errors.push(mistake(
@@ -82,7 +82,7 @@ impl SerdeField {
                 "with" | "serialize_with" | "deserialize_with" => errors.push(mistake(
                     span,
                     format!(
-                        "`{name}` stores another form than the type's own, which keys, filters and patches use; give the field a type that serializes this way itself"
+                        "`{name}` changes the stored form, but keys, filters and patches use the form of the type; use a type that serializes this way"
                     ),
                 )),
                 _ => {}
@@ -93,7 +93,8 @@ impl SerdeField {
     }
 }
 
-/// Calls `read` for every word in `#[serde(…)]`. It returns whether it has consumed the word's value.
+/// Calls `read` for every word in `#[serde(…)]`. `read` returns whether it has consumed the value
+/// of the word.
 fn for_each(
     attrs: &[Attribute],
     errors: &mut darling::error::Accumulator,
@@ -133,7 +134,7 @@ fn skip_value(meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
     Ok(())
 }
 
-/// `rename = "x"`, or `rename(serialize = "x", deserialize = "x")` when both are the same.
+/// Reads `rename = "x"`, or `rename(serialize = "x", deserialize = "x")` with equal names.
 fn one_name(meta: &ParseNestedMeta<'_>, word: &str) -> syn::Result<Option<String>> {
     if meta.input.peek(Token![=]) {
         return meta
@@ -150,7 +151,7 @@ fn one_name(meta: &ParseNestedMeta<'_>, word: &str) -> syn::Result<Option<String
         [a, b] if a == b => Ok(Some(a.clone())),
         _ => Err(syn::Error::new(
             meta.path.span(),
-            format!("a document is written and read under one name; give `{word}` a single one"),
+            format!("`{word}` has different names for writing and reading; use one name"),
         )),
     }
 }

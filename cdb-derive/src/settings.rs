@@ -1,7 +1,8 @@
-//! One reader for `#[document(…)]` and `#[container(…)]`: word by word, so that one mistake silences nothing else.
+//! Reads the settings of `#[document(…)]` and `#[container(…)]` one by one, so that all mistakes
+//! are reported.
 //!
-//! darling's own derive gives up a whole attribute at its first mistake and speaks of "fields" where our users see
-//! settings; so only its errors and its conversion trait are used, and the words are compared here.
+//! darling's own derive stops reading an attribute at its first mistake, and its messages speak of
+//! "fields". This module uses only darling's errors and its conversion trait.
 
 use darling::FromMeta;
 use darling::ast::NestedMeta;
@@ -10,34 +11,35 @@ use proc_macro2::Span;
 use syn::spanned::Spanned;
 use syn::{Attribute, Meta};
 
-use crate::diag::{mistake, nearest};
+use crate::diag::{mistake, suggestion};
 
-/// The words that an attribute knows at one place.
-pub(crate) struct Vocabulary {
-    /// The attribute's name.
+/// The settings of an attribute at one place, as the enum `S`; `F` are the settings of the other
+/// place.
+pub(crate) struct Vocabulary<S: 'static, F: 'static> {
+    /// The name of the attribute.
     pub(crate) attribute: &'static str,
-    /// What may be written here.
-    pub(crate) words: &'static [&'static str],
-    /// What may be written elsewhere.
-    pub(crate) foreign: &'static [&'static str],
-    /// Where that is.
+    /// The settings at this place.
+    pub(crate) settings: &'static [(&'static str, S)],
+    /// The settings at the other place.
+    pub(crate) foreign: &'static [(&'static str, F)],
+    /// The other place, for a diagnostic.
     pub(crate) elsewhere: &'static str,
 }
 
-/// A word as it was written, known to belong here.
+/// A setting as written.
 pub(crate) struct Word<'a> {
     pub(crate) name: String,
     pub(crate) meta: &'a Meta,
 }
 
-impl Vocabulary {
-    /// Calls `read` for every word that belongs here, and reports the others. Whether all of them could be told apart:
-    /// where not, nothing can be said about what is missing.
+impl<S: Copy, F> Vocabulary<S, F> {
+    /// Calls `read` for every known setting, and reports the others. Returns `false` if an
+    /// attribute could not be parsed, so that a missing setting must not be reported.
     pub(crate) fn read(
         &self,
         attributes: &[Attribute],
         errors: &mut Accumulator,
-        mut read: impl FnMut(&Word<'_>, &mut Accumulator),
+        mut read: impl FnMut(S, &Word<'_>, &mut Accumulator),
     ) -> bool {
         let mut readable = true;
         for attribute in attributes
@@ -75,14 +77,14 @@ impl Vocabulary {
         &self,
         word: &NestedMeta,
         errors: &mut Accumulator,
-        read: &mut impl FnMut(&Word<'_>, &mut Accumulator),
+        read: &mut impl FnMut(S, &Word<'_>, &mut Accumulator),
     ) -> bool {
         let meta = match word {
             NestedMeta::Meta(meta) => meta,
             NestedMeta::Lit(value) => {
                 let text = format!(
-                    "a setting of `{}` starts with a word, such as `{}`",
-                    self.attribute, self.words[0]
+                    "a setting of `{}` starts with its name, such as `{}`",
+                    self.attribute, self.settings[0].0
                 );
                 errors.push(mistake(value.span(), text));
                 return false;
@@ -92,32 +94,35 @@ impl Vocabulary {
                 return false;
             }
         };
-        let name = meta
-            .path()
-            .get_ident()
-            .map(ToString::to_string)
-            .unwrap_or_default();
-        if self.words.contains(&&*name) {
-            read(&Word { name, meta }, errors);
+        let name = name_of(meta);
+        if let Some((_, setting)) = self.settings.iter().find(|(known, _)| *known == name) {
+            read(*setting, &Word { name, meta }, errors);
             return true;
         }
-        let text = if self.foreign.contains(&&*name) {
+        let text = if self.foreign.iter().any(|(known, _)| *known == name) {
             format!("`{name}` is a setting of {}", self.elsewhere)
         } else {
-            let known: Vec<String> = self.words.iter().map(|&word| word.to_owned()).collect();
-            format!("unknown setting `{name}`{}", nearest(&name, &known))
+            let known = self.settings.iter().map(|(known, _)| known);
+            format!("unknown setting `{name}`{}", suggestion(&name, known))
         };
         errors.push(mistake(meta.path().span(), text));
         true
     }
 }
 
-/// A setting that may be given once.
+fn name_of(meta: &Meta) -> String {
+    meta.path()
+        .get_ident()
+        .map(ToString::to_string)
+        .unwrap_or_default()
+}
+
+/// A setting that is allowed once.
 #[derive(Debug)]
 pub(crate) struct Setting<T> {
-    /// Where its word stands.
+    /// The span of its name.
     given: Option<Span>,
-    /// Its value, when that could be read.
+    /// Its value, if it is valid.
     value: Option<(T, Span)>,
 }
 
@@ -131,7 +136,7 @@ impl<T> Default for Setting<T> {
 }
 
 impl<T: FromMeta> Setting<T> {
-    /// Takes the value, once.
+    /// Reads the value. Reports a repeated setting.
     pub(crate) fn take(&mut self, word: &Word<'_>, errors: &mut Accumulator) {
         if self.given.is_some() {
             errors.push(mistake(
@@ -153,28 +158,28 @@ impl<T: FromMeta> Setting<T> {
 }
 
 impl<T> Setting<T> {
-    /// Whether the word stands there, with a value that can be read or not.
+    /// Whether the setting is given, with a valid or an invalid value.
     pub(crate) fn is_given(&self) -> bool {
         self.given.is_some()
     }
 
-    /// Where the word stands.
+    /// Returns the span of the name.
     pub(crate) fn word(&self) -> Option<Span> {
         self.given
     }
 
-    /// The value.
+    /// Returns the value.
     pub(crate) fn get(&self) -> Option<&T> {
         self.value.as_ref().map(|(value, _)| value)
     }
 
-    /// Where the value stands.
+    /// Returns the span of the value.
     pub(crate) fn span(&self) -> Option<Span> {
         self.value.as_ref().map(|(_, span)| *span)
     }
 }
 
-/// A setting that is only a word, such as `ttl`.
+/// A setting without a value, such as `ttl`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark;
 
@@ -183,23 +188,25 @@ impl FromMeta for Mark {
         match meta {
             Meta::Path(_) => Ok(Self),
             other => {
-                let word = other
-                    .path()
-                    .get_ident()
-                    .map(ToString::to_string)
-                    .unwrap_or_default();
-                Err(mistake(
-                    other.path().span(),
-                    format!("`{word}` takes no value; write only `{word}`"),
-                ))
+                let word = name_of(other);
+                let text = format!("`{word}` takes no value; write only `{word}`");
+                Err(mistake(other.path().span(), text))
             }
         }
     }
 }
 
-/// `crate = path`: where `cdb_model` is.
+/// `crate = path`: the path of `cdb_model`.
 #[derive(Clone, Debug)]
-pub(crate) struct CratePath(pub(crate) syn::Path);
+pub(crate) struct CratePath(syn::Path);
+
+impl Setting<CratePath> {
+    /// Returns the path of `cdb_model`, by default `::cdb_model`.
+    pub(crate) fn path(&self) -> syn::Path {
+        self.get()
+            .map_or_else(|| syn::parse_quote!(::cdb_model), |path| path.0.clone())
+    }
+}
 
 impl FromMeta for CratePath {
     fn from_meta(meta: &Meta) -> darling::Result<Self> {
@@ -215,13 +222,9 @@ impl FromMeta for CratePath {
 
 const CRATE_FORM: &str = "`crate` takes a path, for example `crate = cdb_provider::model`";
 
-/// The string of `word = "…"`; `example` shows the form.
+/// Returns the string of `word = "…"`. The error shows the form with `example`.
 pub(crate) fn text(meta: &Meta, example: &str) -> darling::Result<String> {
-    let word = meta
-        .path()
-        .get_ident()
-        .map(ToString::to_string)
-        .unwrap_or_default();
+    let word = name_of(meta);
     let form = || format!("`{word}` takes a string, for example `{word} = \"{example}\"`");
     let Meta::NameValue(setting) = meta else {
         return Err(mistake(meta.path().span(), form()));
@@ -235,7 +238,7 @@ pub(crate) fn text(meta: &Meta, example: &str) -> darling::Result<String> {
     }
 }
 
-/// The value itself: what a `macro_rules!` macro hands on stands in an invisible group.
+/// Removes the invisible groups that a `macro_rules!` macro puts around its arguments.
 pub(crate) fn ungrouped(value: &syn::Expr) -> &syn::Expr {
     match value {
         syn::Expr::Group(group) => ungrouped(&group.expr),

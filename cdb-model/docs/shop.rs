@@ -1,5 +1,5 @@
-// The model that the examples of this crate's documentation use: that of its first page. Included by them, not compiled
-// with the crate.
+// The model of the examples in this crate's documentation, which include it. The crate does not
+// compile it.
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};
 
@@ -21,13 +21,4 @@ pub struct Order {
 #[container(partition_key = "/customerId")]
 pub enum Shop {
     Order(Order),
-}
-
-pub fn order(number: u64) -> Order {
-    Order {
-        customer_id: "ada".into(),
-        number,
-        total_cents: 9_900,
-        remark: None,
-    }
 }

@@ -1,7 +1,7 @@
-//! Transactional batches: one partition, all or nothing, within the service's limits.
+//! Transactional batches: atomic operations on one partition, within the service's limits.
 //!
-//! A batch that does not fit is an error and never two batches: whoever splits it gives up its atomicity, and that
-//! is for the caller to decide.
+//! A batch that exceeds a limit is an error. It is never split into two batches, because that would
+//! lose its atomicity.
 
 use std::marker::PhantomData;
 
@@ -19,42 +19,31 @@ use crate::partition_key::PartitionKey;
 use crate::patch::{Patch, PatchBody, PatchError};
 use crate::unreadable::Location;
 
-/// Why an operation was not added. The batch is as it was.
-///
-/// ```
-/// use cdb_model::{Batch, BatchError};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Shop, order};
-///
-/// let mut batch = Batch::<Shop>::new("grace");
-/// let refused = batch.create(&order(7)); // an order of Ada's
-/// assert!(matches!(refused, Err(BatchError::OtherPartition { .. })));
-/// assert!(batch.is_empty());
-/// ```
+/// Why an operation was not added to a batch. The batch is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BatchError {
-    /// It has as many operations as the service takes.
-    #[error("a batch takes {MAX_BATCH_OPERATIONS} operations")]
+    /// The batch has as many operations as the service allows.
+    #[error("the service allows {MAX_BATCH_OPERATIONS} operations per batch")]
     Full,
-    /// It would have more bytes than the service takes.
-    #[error("the batch would take {bytes} bytes, the service takes {MAX_REQUEST_BYTES}")]
+    /// The batch would have more bytes than the service allows.
+    #[error("the batch would have {bytes} bytes, the service allows {MAX_REQUEST_BYTES}")]
     TooLarge {
-        /// Bytes of the whole batch with the operation.
+        /// The bytes of the batch with the operation.
         bytes: usize,
     },
     /// The document belongs to another partition.
-    #[error("the batch is for partition {expected}, the document belongs to {found}")]
+    #[error("the batch is for partition {expected}, but the document belongs to {found}")]
     OtherPartition {
-        /// The batch's partition.
+        /// The partition of the batch.
         expected: PartitionKey,
-        /// The document's.
+        /// The partition of the document.
         found: PartitionKey,
     },
     /// The document cannot be stored.
     #[error(transparent)]
     Encode(#[from] EncodeError),
-    /// The key has no id.
+    /// The key has no valid id.
     #[error(transparent)]
     Id(#[from] IdError),
     /// The patch cannot be sent.
@@ -62,30 +51,17 @@ pub enum BatchError {
     Patch(#[from] PatchError),
 }
 
-/// The position of an operation in its batch, and so of its result.
-///
-/// ```
-/// use cdb_model::Batch;
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Shop, order};
-///
-/// let mut batch = Batch::<Shop>::new("ada");
-/// batch.create(&order(7))?;
-/// let second = batch.create(&order(8))?;
-/// assert_eq!(second.get(), 1);
-/// assert_eq!(batch.id(second).map(|id| id.as_str()), Some("order:8"));
-/// # Ok::<(), cdb_model::BatchError>(())
-/// ```
+/// The index of an operation in its batch, and of its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OperationIndex(usize);
 
 impl OperationIndex {
-    /// The operation that is added to so many.
+    /// Returns the index of the next operation after so many.
     pub(crate) const fn after(operations: usize) -> Self {
         Self(operations)
     }
 
-    /// Counted from zero.
+    /// Returns the index, counted from zero.
     pub const fn get(self) -> usize {
         self.0
     }
@@ -98,84 +74,72 @@ impl From<usize> for OperationIndex {
 }
 
 /// One operation in the service's form.
-///
-/// ```
-/// use cdb_model::{Batch, BatchOperation};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{OrderKey, Shop};
-///
-/// let mut batch = Batch::<Shop>::new("ada");
-/// batch.delete(&OrderKey::new(7_u64))?;
-/// assert!(matches!(batch.operations(), [BatchOperation::Delete { if_match: None, .. }]));
-/// let sent = serde_json::to_value(batch.operations())?;
-/// assert_eq!(sent[0]["operationType"], "Delete");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "operationType", rename_all_fields = "camelCase")]
 #[non_exhaustive]
 pub enum BatchOperation {
-    /// Stores a document that is not there.
+    /// Creates a document.
     Create {
         /// The document.
         resource_body: Box<RawValue>,
     },
-    /// Stores a document, there or not.
+    /// Creates or replaces a document.
     Upsert {
         /// The document.
         resource_body: Box<RawValue>,
-        /// The version it must have.
+        /// The required version.
         #[serde(skip_serializing_if = "Option::is_none")]
         if_match: Option<ETag>,
     },
-    /// Stores a document that is there.
+    /// Replaces a document.
     Replace {
-        /// Its id.
+        /// The id.
         id: ItemId,
         /// The document.
         resource_body: Box<RawValue>,
-        /// The version it must have.
+        /// The required version.
         #[serde(skip_serializing_if = "Option::is_none")]
         if_match: Option<ETag>,
     },
-    /// Changes a document.
+    /// Patches a document.
     Patch {
-        /// Its id.
+        /// The id.
         id: ItemId,
         /// The changes.
         resource_body: PatchBody,
-        /// The version it must have.
+        /// The required version.
         #[serde(skip_serializing_if = "Option::is_none")]
         if_match: Option<ETag>,
     },
-    /// Deletes a document. One that is not there fails the whole batch.
+    /// Deletes a document. A missing document fails the batch.
     Delete {
-        /// Its id.
+        /// The id.
         id: ItemId,
-        /// The version it must have.
+        /// The required version.
         #[serde(skip_serializing_if = "Option::is_none")]
         if_match: Option<ETag>,
     },
-    /// Reads a document. One that is not there fails the whole batch.
+    /// Reads a document. A missing document fails the batch.
     Read {
-        /// Its id.
+        /// The id.
         id: ItemId,
     },
 }
 
-/// Operations on one partition of container `C` that take place together or not at all.
+/// Operations on one partition of container `C` that are executed atomically.
 ///
 /// ```
-/// use cdb_model::{Batch, Patch};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Order, OrderKey, Shop, order};
+/// use cdb_model::{Batch, BatchError, Patch};
+/// use shop::{Order, OrderKey, Shop};
 ///
-/// let mut batch = Batch::<Shop>::new("ada");
-/// batch.create(&order(8))?;
-/// batch.patch(&OrderKey::new(7_u64), &Patch::new().set(Order::TOTAL_CENTS, 0))?;
-/// batch.delete(&OrderKey::new(6_u64))?;
-/// assert_eq!(batch.len(), 3); // of 100; sent by `ContainerClient::execute`
-/// # Ok::<(), cdb_model::BatchError>(())
+/// /// Moves an amount to a new order. `ContainerClient::execute` sends the batch.
+/// fn transfer(from: u64, to: &Order) -> Result<Batch<Shop>, BatchError> {
+///     let mut batch = Batch::new(to.customer_id.as_str());
+///     batch.patch(&OrderKey::new(from), &Patch::new().set(Order::TOTAL_CENTS, 0))?;
+///     batch.create(to)?;
+///     Ok(batch)
+/// }
 /// ```
 #[derive(Debug)]
 pub struct Batch<C> {
@@ -199,7 +163,7 @@ impl<C> Clone for Batch<C> {
 }
 
 impl<C: Container> Batch<C> {
-    /// A batch for one partition.
+    /// Creates a batch for one partition.
     pub fn new(partition_key: impl Into<PartitionKey>) -> Self {
         Self {
             partition_key: partition_key.into(),
@@ -210,46 +174,46 @@ impl<C: Container> Batch<C> {
         }
     }
 
-    /// The partition it is for.
+    /// Returns the partition key.
     pub fn partition_key(&self) -> &PartitionKey {
         &self.partition_key
     }
 
-    /// Its operations, ready to be sent as a JSON array.
+    /// Returns the operations, which are sent as a JSON array.
     pub fn operations(&self) -> &[BatchOperation] {
         &self.operations
     }
 
-    /// The id of the document that an operation is about.
+    /// Returns the id of the document of an operation.
     pub fn id(&self, index: OperationIndex) -> Option<&ItemId> {
         self.ids.get(index.0)
     }
 
-    /// How many operations it has; the service takes 100.
+    /// Returns the number of operations; the service allows 100.
     pub fn len(&self) -> usize {
         self.operations.len()
     }
 
-    /// Whether it has none. The service refuses such a batch.
+    /// Whether the batch has no operations. The service refuses such a batch.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
 
-    /// Bytes of the request; the service takes 2 MB.
+    /// Returns the bytes of the request; the service allows 2 MB.
     pub fn size_bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Stores a document that is not there.
+    /// Creates a document.
     ///
     /// # Errors
-    /// See [`BatchError`]; so for all operations.
+    /// See [`BatchError`].
     pub fn create<D: MemberOf<C>>(&mut self, document: &D) -> Result<OperationIndex, BatchError> {
         let (id, resource_body) = self.encode(document)?;
         self.push(id, BatchOperation::Create { resource_body })
     }
 
-    /// Stores a document, there or not, whoever wrote it last.
+    /// Creates or replaces a document, whatever its version.
     ///
     /// # Errors
     /// See [`BatchError`].
@@ -265,7 +229,7 @@ impl<C: Container> Batch<C> {
         )
     }
 
-    /// Stores a document that is there, whoever wrote it last.
+    /// Replaces a document, whatever its version.
     ///
     /// # Errors
     /// See [`BatchError`].
@@ -274,7 +238,7 @@ impl<C: Container> Batch<C> {
         self.push_replace(id, resource_body, None)
     }
 
-    /// Stores a document that still has this version.
+    /// Replaces the version `etag` of a document.
     ///
     /// # Errors
     /// See [`BatchError`].
@@ -287,7 +251,7 @@ impl<C: Container> Batch<C> {
         self.push_replace(id, resource_body, Some(etag))
     }
 
-    /// Stores a document under the id and version that it was read with, whichever program chose the id.
+    /// Replaces exactly this stored version, by its stored id.
     ///
     /// # Errors
     /// See [`BatchError`].
@@ -300,7 +264,7 @@ impl<C: Container> Batch<C> {
         self.push_replace(encoded.id, encoded.json, Some(&stored.etag))
     }
 
-    /// Changes a document.
+    /// Patches a document.
     ///
     /// # Errors
     /// See [`BatchError`].
@@ -312,7 +276,7 @@ impl<C: Container> Batch<C> {
         self.push_patch(key.to_id()?, patch, None)
     }
 
-    /// Changes a document that still has this version.
+    /// Patches the version `etag` of a document.
     ///
     /// # Errors
     /// See [`BatchError`].
@@ -325,7 +289,7 @@ impl<C: Container> Batch<C> {
         self.push_patch(key.to_id()?, patch, Some(etag))
     }
 
-    /// Changes a document under the id and version that it was read with, whichever program chose the id.
+    /// Patches exactly this stored version, by its stored id.
     ///
     /// # Errors
     /// See [`BatchError`].
@@ -338,7 +302,7 @@ impl<C: Container> Batch<C> {
         self.push_patch(stored.id.clone(), patch, Some(&stored.etag))
     }
 
-    /// Deletes a document. One that is not there fails the whole batch.
+    /// Deletes a document. A missing document fails the batch.
     ///
     /// # Errors
     /// See [`BatchError`].
@@ -349,7 +313,7 @@ impl<C: Container> Batch<C> {
         self.push_delete(key.to_id()?, None)
     }
 
-    /// Deletes a document that still has this version.
+    /// Deletes the version `etag` of a document.
     ///
     /// # Errors
     /// See [`BatchError`].
@@ -364,7 +328,7 @@ impl<C: Container> Batch<C> {
         self.push_delete(key.to_id()?, Some(etag))
     }
 
-    /// Deletes a document under the id and version that it was read with, whichever program chose the id.
+    /// Deletes exactly this stored version, by its stored id.
     ///
     /// # Errors
     /// See [`BatchError`].
@@ -376,7 +340,7 @@ impl<C: Container> Batch<C> {
         self.push_delete(stored.id.clone(), Some(&stored.etag))
     }
 
-    /// Changes a document that cannot be read, in the version that was found.
+    /// Patches the found version of a document that cannot be read.
     ///
     /// # Errors
     /// See [`BatchError`].
@@ -389,7 +353,7 @@ impl<C: Container> Batch<C> {
         self.push_patch(location.id.clone(), patch, Some(&location.etag))
     }
 
-    /// Deletes a document that cannot be read, in the version that was found.
+    /// Deletes the found version of a document that cannot be read.
     ///
     /// # Errors
     /// See [`BatchError`].
@@ -398,7 +362,7 @@ impl<C: Container> Batch<C> {
         self.push_delete(location.id.clone(), Some(&location.etag))
     }
 
-    /// Reads a document, as it is after the operations before. One that is not there fails the whole batch.
+    /// Reads a document after the operations before. A missing document fails the batch.
     ///
     /// # Errors
     /// See [`BatchError`].
@@ -410,17 +374,17 @@ impl<C: Container> Batch<C> {
         self.push(id.clone(), BatchOperation::Read { id })
     }
 
-    /// Adds the operations of another batch of the same partition, which may be about documents of a container that
-    /// extends this one.
+    /// Adds the operations of another batch of the same partition, whose container may extend this
+    /// one.
     ///
     /// # Errors
-    /// See [`BatchError`]. All are added or none.
+    /// See [`BatchError`]. No operation is added then.
     pub fn append<B: Extends<C>>(&mut self, other: &Batch<B>) -> Result<(), BatchError> {
         self.check_partition(other.partition_key.clone())?;
         if self.len() + other.len() > MAX_BATCH_OPERATIONS {
             return Err(BatchError::Full);
         }
-        // Each of them counts its two brackets.
+        // Both batches count their two brackets.
         let bytes = self.bytes + other.bytes - 2;
         if bytes > MAX_REQUEST_BYTES {
             return Err(BatchError::TooLarge { bytes });
@@ -506,7 +470,8 @@ impl<C: Container> Batch<C> {
     }
 }
 
-/// Bytes of an operation as JSON. What cannot be written counts as too large, and is refused as such.
+/// Returns the bytes of an operation as JSON. An operation that cannot be serialized counts as too
+/// large.
 fn json_bytes(operation: &BatchOperation) -> usize {
     let mut counter = ByteCounter(0);
     match serde_json::to_writer(&mut counter, operation) {

@@ -1,4 +1,4 @@
-//! Operations that travel together and have nothing else in common.
+//! Bulks: independent operations that are sent together.
 
 use std::marker::PhantomData;
 
@@ -10,46 +10,19 @@ use crate::etag::ETag;
 use crate::partition_key::PartitionKey;
 use crate::patch::Patch;
 
-/// One operation of a bulk, with the partition it is for.
-///
-/// ```
-/// use cdb_model::{BatchOperation, BulkBatch, BulkOperation, PartitionKey};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Shop, order};
-///
-/// let mut bulk = BulkBatch::<Shop>::new();
-/// bulk.create(&order(7))?;
-/// let first: &BulkOperation = &bulk.operations()[0]; // as `ContainerClient::execute_bulk` reports it
-/// assert_eq!(first.partition_key, PartitionKey::from("ada"));
-/// assert!(matches!(first.operation, BatchOperation::Create { .. }));
-/// # Ok::<(), cdb_model::BatchError>(())
-/// ```
+/// One operation of a bulk, with its partition key.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BulkOperation {
-    /// Its partition.
+    /// The partition key.
     pub partition_key: PartitionKey,
-    /// What to do.
+    /// The operation.
     pub operation: BatchOperation,
 }
 
-/// Operations that have nothing to do with each other: any number, any partitions, each succeeds or fails alone.
+/// Independent operations on any partitions, in any number. Each succeeds or fails alone.
 ///
-/// They travel together, up to 100 per request and physical partition, and that is all they share.
-///
-/// ```
-/// use cdb_model::BulkBatch;
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Order, Shop, order};
-///
-/// let mut bulk = BulkBatch::<Shop>::new();
-/// for number in 0..1_000 {
-///     let customer_id = format!("customer-{}", number % 10);
-///     bulk.upsert(&Order { customer_id, ..order(number) })?;
-/// }
-/// assert_eq!(bulk.len(), 1_000); // sent by `ContainerClient::execute_bulk`
-/// # Ok::<(), cdb_model::BatchError>(())
-/// ```
+/// `ContainerClient::execute_bulk` sends up to 100 of them per request and physical partition.
 #[derive(Clone, Debug)]
 pub struct BulkBatch<C> {
     operations: Vec<BulkOperation>,
@@ -63,7 +36,7 @@ impl<C: Container> Default for BulkBatch<C> {
 }
 
 impl<C: Container> BulkBatch<C> {
-    /// No operations yet.
+    /// Creates an empty bulk.
     pub fn new() -> Self {
         Self {
             operations: Vec::new(),
@@ -71,35 +44,35 @@ impl<C: Container> BulkBatch<C> {
         }
     }
 
-    /// Its operations.
+    /// Returns the operations.
     pub fn operations(&self) -> &[BulkOperation] {
         &self.operations
     }
 
-    /// How many operations it has.
+    /// Returns the number of operations.
     pub fn len(&self) -> usize {
         self.operations.len()
     }
 
-    /// Whether it has none.
+    /// Whether the bulk has no operations.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
 
-    /// Stores a document that is not there.
+    /// Creates a document.
     ///
     /// # Errors
-    /// When the document cannot be stored.
+    /// When the document cannot be encoded.
     pub fn create<D: MemberOf<C>>(&mut self, document: &D) -> Result<OperationIndex, BatchError> {
         let resource_body = encode::<C, D>(document)?.json;
         let operation = BatchOperation::Create { resource_body };
         Ok(self.push(document.partition_key(), operation))
     }
 
-    /// Stores a document, there or not, whoever wrote it last.
+    /// Creates or replaces a document, whatever its version.
     ///
     /// # Errors
-    /// When the document cannot be stored.
+    /// When the document cannot be encoded.
     pub fn upsert<D: MemberOf<C>>(&mut self, document: &D) -> Result<OperationIndex, BatchError> {
         let operation = BatchOperation::Upsert {
             resource_body: encode::<C, D>(document)?.json,
@@ -108,10 +81,10 @@ impl<C: Container> BulkBatch<C> {
         Ok(self.push(document.partition_key(), operation))
     }
 
-    /// Changes a document of the version `etag`.
+    /// Patches the version `etag` of a document.
     ///
     /// # Errors
-    /// When the key has no id or the patch cannot be sent.
+    /// When the key has no valid id or the patch cannot be sent.
     pub fn patch_if_match<K: LocatedKey>(
         &mut self,
         key: &K,
@@ -129,7 +102,7 @@ impl<C: Container> BulkBatch<C> {
         Ok(self.push(key.partition_key(), operation))
     }
 
-    /// Changes a document under the id and version that it was read with, whichever program chose the id.
+    /// Patches exactly this stored version, by its stored id.
     ///
     /// # Errors
     /// When the patch cannot be sent.
@@ -149,7 +122,7 @@ impl<C: Container> BulkBatch<C> {
     /// Deletes a document.
     ///
     /// # Errors
-    /// When the key has no id.
+    /// When the key has no valid id.
     pub fn delete<K: LocatedKey>(&mut self, key: &K) -> Result<OperationIndex, BatchError>
     where
         K::Document: MemberOf<C>,
@@ -161,7 +134,7 @@ impl<C: Container> BulkBatch<C> {
         Ok(self.push(key.partition_key(), operation))
     }
 
-    /// Deletes a document under the id and version that it was read with, whichever program chose the id.
+    /// Deletes exactly this stored version, by its stored id.
     pub fn delete_stored<D: MemberOf<C>>(&mut self, stored: &Stored<D>) -> OperationIndex {
         let operation = BatchOperation::Delete {
             id: stored.id.clone(),

@@ -1,8 +1,9 @@
-//! Documents to stored JSON and back.
+//! Encodes documents as stored JSON, and decodes them.
 //!
-//! Stored form: `id`, the discriminator, and the document's own fields, nothing else. The document is serialized once
-//! and the two properties are put in front of it as text: serde's `flatten` would buffer every value and lose
-//! `RawValue`s, and a `serde_json::Value` in between would cost a tree per document.
+//! The stored form is `id`, the discriminator, and the document's own fields. The document is
+//! serialized once, and the two properties are inserted before it as text: serde's `flatten` would
+//! buffer every value and lose `RawValue`s, and an intermediate `serde_json::Value` would cost a
+//! tree per document.
 
 use std::fmt;
 
@@ -17,16 +18,7 @@ use crate::id::ItemId;
 use crate::limits::MAX_DOCUMENT_BYTES;
 use crate::timestamp::Timestamp;
 
-/// A document in its stored form, ready to be sent.
-///
-/// ```
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Shop, order};
-/// let encoded = cdb_model::encode::<Shop, _>(&order(7))?;
-/// assert_eq!(encoded.id.as_str(), "order:7");
-/// assert!(encoded.json.get().starts_with(r#"{"id":"order:7","type":"order","customerId":"ada""#));
-/// # Ok::<(), cdb_model::EncodeError>(())
-/// ```
+/// A document in its stored form.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Encoded {
@@ -36,24 +28,16 @@ pub struct Encoded {
     pub json: Box<RawValue>,
 }
 
-/// Writes `document` the way container `C` stores it.
+/// Encodes `document` in the form that container `C` stores.
 ///
 /// # Errors
-/// When the id or the document breaks a limit of the service, see [`EncodeError`].
-///
-/// ```
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Shop, order};
-/// let encoded = cdb_model::encode::<Shop, _>(&order(7))?;
-/// assert_eq!(encoded.id.as_str(), "order:7");
-/// # Ok::<(), cdb_model::EncodeError>(())
-/// ```
+/// When the document cannot be serialized, or exceeds a limit of the service; see [`EncodeError`].
 pub fn encode<C: Container, D: MemberOf<C>>(document: &D) -> Result<Encoded, EncodeError> {
     let id = document.key().to_id()?;
     encode_as(id, document, C::DISCRIMINATOR, D::SHAPE)
 }
 
-/// Writes `document` under the id that it is already stored under.
+/// Encodes `document` with its stored id.
 pub(crate) fn encode_stored<C: Container, D: MemberOf<C>>(
     id: ItemId,
     document: &D,
@@ -74,7 +58,7 @@ fn encode_as<D: Document>(
     let own = serde_json::to_string(document).map_err(|error| failed(error.to_string()))?;
     let fields = own
         .strip_prefix('{')
-        .ok_or_else(|| failed("its Serialize writes something else".to_owned()))?;
+        .ok_or_else(|| failed("its Serialize writes another form".to_owned()))?;
     let mut json = String::with_capacity(own.len() + id.as_str().len() + 48);
     json.push('{');
     push_property(&mut json, "id", id.as_str()).map_err(|error| failed(error.to_string()))?;
@@ -103,21 +87,11 @@ fn push_property(json: &mut String, name: &str, value: &str) -> serde_json::Resu
     Ok(())
 }
 
-/// Reads a stored document of type `D` from container `C`.
+/// Decodes a stored document of type `D` from container `C`.
 ///
 /// # Errors
-/// [`DecodeError::WrongType`] when it is another type, [`DecodeError::Malformed`] when it does not fit.
-///
-/// ```
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Order, Shop};
-/// let json = r#"{"id":"order:7","type":"order","customerId":"ada","number":7,"totalCents":9900,
-///     "_etag":"\"1\"","_ts":1763721471}"#;
-/// let stored = cdb_model::decode::<Shop, Order>(json)?;
-/// assert_eq!(stored.document.total_cents, 9_900);
-/// assert_eq!(stored.etag.as_str(), "\"1\"");
-/// # Ok::<(), cdb_model::DecodeError>(())
-/// ```
+/// [`DecodeError::WrongType`] for another type, [`DecodeError::Malformed`] when the JSON does not
+/// match the type.
 pub fn decode<C: Container, D: MemberOf<C>>(json: &str) -> Result<Stored<D>, DecodeError> {
     let system = SystemProperties::read(json, C::DISCRIMINATOR, D::SHAPE.name)?;
     if system.discriminator != D::SHAPE.discriminator {
@@ -131,30 +105,21 @@ pub fn decode<C: Container, D: MemberOf<C>>(json: &str) -> Result<Stored<D>, Dec
     Ok(system.around(document))
 }
 
-/// Reads a stored document of any type of container `C`.
+/// Decodes a stored document of any type of container `C`.
 ///
 /// # Errors
-/// [`DecodeError::UnknownType`] for a foreign document, [`DecodeError::Malformed`] when it does not fit.
-///
-/// ```
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::Shop;
-/// let json = r#"{"id":"order:7","type":"order","customerId":"ada","number":7,"totalCents":9900,
-///     "_etag":"\"1\"","_ts":1763721471}"#;
-/// let Shop::Order(order) = cdb_model::decode_any::<Shop>(json)?.document;
-/// assert_eq!(order.number, 7);
-/// # Ok::<(), cdb_model::DecodeError>(())
-/// ```
+/// [`DecodeError::UnknownType`] for a foreign document, [`DecodeError::Malformed`] when the JSON
+/// does not match the type.
 pub fn decode_any<C: Container>(json: &str) -> Result<Stored<C>, DecodeError> {
     let system = SystemProperties::read(json, C::DISCRIMINATOR, C::NAME)?;
     let document = C::decode(&system.discriminator, json)?;
     Ok(system.around(document))
 }
 
-/// Reads the document's own fields and ignores what the service added. Generated code uses it.
+/// For generated code: decodes the document's own fields, and ignores all other properties.
 ///
 /// # Errors
-/// [`DecodeError::Malformed`] when they do not fit `D`.
+/// [`DecodeError::Malformed`] when the JSON does not match `D`.
 pub fn decode_fields<D: serde::de::DeserializeOwned>(
     document: &'static str,
     json: &str,
@@ -166,7 +131,7 @@ pub fn decode_fields<D: serde::de::DeserializeOwned>(
     })
 }
 
-/// Reads a value that a query projected.
+/// Decodes a value that a query projected.
 pub(crate) fn decode_value<V: serde::de::DeserializeOwned>(
     what: &'static str,
     json: &str,

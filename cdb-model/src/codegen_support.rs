@@ -1,4 +1,4 @@
-//! What generated code may name, and nothing else. Not for people: it can change in any release.
+//! The items that generated code uses. Not public API: it can change in any release.
 
 pub use core::clone::Clone;
 pub use core::cmp::{Eq, Ord, PartialEq, PartialOrd};
@@ -28,7 +28,7 @@ pub use crate::shape::{
 };
 pub use crate::timestamp::Timestamp;
 
-/// What the service takes as a document's time to live: seconds from 1, or -1 for never.
+/// A document's time to live: seconds from 1, or -1 for never.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a time to live",
     label = "this field is marked `#[document(ttl)]`",
@@ -44,16 +44,16 @@ impl<T: TimeToLive> TimeToLive for Option<T> {}
 /// Compiles when `T` can be a time to live.
 pub const fn is_time_to_live<T: TimeToLive>() {}
 
-/// What can be a document's lease.
+/// The lease of a document.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a lease",
     label = "this field is marked `#[document(lease)]`",
     note = "use `cdb_model::Lease`"
 )]
 pub trait LeaseField {
-    /// The lease.
+    /// Returns the lease.
     fn as_lease(&self) -> &Lease;
-    /// Another lease in its place.
+    /// Replaces the lease.
     fn put_lease(&mut self, lease: Lease);
 }
 
@@ -67,7 +67,7 @@ impl LeaseField for Lease {
     }
 }
 
-/// A discriminator that no type of the container has.
+/// Returns the error for a discriminator that no type of the container has.
 pub fn unknown_type(container: &'static str, discriminator: &str) -> DecodeError {
     DecodeError::UnknownType {
         container,
@@ -75,7 +75,7 @@ pub fn unknown_type(container: &'static str, discriminator: &str) -> DecodeError
     }
 }
 
-/// The types of an extended container, then the own ones.
+/// Concatenates the types of an extended container and the container's own types.
 pub const fn join_shapes<const N: usize>(
     first: &[&'static DocumentShape],
     second: &[&'static DocumentShape],
@@ -98,7 +98,8 @@ pub const fn join_shapes<const N: usize>(
     all
 }
 
-/// Expiry per document as soon as a type has a `ttl` of its own, otherwise what is inherited.
+/// Returns the default time to live that the documents need: `PerDocument` if a type has a `ttl`,
+/// else the inherited one.
 pub const fn needed_ttl(inherited: DefaultTtl, documents: &[&'static DocumentShape]) -> DefaultTtl {
     if !matches!(inherited, DefaultTtl::Off) {
         return inherited;
@@ -113,7 +114,7 @@ pub const fn needed_ttl(inherited: DefaultTtl, documents: &[&'static DocumentSha
     DefaultTtl::Off
 }
 
-/// The type of a document.
+/// Returns the type of a document.
 pub fn shape_of<D: Document>(_: &D) -> &'static DocumentShape {
     D::SHAPE
 }

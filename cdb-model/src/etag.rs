@@ -1,28 +1,23 @@
-//! Versions of documents as the service names them.
+//! ETags: the versions of documents.
 //!
-//! An ETag carries its own quotation marks (`"0000-…"`); they are part of the value and go back as they came.
+//! The quotation marks of an ETag (`"0000-…"`) are part of its value.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The version of a stored document, opaque, quotation marks included.
-///
-/// ```
-/// let etag = cdb_model::ETag::new("\"0000-1\"");
-/// assert_eq!(etag.as_str(), "\"0000-1\"");
-/// ```
+/// The version of a stored document: opaque, with its quotation marks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ETag(String);
 
 impl ETag {
-    /// Takes the value as the service sent it.
+    /// Wraps a value of the service.
     pub fn new(value: impl Into<String>) -> Self {
         Self(value.into())
     }
 
-    /// The value as the service wants it back.
+    /// Returns the value in the service's form.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,53 +1,35 @@
-//! Item ids: typed parts in, legal id out, and back.
+//! Item ids: formats typed keys as legal ids, and parses them back.
 //!
-//! An id is made of a pattern's literals and of escaped components, one per field of the key. The mapping is
-//! injective: a component never contains a separator ([`SEPARATORS`]) raw, so it ends where the next separator
-//! stands, and an escaped component has exactly one original.
-//! Legality follows the service (ids may not hold `/` or `\`) and its gateways, which stumble over `?`, `#`, `%`,
-//! control characters, a space at the end, and over `.` and `..` as a path segment of a URL.
-//! Escapes are `~` and two hexadecimal digits of the code point (U+0000 to U+00FF); `~` alone is the empty string.
-//! `~` rather than `%`, because gateways have been seen to decode percent signs twice.
+//! An id consists of the literals of a pattern and of escaped components, one per field of the key.
+//! The mapping is injective: an escaped component contains no separator ([`SEPARATORS`]), so it
+//! ends at the next separator, and each escaped component has one original.
+//!
+//! The service forbids `/` and `\` in ids. Its gateways mishandle `?`, `#`, `%`, control
+//! characters, a space at the end, and `.` and `..` as a path segment. An escape is `~` and two
+//! hexadecimal digits of the code point (U+0000 to U+00FF); `~` alone is the empty string. The
+//! escape character is not `%` because some gateways decode percent signs twice.
 
 use std::fmt::{self, Write as _};
 
 use crate::limits::MAX_ID_BYTES;
 
-/// What may stand between two components of an id pattern; always escaped inside a component.
+/// The separators of components in an id pattern. They are always escaped inside a component.
 pub const SEPARATORS: [char; 4] = [':', '|', ';', ','];
 
 const ESCAPE: char = '~';
 
-/// The id of an item: legal, 1 to 1023 bytes, unique within its logical partition.
-///
-/// ```
-/// use cdb_model::DocumentKey;
-/// use cdb_model::{Document, IdError};
-/// use serde::{Deserialize, Serialize};
-///
-/// #[derive(Document, Serialize, Deserialize)]
-/// #[document(type = "file", id = "file:{path}")]
-/// struct File {
-///     #[document(partition_key)]
-///     owner: String,
-///     path: String,
-/// }
-///
-/// let id = FileKey::new("a/b:c").to_id()?;
-/// assert_eq!(id.as_str(), "file:a~2Fb~3Ac"); // legal, and read back without doubt
-/// assert_eq!(FileKey::parse(id.as_str())?.path, "a/b:c");
-/// # Ok::<(), IdError>(())
-/// ```
+/// The id of an item: 1 to 1023 bytes, unique within its logical partition.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(transparent)]
 pub struct ItemId(String);
 
 impl ItemId {
-    /// The id as it is stored.
+    /// Returns the stored form of the id.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Takes an id that the service has stored, whoever made it.
+    /// Wraps a stored id, which any program may have created.
     pub(crate) fn from_stored(id: String) -> Self {
         Self(id)
     }
@@ -65,31 +47,23 @@ impl AsRef<str> for ItemId {
     }
 }
 
-/// Why a key has no id, or an id no key.
-///
-/// ```
-/// use cdb_model::{DocumentKey, IdError};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::OrderKey;
-///
-/// assert!(matches!(OrderKey::parse("refund:7"), Err(IdError::Malformed { .. })));
-/// ```
+/// Why a key has no valid id, or a text is not an id of a type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdError {
     /// The id would exceed the service's limit.
     #[error(
-        "the id of `{document}` would be {length} bytes long, the service takes {MAX_ID_BYTES}; \
-         its longest component is `{component}` with {component_length} bytes once escaped"
+        "the id of `{document}` would have {length} bytes, the service allows {MAX_ID_BYTES}; \
+         its longest component is `{component}` with {component_length} bytes after escaping"
     )]
     TooLong {
         /// The document type.
         document: &'static str,
-        /// Bytes of the whole id.
+        /// The bytes of the id.
         length: usize,
-        /// The field that takes most of them.
+        /// The field with the longest component.
         component: &'static str,
-        /// Bytes of that field, escaped.
+        /// The bytes of that component after escaping.
         component_length: usize,
     },
     /// The text is not an id of this document type.
@@ -97,9 +71,9 @@ pub enum IdError {
     Malformed {
         /// The document type.
         document: &'static str,
-        /// The text that was read.
+        /// The text.
         id: String,
-        /// What is wrong with it.
+        /// Why it is not an id.
         reason: String,
     },
 }
@@ -120,23 +94,23 @@ pub enum IdError {
 ///     }
 ///
 ///     fn from_id_part(text: &str) -> Result<Self, String> {
-///         text.parse().map(Self).map_err(|_| "eight digits are wanted".to_owned())
+///         text.parse().map(Self).map_err(|_| format!("`{text}` is not eight digits"))
 ///     }
 /// }
 /// assert_eq!(Sku(42).to_id_part(), "00000042");
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of an id",
-    label = "this field stands in the id pattern",
+    label = "this field is in the id pattern",
     note = "use an integer, a string or a bool, or implement `IdPart`"
 )]
 pub trait IdPart: Sized {
-    /// The text form, before escaping.
+    /// Returns the text form, before escaping.
     fn to_id_part(&self) -> String;
-    /// Reads the text form; the reason when it is none.
+    /// Parses the text form.
     ///
     /// # Errors
-    /// Says what was expected.
+    /// Returns the expected form as text.
     fn from_id_part(text: &str) -> Result<Self, String>;
 }
 
@@ -178,7 +152,7 @@ fn must_be_escaped(c: char) -> bool {
     c.is_control() || SEPARATORS.contains(&c) || matches!(c, '/' | '\\' | '?' | '#' | '%' | ESCAPE)
 }
 
-/// Appends `component` to `out` so that it is legal, free of separators, and can be read back.
+/// Appends the escaped `component` to `out`.
 fn escape_into(out: &mut String, component: &str) {
     if component.is_empty() {
         out.push(ESCAPE);
@@ -186,10 +160,10 @@ fn escape_into(out: &mut String, component: &str) {
     }
     let last = component.len() - component.chars().next_back().map_or(0, char::len_utf8);
     for (at, c) in component.char_indices() {
-        // A dot at the start could make the whole id `.` or `..`; a space at the end is refused by gateways.
+        // With a dot at the start, the id could be `.` or `..`. Gateways refuse a space at the end.
         let at_the_edge = (at == 0 && c == '.') || (at == last && c == ' ');
         if at_the_edge || must_be_escaped(c) {
-            // Everything escaped is at most U+009F (the last control character), so two digits hold it.
+            // The largest escaped character is U+009F (a control character), so two digits suffice.
             let _written = write!(out, "{ESCAPE}{:02X}", u32::from(c));
         } else {
             out.push(c);
@@ -216,7 +190,7 @@ fn unescape(component: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// Puts an id together, part by part. Generated keys use it; it keeps the longest component for the error.
+/// For generated code: writes an id, part by part.
 #[derive(Debug)]
 pub struct IdWriter {
     document: &'static str,
@@ -225,7 +199,7 @@ pub struct IdWriter {
 }
 
 impl IdWriter {
-    /// Starts the id of a document type.
+    /// Starts an id of a document type.
     pub fn new(document: &'static str) -> Self {
         Self {
             document,
@@ -234,13 +208,13 @@ impl IdWriter {
         }
     }
 
-    /// A literal of the pattern, checked by the derive.
+    /// Appends a literal of the pattern, which the derive has checked.
     pub fn literal(mut self, text: &'static str) -> Self {
         self.out.push_str(text);
         self
     }
 
-    /// A component, escaped.
+    /// Appends a component, escaped.
     pub fn field(mut self, name: &'static str, value: &impl IdPart) -> Self {
         let before = self.out.len();
         escape_into(&mut self.out, &value.to_id_part());
@@ -251,10 +225,10 @@ impl IdWriter {
         self
     }
 
-    /// The finished id.
+    /// Returns the id.
     ///
     /// # Errors
-    /// [`IdError::TooLong`] names the longest component.
+    /// [`IdError::TooLong`], with the longest component.
     pub fn finish(self) -> Result<ItemId, IdError> {
         if self.out.len() > MAX_ID_BYTES {
             return Err(IdError::TooLong {
@@ -268,7 +242,7 @@ impl IdWriter {
     }
 }
 
-/// Takes an id apart, part by part, in the order of its pattern.
+/// For generated code: parses an id, part by part, in the order of its pattern.
 #[derive(Debug)]
 pub struct IdReader<'a> {
     document: &'static str,
@@ -277,7 +251,7 @@ pub struct IdReader<'a> {
 }
 
 impl<'a> IdReader<'a> {
-    /// Starts reading.
+    /// Starts to parse an id.
     pub fn new(document: &'static str, id: &'a str) -> Self {
         Self {
             document,
@@ -294,10 +268,10 @@ impl<'a> IdReader<'a> {
         }
     }
 
-    /// Expects a literal of the pattern.
+    /// Reads a literal of the pattern.
     ///
     /// # Errors
-    /// When something else stands there.
+    /// When the id continues with another text.
     pub fn literal(&mut self, text: &'static str) -> Result<(), IdError> {
         match self.rest.strip_prefix(text) {
             Some(rest) => {
@@ -311,27 +285,29 @@ impl<'a> IdReader<'a> {
     /// Reads a component up to the next separator.
     ///
     /// # Errors
-    /// When it cannot be the text of a `T`, or is not written the way this model writes it.
+    /// When the component is not the canonical text of a `T`.
     pub fn field<T: IdPart>(&mut self, name: &'static str) -> Result<T, IdError> {
         let end = self.rest.find(SEPARATORS).unwrap_or(self.rest.len());
         let (raw, rest) = self.rest.split_at(end);
         let value = unescape(raw)
             .and_then(|text| T::from_id_part(&text))
             .map_err(|reason| self.malformed(format!("in `{name}`: {reason}")))?;
-        // Without this, `007` and `7` would be two ids of one key.
+        // Otherwise, `007` and `7` would be two ids of the same key.
         let mut canonical = String::with_capacity(raw.len());
         escape_into(&mut canonical, &value.to_id_part());
         if canonical != raw {
-            return Err(self.malformed(format!("in `{name}`: `{raw}` is written `{canonical}`")));
+            return Err(self.malformed(format!(
+                "in `{name}`: `{raw}` must be written `{canonical}`"
+            )));
         }
         self.rest = rest;
         Ok(value)
     }
 
-    /// Reads a component that stood before and must be the same.
+    /// Reads a repeated component.
     ///
     /// # Errors
-    /// When it is another value.
+    /// When its value differs from `first`.
     pub fn repeated<T: IdPart + PartialEq>(
         &mut self,
         name: &'static str,
@@ -340,19 +316,19 @@ impl<'a> IdReader<'a> {
         if self.field::<T>(name)? == *first {
             Ok(())
         } else {
-            Err(self.malformed(format!("`{name}` stands twice with different values")))
+            Err(self.malformed(format!("`{name}` has two different values")))
         }
     }
 
-    /// Expects the end.
+    /// Checks that the id ends here.
     ///
     /// # Errors
-    /// When text is left over.
+    /// When text remains.
     pub fn finish(self) -> Result<(), IdError> {
         if self.rest.is_empty() {
             Ok(())
         } else {
-            Err(self.malformed(format!("`{}` is left over", self.rest)))
+            Err(self.malformed(format!("`{}` remains after the last component", self.rest)))
         }
     }
 }
@@ -369,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn components_are_escaped_and_read_back() {
+    fn components_are_escaped_and_unescaped() {
         check("plain-Text_1.0", "plain-Text_1.0");
         check("", "~");
         check("~", "~7E");
@@ -387,12 +363,12 @@ mod tests {
         let error = reader.field::<u64>("number").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "`007` is not an id of `Order`: in `number`: `007` is written `7`"
+            "`007` is not an id of `Order`: in `number`: `007` must be written `7`"
         );
     }
 
     #[test]
-    fn too_long_an_id_names_the_component_to_shorten() {
+    fn the_error_about_a_long_id_names_the_longest_component() {
         let long = "x".repeat(MAX_ID_BYTES);
         let error = IdWriter::new("Order")
             .literal("order:")

@@ -1,10 +1,10 @@
-//! Who works on a document and until when: the value of a field marked `#[document(lease)]`.
+//! The lease of a document: the value of a field marked `#[document(lease)]`.
 //!
-//! This is the stored form and how it changes from hand to hand, nothing else: whoever writes it does so under an ETag or
-//! under [`LeasePaths::fence`], and whoever compares times decides whose clock counts (`cdb-coordination` does both).
-//! Every change of hands adds one to the token, so a token that was passed on to another system still tells who came later
-//! (M. Kleppmann, "How to do distributed locking"). The mark is new with every write under the lease: after a lost
-//! answer it says whether that very write took place, which a name and a number that repeat could not.
+//! This module defines the stored form and its transitions. Its callers write a lease under an ETag
+//! or under [`LeasePaths::fence`], and choose the clock (`cdb-coordination` does both). Each
+//! transfer increments the fencing token, so that another system can reject the token of a former
+//! holder (M. Kleppmann, "How to do distributed locking"). Each write under the lease sets a new
+//! random mark, which shows after a lost answer whether that write was executed.
 
 use std::marker::PhantomData;
 
@@ -22,19 +22,20 @@ use crate::timestamp::Timestamp;
 /// {"holder": "connector-1", "token": 7, "mark": "6f1e…", "until": 1763721471000}
 /// ```
 ///
-/// `holder` is absent while nobody holds it, `mark` before it was ever held; `until` is in milliseconds of the service's
-/// time, of a lease that was given back the moment it was. A document without the whole object is free as well, if its
-/// field has `#[serde(default)]`: so an existing type can be given a lease.
+/// `holder` is absent while the lease is free, `mark` until the first acquisition. `until` is the
+/// service's time in milliseconds; after a release, it is the time of the release. A document
+/// without the object is free too, if its field has `#[serde(default)]`, so an existing type can
+/// get a lease.
 ///
 /// ```
 /// use cdb_model::{Lease, Timestamp};
 ///
 /// let now = Timestamp::from_millis(1_000);
 /// let later = Timestamp::from_millis(31_000);
-/// let anns = Lease::free().taken("ann", "6f1e", later);
-/// assert!(anns.is_held(now) && !anns.is_held(later)); // expired without a write
-/// let bobs = anns.taken("bob", "a3c0", Timestamp::from_millis(60_000));
-/// assert!(bobs.token() > anns.token()); // whoever was given Ann's token can tell that it is old
+/// let first = Lease::free().taken("ann", "6f1e", later);
+/// assert!(first.is_held(now) && !first.is_held(later)); // expires without a write
+/// let second = first.taken("bob", "a3c0", Timestamp::from_millis(60_000));
+/// assert!(second.token() > first.token());
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
@@ -47,37 +48,38 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// The lease of a new document: nobody ever held it.
+    /// Returns the lease of a new document.
     pub fn free() -> Self {
         Self::default()
     }
 
-    /// Who holds it, or held it until it expired; `None` when it was given back.
+    /// Returns the current holder, or the last one if the lease has expired; `None` after a
+    /// release.
     pub fn holder(&self) -> Option<&str> {
         self.holder.as_deref()
     }
 
-    /// The fencing token: larger whenever the document has changed hands.
+    /// Returns the fencing token, which grows with every transfer.
     pub fn token(&self) -> u64 {
         self.token
     }
 
-    /// The random text of the last write under the lease.
+    /// Returns the random mark of the last write under the lease.
     pub fn mark(&self) -> Option<&str> {
         self.mark.as_deref()
     }
 
-    /// When it expires or has expired.
+    /// Returns the time of expiry or release.
     pub fn until(&self) -> Timestamp {
         self.until
     }
 
-    /// Whether somebody holds it at this time.
+    /// Whether the lease is held at this time.
     pub fn is_held(&self, now: Timestamp) -> bool {
         self.holder.is_some() && self.until > now
     }
 
-    /// The lease in the hands of `holder`.
+    /// Returns the lease after `holder` acquires it.
     pub fn taken(&self, holder: &str, mark: &str, until: Timestamp) -> Self {
         Self {
             holder: Some(holder.to_owned()),
@@ -87,7 +89,7 @@ impl Lease {
         }
     }
 
-    /// The lease in the same hands after a write. It never gets shorter.
+    /// Returns the lease after a write of its holder. Its expiry never moves back.
     pub fn kept(&self, mark: &str, until: Timestamp) -> Self {
         Self {
             mark: Some(mark.to_owned()),
@@ -96,7 +98,7 @@ impl Lease {
         }
     }
 
-    /// The lease in nobody's hands.
+    /// Returns the lease after its holder releases it.
     pub fn given_back(&self, mark: &str, now: Timestamp) -> Self {
         Self {
             holder: None,
@@ -107,65 +109,24 @@ impl Lease {
     }
 }
 
-/// A document with a lease. Implemented by `#[derive(Document)]` for a type with a field `#[document(lease)]`.
-///
-/// ```
-/// use cdb_model::{Document, Leasable, Lease};
-/// use serde::{Deserialize, Serialize};
-///
-/// #[derive(Document, Serialize, Deserialize)]
-/// #[document(type = "job", id = "job:{name}")]
-/// struct Job {
-///     #[document(partition_key)]
-///     name: String,
-///     #[document(lease)]
-///     lease: Lease,
-/// }
-///
-/// let job = Job { name: "nightly".into(), lease: Lease::free() };
-/// assert_eq!(job.lease().holder(), None);
-/// ```
+/// A document with a lease. Implemented by `#[derive(Document)]` for a type with a field
+/// `#[document(lease)]`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no lease",
     note = "add a field of type `cdb_model::Lease` marked `#[document(lease)]` to it"
 )]
 pub trait Leasable: Document {
-    /// Where the lease is stored.
+    /// The stored paths of the lease.
     const LEASE_PATHS: LeasePaths<Self>;
 
-    /// The lease as it was read.
+    /// Returns the lease.
     fn lease(&self) -> &Lease;
 
-    /// Puts a lease in the place of the one that was read.
+    /// Replaces the lease.
     fn set_lease(&mut self, lease: Lease);
 }
 
-/// The stored paths of the lease of a `D`, and what is asked and written there.
-///
-/// ```
-/// use cdb_model::{Document, Leasable, Lease, Patch, Query, Timestamp};
-/// use serde::{Deserialize, Serialize};
-///
-/// #[derive(Document, Serialize, Deserialize)]
-/// #[document(type = "job", id = "job:{name}")]
-/// struct Job {
-///     #[document(partition_key)]
-///     name: String,
-///     done: u32,
-///     #[document(lease)]
-///     lease: Lease,
-/// }
-///
-/// let now = Timestamp::from_millis(1_000);
-/// let free = Query::<Job>::across_partitions().filter(Job::LEASE_PATHS.free(now));
-///
-/// // A write of the holder's fails once somebody else has the job, or he himself has written again.
-/// let held = Lease::free().taken("ann", "6f1e", Timestamp::from_millis(31_000));
-/// let fenced = Patch::new().incr(Job::DONE, 1).when(Job::LEASE_PATHS.fence(&held));
-/// assert!(fenced.body()?.condition.is_some_and(|condition| condition.contains("6f1e")));
-/// # drop(free);
-/// # Ok::<(), cdb_model::PatchError>(())
-/// ```
+/// The stored paths of the lease of a `D`, with their filters and changes.
 pub struct LeasePaths<D> {
     lease: &'static str,
     until: &'static str,
@@ -189,7 +150,7 @@ impl<D> LeasePaths<D> {
         }
     }
 
-    /// For generated code: there may be documents without a lease.
+    /// For generated code: documents may lack the lease.
     #[doc(hidden)]
     pub const fn or_absent(self) -> Self {
         Self {
@@ -200,13 +161,14 @@ impl<D> LeasePaths<D> {
 }
 
 impl<D: Document> LeasePaths<D> {
-    /// When the lease expires. Indexed.
+    /// Returns the path of the expiry, which is indexed.
     pub const fn until(self) -> Path<D, Timestamp, Indexed, Patchable> {
         Path::new(self.until)
     }
 
-    /// Documents that nobody holds at this time: given back or expired; without a lease too, if the field has
-    /// `#[serde(default)]`. No index finds what is not there, so leave that out once every document has its lease.
+    /// Accepts documents whose lease is free at this time: released or expired, or missing if the
+    /// field has `#[serde(default)]`. No index finds a missing property, so remove the default once
+    /// all documents have a lease.
     pub fn free(self, now: Timestamp) -> Filter<D> {
         let free = self.until().le(now);
         if self.or_absent {
@@ -216,15 +178,15 @@ impl<D: Document> LeasePaths<D> {
         }
     }
 
-    /// The condition of every write of the holder: the lease is as it was at his last write. For patches; a query has no
-    /// index for it.
+    /// Returns the condition of every write of the holder: the lease is unchanged since the
+    /// holder's last write. For patches only, because token and mark have no index.
     pub fn fence(self, lease: &Lease) -> Filter<D> {
         let token = Path::<D, u64, Indexed, Patchable>::new(self.token).eq(lease.token);
         let mark = Path::<D, Option<String>, Indexed, Patchable>::new(self.mark);
         token & mark.eq(lease.mark.clone())
     }
 
-    /// Writes the lease.
+    /// Adds a change of the lease to a patch.
     #[must_use]
     pub fn set(self, patch: Patch<D>, lease: &Lease) -> Patch<D> {
         let stored = Path::<D, Lease, Unindexed, Patchable>::new(self.lease);
@@ -255,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_grows_with_every_change_of_hands_and_with_nothing_else() {
+    fn only_a_transfer_increments_the_token() {
         let taken = Lease::free().taken("ann", "a", at(60));
         let kept = taken.kept("b", at(90));
         let back = kept.given_back("c", at(70));
@@ -266,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expired_lease_is_free_and_one_given_back_too() {
+    fn an_expired_or_released_lease_is_free() {
         let taken = Lease::free().taken("ann", "a", at(60));
         assert!(!Lease::free().is_held(at(0)));
         assert!(taken.is_held(at(59)) && !taken.is_held(at(60)));
@@ -274,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stored_form_is_the_documented_one() {
+    fn the_stored_form_is_as_documented() {
         let json = |lease: &Lease| serde_json::to_string(lease).unwrap();
         assert_eq!(json(&Lease::free()), r#"{"token":0,"until":0}"#);
         let taken = Lease::free().taken("ann", "a", at(60));

@@ -1,11 +1,11 @@
 //! Documents of Azure Cosmos DB as annotated structs.
 //!
-//! One derive says how a type is stored; from it come its ids, its partition key, typed paths, queries, patches, batches,
-//! and, together with the other types of its container, the indexing policy. Nothing here sends anything: that is
-//! the client's part (`cdb-client`).
+//! One derive defines how a type is stored. It generates ids, the partition key, typed paths,
+//! queries, patches and batches, and, together with the other types of the container, the indexing
+//! policy. This crate sends nothing; `cdb-client` does.
 //!
 //! ```
-//! use cdb_model::{Batch, Container, Document, DocumentKey, Query};
+//! use cdb_model::{Batch, BatchError, Container, Document, DocumentKey, Query};
 //! use serde::{Deserialize, Serialize};
 //!
 //! #[derive(Document, Serialize, Deserialize)]
@@ -28,28 +28,32 @@
 //!     Order(Order),
 //! }
 //!
-//! assert_eq!(OrderKey::new(7_u64).to_id().unwrap().as_str(), "order:7");
+//! fn main() -> Result<(), BatchError> {
+//!     assert_eq!(OrderKey::new(7_u64).to_id()?.as_str(), "order:7");
 //!
-//! // Only indexed paths have filters and sorts; a sort by several paths needs a declared composite.
-//! let large = Query::<Order>::in_partition("ada")
-//!     .filter(Order::TOTAL_CENTS.gt(10_000_u64))
-//!     .order_by(Order::BY_TOTAL.desc());
-//! let definition = Shop::definition();
-//! assert!(large.explain(definition.indexing_policy(), "type").is_served());
+//!     // Only indexed paths have filters and sorts; a sort by several paths needs a declared composite.
+//!     let large = Query::<Order>::in_partition("ada")
+//!         .filter(Order::TOTAL_CENTS.gt(10_000_u64))
+//!         .order_by(Order::BY_TOTAL.desc());
+//!     let policy = Shop::definition().indexing_policy;
+//!     assert!(large.explain(&policy, "type").is_served());
 //!
-//! let mut batch = Batch::<Shop>::new("ada");
-//! let order = Order { customer_id: "ada".into(), number: 7, total_cents: 9_900, remark: None };
-//! batch.create(&order).unwrap();
-//! let elsewhere = Order { customer_id: "grace".into(), ..order };
-//! assert!(batch.create(&elsewhere).is_err());
+//!     // All operations of a batch are on one partition.
+//!     let order = Order { customer_id: "ada".into(), number: 7, total_cents: 9_900, remark: None };
+//!     let mut batch = Batch::<Shop>::new("ada");
+//!     batch.create(&order)?;
+//!     assert!(Batch::<Shop>::new("grace").create(&order).is_err());
+//!     Ok(())
+//! }
 //! ```
 //!
-//! The examples on the pages below use this `Order` and this `Shop`.
+//! The other examples of this crate use this `Order` and this `Shop`.
 //!
 //! # Features
 //!
-//! - `derive` (on by default): the derives of [`Document`](macro@Document) and [`Container`](macro@Container). Without it the
-//!   traits can be implemented by hand, and no proc macro is compiled.
+//! - `derive` (on by default): the derives [`Document`](macro@Document) and
+//!   [`Container`](macro@Container). Without it, no proc macro is compiled, and the traits have to
+//!   be implemented by hand.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -99,7 +103,7 @@ pub use policy::{
 pub use query::{
     Composite, CountQuery, CriteriaError, Criterion, Explanation, Fetch, Filter, Filterable,
     Operand, Operator, Order, Parameter, QueriedIn, Query, QueryForm, Queryable, RowForm, Scope,
-    SortCriterion, SortKey, Statement, Summand, Text, ValueQuery,
+    SortCriterion, SortKey, Statement, Summand, Text, ValueError, ValueQuery,
 };
 pub use shape::{
     CompositePath, CompositeShape, CompositeTarget, Direction, DocumentShape, FieldIndexing,
@@ -108,7 +112,7 @@ pub use shape::{
 pub use timestamp::Timestamp;
 pub use unreadable::{Location, RowByRow, Unreadable};
 
-/// The README's example, run with those of the pages.
+/// The example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 enum Readme {}

@@ -1,6 +1,6 @@
-//! The service's figures, each once, each with its source.
+//! The limits of the service.
 //!
-//! Source of all of them unless said otherwise: "Azure Cosmos DB service quotas" (concepts-limits).
+//! Source, unless noted otherwise: "Azure Cosmos DB service quotas" (concepts-limits).
 
 /// Longest item id, in bytes of UTF-8.
 pub const MAX_ID_BYTES: usize = 1023;
@@ -28,5 +28,5 @@ pub const MAX_UNIQUE_KEYS: usize = 10;
 pub const MAX_UNIQUE_KEY_PATHS: usize = 16;
 /// Longest SQL text of a query, in bytes.
 pub const MAX_QUERY_BYTES: usize = 512 * 1024;
-/// Largest integer that a JSON number keeps exactly: the service stores IEEE 754 doubles.
+/// Largest integer that a JSON number represents exactly: the service stores IEEE 754 doubles.
 pub const MAX_EXACT_INTEGER: u64 = (1 << 53) - 1;

@@ -1,7 +1,7 @@
-//! Values of a partition key, one to three levels, and their form in the request header.
+//! Partition key values of one to three levels, and their form in the request header.
 //!
-//! The header is ASCII only, so everything else is escaped as JSON allows (UTF-16 code units); a plain
-//! `serde_json::to_string` would be refused or mangled on the way.
+//! The header is ASCII, so other characters are escaped as JSON allows (UTF-16 code units). The
+//! output of `serde_json::to_string` would be refused or corrupted.
 
 use std::fmt::{self, Write as _};
 
@@ -9,52 +9,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::{MAX_EXACT_INTEGER, MAX_PARTITION_KEY_LEVELS};
 
-/// The value of one level. Inside a document it is written as the JSON scalar that it is.
-///
-/// ```
-/// use cdb_model::{Document, PartitionKeyValue};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::order;
-///
-/// // From a key back to what it was made of.
-/// let key = order(7).partition_key();
-/// let [PartitionKeyValue::String(customer)] = key.values() else {
-///     panic!("one level, a string");
-/// };
-/// assert_eq!(customer, "ada");
-/// ```
+/// The value of one level. Serialized as a JSON scalar.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 #[non_exhaustive]
 pub enum PartitionKeyValue {
     /// A string of at most 2048 bytes.
     String(String),
-    /// An integer that a JSON number keeps exactly.
+    /// An integer that a JSON number represents exactly.
     Integer(i64),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
 }
 
-/// What a partition key level can be made from.
-///
-/// ```
-/// use cdb_model::{PartitionKeyPart, PartitionKeyValue};
-///
-/// struct Tenant(u32);
-///
-/// impl PartitionKeyPart for Tenant {
-///     fn to_partition_key_value(&self) -> PartitionKeyValue {
-///         PartitionKeyValue::Integer(self.0.into())
-///     }
-/// }
-/// ```
+/// A type that can be a level of a partition key.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a partition key",
     label = "this field is marked `#[document(partition_key)]`",
     note = "use a string, a bool, or an integer of at most 32 bits; larger integers lose precision in JSON numbers"
 )]
 pub trait PartitionKeyPart {
-    /// The value of this level.
+    /// Returns the value of this level.
     fn to_partition_key_value(&self) -> PartitionKeyValue;
 }
 
@@ -94,33 +69,27 @@ macro_rules! integer_parts {
 
 integer_parts!(u8, u16, u32, i8, i16, i32);
 
-/// A full partition key value: one value per level of the container's key. Inside a document it is written as an array.
+/// A partition key value: one value per level. Serialized as an array.
 ///
-/// ```
-/// use cdb_model::PartitionKey;
-///
-/// let one = PartitionKey::from("ada");
-/// let levels = PartitionKey::from(("tenant-1", "ada", 7)); // a hierarchical key
-/// assert_eq!(one.to_header(), r#"["ada"]"#);
-/// assert_eq!(levels.values().len(), 3);
-/// ```
+/// Created from a value, or from a tuple for a hierarchical key:
+/// `PartitionKey::from(("tenant-1", "ada"))`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PartitionKey(Vec<PartitionKeyValue>);
 
 impl PartitionKey {
-    /// From the values of all levels, outermost first. The derive guarantees one to three of them.
+    /// Creates a key from the values of one to three levels, outermost first.
     pub fn from_values(values: Vec<PartitionKeyValue>) -> Self {
         debug_assert!((1..=MAX_PARTITION_KEY_LEVELS).contains(&values.len()));
         Self(values)
     }
 
-    /// The values, outermost level first.
+    /// Returns the values, outermost level first.
     pub fn values(&self) -> &[PartitionKeyValue] {
         &self.0
     }
 
-    /// The value of the header `x-ms-documentdb-partitionkey`: a JSON array in ASCII.
+    /// Returns the value of the header `x-ms-documentdb-partitionkey`: a JSON array in ASCII.
     pub fn to_header(&self) -> String {
         let mut out = String::from("[");
         for (level, value) in self.0.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! Partial updates: typed changes of single paths, with an optional condition.
+//! Patches: typed changes of single paths, with an optional condition.
 //!
-//! Only what is neither key nor partition key can be changed, which the path's type knows. The service takes at most
-//! ten changes per patch. A change that sets a value may be repeated; an increment may not, so guard it with a
-//! condition or an ETag.
+//! A path whose type is `Fixed` (part of the id or the partition key) cannot be changed. The
+//! service allows at most ten changes per patch. Setting a value may be repeated; an increment may
+//! not, so protect it with a condition or an ETag.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -10,29 +10,29 @@ use serde_json::Value;
 use crate::document::Document;
 use crate::limits::MAX_PATCH_OPERATIONS;
 use crate::path::{Patchable, Path};
-use crate::query::{Filter, patch_condition};
+use crate::query::{Filter, ValueError, patch_condition};
 
 /// Changes to a document of type `D`.
 ///
 /// ```
-/// use cdb_model::Patch;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::Order;
+/// use cdb_model::Patch;
+/// use shop::Order;
 ///
-/// let patch = Patch::new()
-///     .incr(Order::TOTAL_CENTS, -500)
-///     .set(Order::REMARK, Some("a voucher".to_owned()))
-///     .when(Order::TOTAL_CENTS.ge(500_u64));
-/// assert!(!patch.is_repeatable()); // `incr` twice is not `incr` once
-/// assert_eq!(patch.body()?.operations.len(), 2);
-/// # Ok::<(), cdb_model::PatchError>(())
+/// fn discount(cents: u32) -> Patch<Order> {
+///     Patch::new()
+///         .incr(Order::TOTAL_CENTS, -i64::from(cents))
+///         .set(Order::REMARK, Some("a voucher".to_owned()))
+///         .when(Order::TOTAL_CENTS.ge(u64::from(cents)))
+/// }
+/// assert!(!discount(500).is_repeatable()); // because of `incr`
 /// ```
 #[derive(Debug)]
 pub struct Patch<D> {
     operations: Vec<PatchOperation>,
     condition: Option<Filter<D>>,
-    /// A value that could not be written as JSON, reported when the patch is used.
-    failure: Option<PatchError>,
+    /// The first value that cannot be serialized; `body` reports it.
+    invalid: Option<ValueError>,
 }
 
 impl<D> Clone for Patch<D> {
@@ -40,35 +40,24 @@ impl<D> Clone for Patch<D> {
         Self {
             operations: self.operations.clone(),
             condition: self.condition.clone(),
-            failure: self.failure.clone(),
+            invalid: self.invalid.clone(),
         }
     }
 }
 
 /// One change, in the service's form.
-///
-/// ```
-/// use cdb_model::{Patch, PatchOperation};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::Order;
-///
-/// let body = Patch::new().incr(Order::TOTAL_CENTS, -500).body()?;
-/// let discount = PatchOperation::Incr { path: "/totalCents", value: -500 };
-/// assert_eq!(body.operations, [discount]);
-/// # Ok::<(), cdb_model::PatchError>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum PatchOperation {
-    /// Writes a value, whether the path was there or not.
+    /// Sets a value, and creates the path if it is missing.
     Set {
         /// The path.
         path: &'static str,
         /// The value.
         value: Value,
     },
-    /// Removes a path, which must be there.
+    /// Removes an existing path.
     Remove {
         /// The path.
         path: &'static str,
@@ -77,85 +66,48 @@ pub enum PatchOperation {
     Incr {
         /// The path.
         path: &'static str,
-        /// What is added.
+        /// The amount.
         value: i64,
     },
 }
 
 /// A patch in the service's form.
-///
-/// ```
-/// use cdb_model::Patch;
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::Order;
-///
-/// let patch = Patch::new().set(Order::TOTAL_CENTS, 500).when(Order::TOTAL_CENTS.gt(500_u64));
-/// let sent = serde_json::to_value(patch.body()?)?;
-/// assert_eq!(sent["operations"][0]["op"], "set");
-/// assert_eq!(sent["condition"], r#"from c where c["totalCents"] > 500"#);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct PatchBody {
     /// The changes, at most ten.
     pub operations: Vec<PatchOperation>,
-    /// Must hold, or the patch fails with 412.
+    /// The condition; if it does not hold, the patch fails with 412.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
 }
 
 /// Why a patch cannot be sent.
-///
-/// ```
-/// use cdb_model::{Patch, PatchError};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::Order;
-///
-/// assert!(matches!(Patch::<Order>::new().body(), Err(PatchError::Empty { .. })));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PatchError {
-    /// More changes than the service takes.
+    /// The patch has more changes than the service allows.
     #[error(
-        "the patch of `{document}` has {count} changes, the service takes {MAX_PATCH_OPERATIONS}; replace the document instead"
+        "the patch of `{document}` has {count} changes, the service allows {MAX_PATCH_OPERATIONS}; replace the document instead"
     )]
     TooMany {
         /// The document type.
         document: &'static str,
-        /// How many changes it has.
+        /// The number of changes.
         count: usize,
     },
-    /// Nothing to change.
+    /// The patch has no changes.
     #[error("the patch of `{document}` changes nothing")]
     Empty {
         /// The document type.
         document: &'static str,
     },
-    /// A value that is no JSON.
-    #[error("the value for `{path}` cannot be written as JSON: {reason}")]
-    Value {
-        /// The path.
-        path: &'static str,
-        /// What serde says.
-        reason: String,
-    },
+    /// A value of a change or of the condition cannot be serialized.
+    #[error(transparent)]
+    Value(#[from] ValueError),
 }
 
 /// A number that [`Patch::incr`] can add to.
-///
-/// ```
-/// use cdb_model::{Counter, Document, Patch, Patchable, Path};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::Order;
-///
-/// /// Counts one more.
-/// fn counted<D: Document, V: Counter, I>(path: Path<D, V, I, Patchable>) -> Patch<D> {
-///     Patch::new().incr(path, 1)
-/// }
-/// assert!(!counted(Order::TOTAL_CENTS).is_repeatable());
-/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an integer",
     note = "only integers can be incremented"
@@ -176,18 +128,10 @@ impl<D: Document> Default for Patch<D> {
     }
 }
 
-/// A patch may change a path that is marked like this.
-///
-/// ```compile_fail
-/// use cdb_model::Patch;
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::Order;
-///
-/// let patch = Patch::new().set(Order::CUSTOMER_ID, "grace".to_owned()); // the partition key never changes
-/// ```
+/// The marker of a path that a patch can change.
 #[diagnostic::on_unimplemented(
     message = "a patch cannot change this path of `{D}`",
-    label = "this path makes the id or the partition key, which never change",
+    label = "this path is part of the id or the partition key, which never change",
     note = "delete the document and create another one"
 )]
 pub trait Changeable<D> {}
@@ -195,16 +139,16 @@ pub trait Changeable<D> {}
 impl<D> Changeable<D> for Patchable {}
 
 impl<D: Document> Patch<D> {
-    /// No changes yet.
+    /// Creates a patch without changes.
     pub fn new() -> Self {
         Self {
             operations: Vec::new(),
             condition: None,
-            failure: None,
+            invalid: None,
         }
     }
 
-    /// Writes a value.
+    /// Sets a value.
     #[must_use]
     pub fn set<V: Serialize, I, M>(mut self, path: Path<D, V, I, M>, value: V) -> Self
     where
@@ -214,16 +158,13 @@ impl<D: Document> Patch<D> {
         match serde_json::to_value(value) {
             Ok(value) => self.operations.push(PatchOperation::Set { path, value }),
             Err(error) => {
-                self.failure.get_or_insert(PatchError::Value {
-                    path,
-                    reason: error.to_string(),
-                });
+                self.invalid.get_or_insert(ValueError::new(path, &error));
             }
         }
         self
     }
 
-    /// Removes a path. The patch fails with 400 when it is not there.
+    /// Removes a path. The patch fails with 400 if the path is missing.
     #[must_use]
     pub fn remove<V, I, M>(mut self, path: Path<D, Option<V>, I, M>) -> Self
     where
@@ -235,7 +176,7 @@ impl<D: Document> Patch<D> {
         self
     }
 
-    /// Adds to a number. Not safe to repeat: guard it with [`Patch::when`] or an ETag.
+    /// Adds `by` to a number. Must not be repeated: protect it with [`Patch::when`] or an ETag.
     #[must_use]
     pub fn incr<V: Counter, I, M>(mut self, path: Path<D, V, I, M>, by: i64) -> Self
     where
@@ -248,14 +189,14 @@ impl<D: Document> Patch<D> {
         self
     }
 
-    /// Only when the document meets this condition; otherwise the patch fails with 412. The last call counts.
+    /// Sets the condition. If it does not hold, the patch fails with 412. The last call counts.
     #[must_use]
     pub fn when(mut self, condition: Filter<D>) -> Self {
         self.condition = Some(condition);
         self
     }
 
-    /// Only when the document meets this condition too, beside the one it has.
+    /// Adds a condition to the present one.
     #[must_use]
     pub fn and_when(mut self, condition: Filter<D>) -> Self {
         self.condition = Some(match self.condition {
@@ -265,30 +206,29 @@ impl<D: Document> Patch<D> {
         self
     }
 
-    /// Whether sending it twice gives the same document as sending it once.
+    /// Whether a second execution leaves the same document as the first.
     pub fn is_repeatable(&self) -> bool {
         self.operations
             .iter()
             .all(|operation| matches!(operation, PatchOperation::Set { .. }))
     }
 
-    /// The patch in the service's form.
+    /// Returns the patch in the service's form.
     ///
     /// # Errors
-    /// When it changes nothing or too much, or a value is no JSON.
+    /// When it has no changes or too many, or a value cannot be serialized.
     pub fn body(&self) -> Result<PatchBody, PatchError> {
-        if let Some(failure) = &self.failure {
-            return Err(failure.clone());
+        if let Some(invalid) = &self.invalid {
+            return Err(invalid.clone().into());
         }
+        let condition = self.condition.as_ref();
+        let condition = condition.map(|condition| patch_condition(&condition.predicate));
         let document = D::SHAPE.name;
         match self.operations.len() {
             0 => Err(PatchError::Empty { document }),
             1..=MAX_PATCH_OPERATIONS => Ok(PatchBody {
                 operations: self.operations.clone(),
-                condition: self
-                    .condition
-                    .as_ref()
-                    .map(|condition| patch_condition(&condition.predicate)),
+                condition: condition.transpose()?,
             }),
             count => Err(PatchError::TooMany { document, count }),
         }

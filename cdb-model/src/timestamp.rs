@@ -1,6 +1,6 @@
-//! Points in time that never mix with plain integers.
+//! Points in time, distinct from plain integers.
 //!
-//! This module never reads a clock: whoever compares times decides whose clock counts.
+//! This module never reads a clock: callers that compare times choose the clock.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,16 +8,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// Milliseconds since the Unix epoch. Stored as a JSON number, exact up to the year 287396.
-///
-/// ```
-/// use std::time::Duration;
-/// use cdb_model::Timestamp;
-///
-/// let start = Timestamp::from_secs(1_763_721_471);
-/// let end = start + Duration::from_millis(1_500);
-/// assert_eq!(end.since(start), Duration::from_millis(1_500));
-/// assert_eq!(start.since(end), Duration::ZERO);
-/// ```
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -25,22 +15,22 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// From milliseconds since the Unix epoch.
+    /// Creates a timestamp from milliseconds since the Unix epoch.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis)
     }
 
-    /// From whole seconds since the Unix epoch, the unit of `_ts`.
+    /// Creates a timestamp from seconds since the Unix epoch, the unit of `_ts`.
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(1000))
     }
 
-    /// Milliseconds since the Unix epoch.
+    /// Returns the milliseconds since the Unix epoch.
     pub const fn as_millis(self) -> u64 {
         self.0
     }
 
-    /// The time from `earlier` to `self`, zero when `earlier` is later.
+    /// Returns the time from `earlier` to `self`; zero if `earlier` is later.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }

@@ -1,7 +1,7 @@
-//! Rows that do not fit their type, apart from those that do.
+//! Rows that do not match their type.
 //!
-//! One document that another program has spoiled must not keep a search from everything else that it finds. Such a row
-//! comes with what is needed to report it and to put it aside.
+//! One document that another program damaged must not fail a query for all other documents. An
+//! unreadable row contains everything needed to report it and to move or delete its document.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -15,89 +15,44 @@ use crate::etag::ETag;
 use crate::id::ItemId;
 use crate::partition_key::{PartitionKey, PartitionKeyValue};
 use crate::path::Path;
-use crate::query::{Fetch, Statement};
+use crate::query::{Fetch, Statement, ValueError};
 use crate::timestamp::Timestamp;
 
-/// A query whose rows are read one by one: what does not fit its type is a row too, and fails none of the others.
-///
-/// ```
-/// use cdb_model::{Fetch, Query, RowByRow};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Order, Shop};
-///
-/// let query = RowByRow(Query::<Order>::across_partitions());
-/// let spoiled = r#"{"id":"order:8","type":"order","customerId":"ada","number":"eight","_etag":"\"2\"","_ts":1763721471}"#;
-/// let row = Fetch::<Shop>::read_row(&query, spoiled)?; // the search goes on
-/// assert!(row.is_err());
-/// # Ok::<(), cdb_model::DecodeError>(())
-/// ```
+/// A query whose rows are `Ok`, or [`Unreadable`] for a row that does not match its type.
 #[derive(Clone, Debug)]
 pub struct RowByRow<Q>(pub Q);
 
-/// A row that does not fit its type.
-///
-/// ```
-/// use cdb_model::{Fetch, Query, RowByRow};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Order, Shop};
-///
-/// let query = RowByRow(Query::<Order>::across_partitions());
-/// # let json = r#"{"id":"order:8","type":"order","customerId":"ada","number":"eight","_etag":"\"2\"","_ts":1763721471}"#;
-/// if let Err(spoiled) = Fetch::<Shop>::read_row(&query, json)? {
-///     assert!(spoiled.is_a::<Order>()); // ours, but its number is a text
-///     assert_eq!(spoiled.field(Order::CUSTOMER_ID).as_deref(), Some("ada"));
-///     assert_eq!(spoiled.field(Order::NUMBER), None);
-/// }
-/// # else { panic!("it was read") }
-/// # Ok::<(), cdb_model::DecodeError>(())
-/// ```
+/// A row that does not match its type.
 #[derive(Debug, thiserror::Error)]
-#[error("{} cannot be read: {}", self.name(), self.why())]
+#[error("{} cannot be read: {}", self.name(), self.reason())]
 pub struct Unreadable {
-    /// What is wrong with it.
+    /// Why the row cannot be read.
     #[source]
     pub reason: DecodeError,
     /// The row as the service sent it.
     pub json: String,
-    /// Where the document is; `None` for a projected value, and for a document without a partition key that can be named.
+    /// The location of the document; `None` for a projected value, and for a document without a
+    /// valid partition key.
     pub location: Option<Location>,
-    /// Its discriminator; empty when it has none, or one that is no text.
+    /// The discriminator of the document; empty if it is missing or not a string.
     pub discriminator: String,
 }
 
-/// Where a stored document is, and which version of it.
-///
-/// ```
-/// use cdb_model::{Batch, Unreadable};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Order, Shop};
-///
-/// # let json = r#"{"id":"order:8","type":"order","customerId":"ada","number":"eight","_etag":"\"2\"","_ts":1763721471}"#;
-/// # let reason = cdb_model::decode::<Shop, Order>(json).unwrap_err();
-/// // It is put away without having been read, and only in the version that was looked at.
-/// let spoiled = Unreadable::new::<Shop>(json, reason);
-/// if let Some(location) = &spoiled.location {
-///     let mut batch = Batch::<Shop>::new(&location.partition_key);
-///     batch.delete_at(location)?;
-/// #   assert_eq!(batch.len(), 1);
-/// }
-/// # assert!(spoiled.location.is_some());
-/// # Ok::<(), cdb_model::BatchError>(())
-/// ```
+/// The location and version of a stored document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// The id it is stored under.
+    /// The stored id.
     pub id: ItemId,
-    /// The partition that it is in.
+    /// The partition key.
     pub partition_key: PartitionKey,
-    /// Its version.
+    /// The version.
     pub etag: ETag,
 }
 
 impl<C: Container, Q: Fetch<C>> Fetch<C> for RowByRow<Q> {
     type Row = Result<Q::Row, Unreadable>;
 
-    fn statement(&self) -> Statement {
+    fn statement(&self) -> Result<Statement, ValueError> {
         self.0.statement()
     }
 
@@ -108,7 +63,7 @@ impl<C: Container, Q: Fetch<C>> Fetch<C> for RowByRow<Q> {
 }
 
 impl Unreadable {
-    /// A row of container `C` that cannot be read, for whatever `reason`.
+    /// Creates an unreadable row of container `C`.
     pub fn new<C: Container>(json: &str, reason: DecodeError) -> Self {
         Self {
             reason,
@@ -118,19 +73,20 @@ impl Unreadable {
         }
     }
 
-    /// Whether it calls itself a `D`, so that it is damaged, or of another version, and not foreign.
+    /// Whether the discriminator is that of `D`: the document is damaged or of another version, not
+    /// foreign.
     pub fn is_a<D: Document>(&self) -> bool {
         self.discriminator == D::SHAPE.discriminator
     }
 
-    /// One field, if it is there and fits.
+    /// Returns one field, if it exists and matches its type.
     pub fn field<D, V: DeserializeOwned, I, M>(&self, path: Path<D, V, I, M>) -> Option<V> {
         let document: Value = serde_json::from_str(&self.json).ok()?;
         let value = document.pointer(path.pointer())?;
         serde_json::from_value(value.clone()).ok()
     }
 
-    /// When it was last written, by the service's clock, to the second.
+    /// Returns the service's time of the last write, in whole seconds.
     pub fn timestamp(&self) -> Timestamp {
         Timestamp::from_secs(property(&self.json, "_ts").unwrap_or_default())
     }
@@ -144,20 +100,20 @@ impl Unreadable {
         }
     }
 
-    /// The reason with what serde says about it, which alone names the field.
-    fn why(&self) -> String {
+    /// Returns the reason with the message of serde, which names the field.
+    fn reason(&self) -> String {
         match &self.reason {
             DecodeError::Malformed {
                 document, source, ..
             } => {
-                format!("it is no `{document}`: {source}")
+                format!("it is not a `{document}`: {source}")
             }
             reason => reason.to_string(),
         }
     }
 }
 
-/// A property at the top of a stored document, if it fits.
+/// Returns a top-level property of a stored document, if it exists and matches its type.
 fn property<V: DeserializeOwned>(json: &str, name: &str) -> Option<V> {
     let document: Value = serde_json::from_str(json).ok()?;
     serde_json::from_value(document.get(name)?.clone()).ok()

@@ -1,4 +1,4 @@
-//! `derive(Container)` by behaviour: what a container holds, how its documents are read, what an extension adds.
+//! `derive(Container)` by behaviour: the types of a container, decoding, extensions.
 
 use cdb_model::{Container, DecodeError, Document, Extends, MemberOf, Queryable};
 use serde::{Deserialize, Serialize};
@@ -32,7 +32,7 @@ documents! {
 #[container(partition_key = "/customer", discriminator = "kind")]
 enum Shop {
     Order(Order),
-    /// The variant need not be called like the type.
+    /// The variant and its type may have different names.
     Money(Refund),
 }
 
@@ -64,7 +64,7 @@ fn discriminators<C: Container>() -> Vec<&'static str> {
 }
 
 #[test]
-fn an_extension_holds_what_it_extends_and_its_own() {
+fn an_extension_contains_inherited_and_own_types() {
     assert_eq!(discriminators::<Shop>(), ["order", "refund"]);
     assert_eq!(
         discriminators::<WithReturns>(),
@@ -78,7 +78,7 @@ fn an_extension_holds_what_it_extends_and_its_own() {
 }
 
 #[test]
-fn partition_key_and_discriminator_are_inherited_to_the_end() {
+fn partition_key_and_discriminator_are_inherited_at_any_depth() {
     assert_eq!(WithLabels::PARTITION_KEY, ["/customer"]);
     assert_eq!(WithLabels::DISCRIMINATOR, "kind");
     assert_eq!((Shop::NAME, WithLabels::NAME), ("Shop", "WithLabels"));
@@ -89,7 +89,7 @@ fn partition_key_and_discriminator_are_inherited_to_the_end() {
 }
 
 #[test]
-fn a_document_is_read_into_its_variant_at_any_depth() {
+fn a_document_is_decoded_into_its_variant_at_any_depth() {
     let json = r#"{"customer":"c","number":7,"kind":"ignored here","_etag":"e"}"#;
     let refund = Shop::Money(Refund::from(7));
     assert_eq!(Shop::decode("refund", json).unwrap(), refund);
@@ -104,11 +104,11 @@ fn a_document_is_read_into_its_variant_at_any_depth() {
 }
 
 #[test]
-fn what_cannot_be_read_says_why() {
+fn decode_errors_name_the_type() {
     let error = WithLabels::decode("voucher", "{}").unwrap_err();
     assert!(matches!(error, DecodeError::UnknownType { .. }), "{error}");
     let error = WithLabels::decode("order", "{}").unwrap_err();
-    assert_eq!(error.to_string(), "item `` does not fit `Order`");
+    assert_eq!(error.to_string(), "item `` does not match `Order`");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn documents_and_containers_convert_into_their_variants() {
 }
 
 #[test]
-fn membership_and_extension_are_known_to_the_compiler() {
+fn membership_and_extension_are_traits() {
     fn member<C: Container, D: MemberOf<C>>() -> &'static str {
         D::SHAPE.name
     }
@@ -135,16 +135,16 @@ fn membership_and_extension_are_known_to_the_compiler() {
 }
 
 #[test]
-fn a_query_over_a_container_asks_for_every_type_and_one_over_a_document_for_its_own() {
+fn a_query_of_a_container_has_all_its_types_and_one_of_a_document_its_own() {
     const { assert!(Order::SINGLE_TYPE && !Shop::SINGLE_TYPE) };
     assert_eq!(Order::SHAPES.len(), 1);
     assert_eq!(WithReturns::SHAPES.len(), 3);
 }
 
 #[test]
-fn a_document_that_does_not_fit_says_what_it_can() {
+fn an_unreadable_document_returns_its_readable_parts() {
     let unreadable = |json: &str| {
-        let reason = cdb_model::decode_any::<Shop>(json).expect_err("it does not fit");
+        let reason = cdb_model::decode_any::<Shop>(json).expect_err("it is damaged");
         cdb_model::Unreadable::new::<Shop>(json, reason)
     };
     let json = r#"{"id":"o","_etag":"7","_ts":5,"kind":"order","customer":"c","number":"many"}"#;
@@ -153,7 +153,7 @@ fn a_document_that_does_not_fit_says_what_it_can() {
     assert_eq!(damaged.field(Order::CUSTOMER), Some("c".to_owned()));
     assert_eq!(damaged.field(Order::NUMBER), None);
     assert_eq!(damaged.timestamp(), cdb_model::Timestamp::from_secs(5));
-    let location = damaged.location.expect("it says where it is");
+    let location = damaged.location.expect("it has a location");
     assert_eq!(location.id.as_str(), "o");
     assert_eq!(location.partition_key, "c".into());
     let foreign = unreadable(r#"{"id":"f","_etag":"7","_ts":"never","kind":5,"customer":[]}"#);

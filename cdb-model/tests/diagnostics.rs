@@ -1,4 +1,4 @@
-//! `docs/diagnostics.md` is made from the cases under `tests/ui`; `UPDATE_EXPECT=1` writes it anew.
+//! Generates `docs/diagnostics.md` from the cases under `tests/ui`; `UPDATE_EXPECT=1` updates it.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -8,30 +8,29 @@ use std::path::{Path, PathBuf};
 use expect_test::expect_file;
 
 const PREFACE: &str = "\
-# What the derives say
+# Diagnostics of the derives
 
-Made by `cdb-model/tests/diagnostics.rs` from the cases under `cdb-model/tests/ui`, each of which is compiled by a test.
-All mistakes of a type are reported in one compile, at the word that is wrong; code that uses the type adds no errors of
-its own.
+`cdb-model/tests/diagnostics.rs` generates this page from the cases under `cdb-model/tests/ui`, which a test compiles. One
+compilation reports all mistakes of a type, each at the wrong word. Code that uses the type adds no errors.
 ";
 
 const CHAPTERS: [(&str, &str, &str); 3] = [
-    ("Documents", "document", "What one struct shows by itself."),
-    ("Containers", "container", "What one enum shows by itself."),
+    ("Documents", "document", "Mistakes in one struct."),
+    ("Containers", "container", "Mistakes in one enum."),
     (
         "Between types",
         "rustc",
-        "What only the compiler sees: facts across the types of a container, evaluated as constants and reported at the \
-         variant, and wrong uses, reported at the method. The compiler adds its own words around these.",
+        "Conflicts between the types of a container, which the compiler evaluates as constants and reports at the variant, \
+         and wrong uses, which it reports at the method. The compiler adds text around these messages.",
     ),
 ];
 
 #[test]
-fn the_book_of_diagnostics_is_what_the_compiler_says() {
+fn the_page_of_diagnostics_is_up_to_date() {
     let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ui");
     let mut book = PREFACE.to_owned();
     for (title, folder, about) in CHAPTERS {
-        write!(book, "\n## {title}\n\n{about}\n").expect("a string takes everything");
+        write!(book, "\n## {title}\n\n{about}\n").expect("writing to a string never fails");
         for case in sources(&cases.join(folder)) {
             book.push_str(&page(&case));
         }
@@ -39,22 +38,22 @@ fn the_book_of_diagnostics_is_what_the_compiler_says() {
     expect_file!["../../docs/diagnostics.md"].assert_eq(&book);
 }
 
-/// The cases of a folder, by name.
+/// Returns the cases of a folder, sorted by name.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut found: Vec<_> = fs::read_dir(folder)
-        .expect("the cases are beside this file")
+        .expect("the folder of cases exists")
         .map(|entry| entry.expect("the folder can be read").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
         .collect();
     found.sort();
-    assert!(!found.is_empty(), "{} holds cases", folder.display());
+    assert!(!found.is_empty(), "{} has cases", folder.display());
     found
 }
 
-/// A case as a reader needs it: why, what was written, what is said.
+/// Formats a case: the reason, the code, the messages.
 fn page(case: &Path) -> String {
     let source = fs::read_to_string(case).expect("the case can be read");
-    let said = fs::read_to_string(case.with_extension("stderr")).expect("its output is recorded");
+    let output = fs::read_to_string(case.with_extension("stderr")).expect("its output is recorded");
     let reason = source
         .lines()
         .next()
@@ -65,7 +64,7 @@ fn page(case: &Path) -> String {
         .unwrap_or_default()
         .to_string_lossy()
         .replace('_', " ");
-    let mut messages: Vec<_> = messages(&said)
+    let mut messages: Vec<_> = messages(&output)
         .map(|message| format!("> {message}\n"))
         .collect();
     let mut seen = HashSet::new();
@@ -78,7 +77,7 @@ fn page(case: &Path) -> String {
     )
 }
 
-/// What was written, without imports and frame.
+/// Returns the code without imports and frame.
 fn body(source: &str) -> String {
     let frame = |line: &&str| {
         [
@@ -98,9 +97,9 @@ fn body(source: &str) -> String {
     )
 }
 
-/// Our sentence of every error, and its note.
-fn messages(said: &str) -> impl Iterator<Item = String> {
-    said.lines().filter_map(|line| {
+/// Returns our text of every error and its note.
+fn messages(output: &str) -> impl Iterator<Item = String> {
+    output.lines().filter_map(|line| {
         if let Some(error) = line.strip_prefix("error: ") {
             return Some(error.to_owned());
         }

@@ -1,4 +1,4 @@
-//! What must hold for any value: ids, policies, literals, paths.
+//! Properties of ids, policies, literals and paths for any value.
 
 use std::collections::BTreeSet;
 
@@ -78,7 +78,7 @@ struct More {
     owner: String,
 }
 
-/// Text of any Unicode, and of the characters that ids stumble over.
+/// Any Unicode text, with many of the characters that ids have to escape.
 fn text() -> impl Strategy<Value = String> {
     let awkward =
         proptest::string::string_regex("[:|;,~%/\\\\?#. \\x00-\\x1f\\x7f\u{80}-\u{9f}a]{0,12}")
@@ -102,7 +102,7 @@ fn thing(owner: String, name: String, number: u64) -> Thing {
 
 proptest! {
     #[test]
-    fn any_text_survives_the_way_through_an_id(owner in text(), name in text(), number in 0..u64::MAX) {
+    fn any_text_can_be_formatted_as_an_id_and_parsed_back(owner in text(), name in text(), number in 0..u64::MAX) {
         let key = ThingKey::new(owner, name, number);
         let Ok(id) = key.to_id() else {
             prop_assert!(key.owner.len() + key.name.len() > MAX_ID_BYTES / 4);
@@ -116,7 +116,7 @@ proptest! {
     }
 
     #[test]
-    fn two_keys_never_have_one_id(
+    fn different_keys_have_different_ids(
         a in (text(), text(), 0..3_u64),
         b in (text(), text(), 0..3_u64),
     ) {
@@ -128,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn what_no_key_has_made_is_no_id(id in any::<String>()) {
+    fn only_the_canonical_id_of_a_key_is_parsed(id in any::<String>()) {
         if let Ok(key) = ThingKey::parse(&id) {
             let written = key.to_id().expect("it was read from an id");
             prop_assert_eq!(written.as_str(), id);
@@ -136,7 +136,7 @@ proptest! {
     }
 
     #[test]
-    fn a_partition_key_header_is_ascii_and_keeps_its_value(value in any::<String>()) {
+    fn a_partition_key_header_is_ascii_with_the_same_value(value in any::<String>()) {
         prop_assume!(value.len() <= MAX_PARTITION_KEY_BYTES);
         let header = PartitionKey::from(&*value).to_header();
         prop_assert!(header.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
@@ -145,7 +145,7 @@ proptest! {
     }
 
     #[test]
-    fn a_literal_in_a_patch_condition_is_that_value(value in any::<String>()) {
+    fn a_literal_in_a_patch_condition_has_the_same_value(value in any::<String>()) {
         let patch = Patch::<Thing>::new()
             .set(Thing::SIZE, 1)
             .when(Thing::PLACE_CITY.eq(&*value));
@@ -156,7 +156,7 @@ proptest! {
     }
 
     #[test]
-    fn a_document_comes_back_as_it_was(owner in "[a-z]{1,9}", name in text(), number in 0..1_u64 << 53) {
+    fn a_document_is_decoded_as_it_was_encoded(owner in "[a-z]{1,9}", name in text(), number in 0..1_u64 << 53) {
         let before = thing(owner, name, number);
         if let Ok(encoded) = encode::<Forward, _>(&before) {
             let stored = encoded.json.get().replacen('{', r#"{"_etag":"e","_ts":1,"#, 1);
@@ -167,7 +167,7 @@ proptest! {
 }
 
 #[test]
-fn every_path_of_the_policy_is_in_the_stored_document() {
+fn the_stored_document_has_every_path_of_the_policy() {
     let encoded = encode::<Forward, _>(&thing("o".to_owned(), "n".to_owned(), 1)).expect("it fits");
     let stored: Value = serde_json::from_str(encoded.json.get()).expect("it is JSON");
     for field in Thing::SHAPE.fields {
@@ -197,17 +197,17 @@ fn every_path_of_the_policy_is_in_the_stored_document() {
 }
 
 #[test]
-fn the_order_of_the_types_does_not_matter_and_merging_again_changes_nothing() {
+fn the_order_and_repetition_of_types_do_not_change_the_policy() {
     let forward = IndexingPolicy::of::<Forward>();
     assert_eq!(forward, IndexingPolicy::of::<Backward>());
-    // `More` adds nothing to index, and everything of `Forward` is merged a second time.
+    // `More` adds no index, and the types of `Forward` are merged again.
     assert_eq!(forward, IndexingPolicy::of::<Larger>());
-    // The composites of both types are inverses of each other: one index.
+    // The composites of both types are reverses of each other: one index.
     assert_eq!(forward.composite_indexes.len(), 1);
 }
 
 #[test]
-fn a_printed_policy_is_read_back_as_the_same() {
+fn a_printed_policy_is_parsed_unchanged() {
     let policy = IndexingPolicy::of::<Forward>();
     let read: IndexingPolicy = serde_json::from_str(&policy.to_json_pretty()).expect("a policy");
     assert_eq!(read, policy);

@@ -1,8 +1,10 @@
-//! What serves a query, what drifts, and what a search form may ask.
+//! `explain`, drift, criteria and invalid values.
+
+use std::collections::BTreeMap;
 
 use cdb_model::{
-    Container, CriteriaError, Criterion, Document, Drift, Filter, IndexingPolicy, Operator, Order,
-    Query, SortCriterion,
+    Container, CriteriaError, Criterion, Document, Drift, Fetch, Filter, IndexingPolicy, Operator,
+    Order, Patch, PatchError, Query, SortCriterion,
 };
 use expect_test::{Expect, expect};
 use serde::{Deserialize, Serialize};
@@ -41,7 +43,7 @@ fn explained(query: &Query<Ticket>, expected: &Expect) {
 }
 
 #[test]
-fn a_declared_composite_serves_a_sort_and_its_inverse() {
+fn a_declared_composite_serves_a_sort_and_its_reverse() {
     let query = Query::<Ticket>::across_partitions()
         .filter(Ticket::STATE.eq("open"))
         .order_by(Ticket::BY_AGE.desc());
@@ -81,7 +83,7 @@ fn a_composite_serves_a_filter_only_when_all_of_its_paths_are_used() {
 }
 
 #[test]
-fn what_no_index_narrows_is_left_over() {
+fn a_condition_without_an_index_is_checked_per_document() {
     let query = Query::<Ticket>::in_partition("red")
         .filter(!Ticket::STATE.eq("open") & Ticket::LABELS.contains("late"));
     explained(
@@ -97,7 +99,7 @@ fn what_no_index_narrows_is_left_over() {
 }
 
 #[test]
-fn a_policy_without_the_index_shows_as_a_scan_and_as_a_refused_sort() {
+fn without_its_index_a_query_scans_and_its_sort_is_refused() {
     let mut policy = IndexingPolicy::of::<Desk>();
     policy.included_paths.clear();
     policy.composite_indexes.clear();
@@ -108,7 +110,7 @@ fn a_policy_without_the_index_shows_as_a_scan_and_as_a_refused_sort() {
 }
 
 #[test]
-fn drift_is_named_and_priced_and_the_service_s_own_additions_are_none() {
+fn drift_names_the_cost_and_ignores_additions_of_the_service() {
     let model = IndexingPolicy::of::<Desk>();
     let live: IndexingPolicy = serde_json::from_value(json!({
         "indexingMode": "consistent",
@@ -149,11 +151,11 @@ fn criterion(field: &str, operator: Operator, value: Value) -> Criterion {
 }
 
 fn refused(criterion: Criterion) -> CriteriaError {
-    Filter::<Ticket>::from_criteria(&[criterion]).expect_err("it is refused")
+    Filter::<Ticket>::from_criteria(&[criterion]).expect_err("it is invalid")
 }
 
 #[test]
-fn criteria_from_a_form_become_a_query_by_rust_or_stored_name() {
+fn criteria_use_rust_names_or_stored_names() {
     let criteria: Vec<Criterion> = serde_json::from_value(json!([
         { "field": "state", "value": "open" },
         { "field": "openedAt", "operator": "ge", "value": 7 },
@@ -165,20 +167,77 @@ fn criteria_from_a_form_become_a_query_by_rust_or_stored_name() {
         direction: cdb_model::Direction::Descending,
     };
     let query = Query::<Ticket>::in_partition("red")
-        .filter(Filter::from_criteria(&criteria).expect("they can be asked"))
-        .order_by(Order::from_criterion(&sort).expect("it can be sorted by"));
+        .filter(Filter::from_criteria(&criteria).expect("they are valid"))
+        .order_by(Order::from_criterion(&sort).expect("it is valid"));
     expect![[r#"SELECT * FROM c WHERE (c["type"] = @p0 AND c["state"] = @p1 AND c["openedAt"] >= @p2 AND ARRAY_CONTAINS(c["labels"], @p3)) ORDER BY c["openedAt"] DESC"#]]
-        .assert_eq(&cdb_model::Fetch::<Desk>::statement(&query).sql);
+        .assert_eq(&Fetch::<Desk>::statement(&query).expect("it is valid").sql);
 }
 
 #[test]
-fn criteria_that_cannot_be_asked_say_why() {
-    expect!["`Ticket` has no field `stat`; did you mean `state`?"]
+fn the_error_of_an_invalid_criterion_names_the_reason() {
+    expect!["`Ticket` has no field `stat`; its indexed fields are `state`, `opened_at`, `labels`"]
         .assert_eq(&refused(criterion("stat", Operator::Eq, json!(1))).to_string());
     expect!["`text` of `Ticket` is not indexed; searching by it would scan every document"]
         .assert_eq(&refused(criterion("text", Operator::Eq, json!("x"))).to_string());
-    expect!["`state` cannot be compared with [1]: a scalar is wanted"]
+    expect!["`state` cannot be compared with [1]: the operator requires a scalar"]
         .assert_eq(&refused(criterion("state", Operator::Eq, json!([1]))).to_string());
-    expect!["`state` cannot be compared with 1: `in` takes a list"]
+    expect!["`state` cannot be compared with 1: `in` requires a list"]
         .assert_eq(&refused(criterion("state", Operator::In, json!(1))).to_string());
+}
+
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[document(type = "board", id = "{team}:board")]
+struct Board {
+    #[document(partition_key)]
+    team: String,
+    /// The keys of a JSON object are strings, so only an empty grid can be serialized.
+    #[document(index)]
+    grid: BTreeMap<(u8, u8), u8>,
+    #[document(index)]
+    rows: Vec<BTreeMap<(u8, u8), u8>>,
+    #[document(index)]
+    text: String,
+}
+
+#[derive(Container, Clone, Debug)]
+#[container(partition_key = "/team")]
+enum Boards {
+    Board(Board),
+}
+
+#[test]
+fn a_value_that_cannot_be_serialized_fails_the_query_and_the_patch() {
+    let grid = || BTreeMap::from([((1, 2), 3)]);
+    let invalid = || {
+        [
+            Board::GRID.eq(grid()),
+            Board::GRID.is_in([BTreeMap::new(), grid()]),
+            !Board::GRID.ne(grid()) | Filter::none(),
+            Board::ROWS.contains(grid()) & Board::TEXT.starts_with("a"),
+        ]
+    };
+    for filter in invalid() {
+        let query = Query::<Board>::in_partition("red").filter(filter);
+        assert!(
+            !query
+                .explain(&IndexingPolicy::of::<Boards>(), "type")
+                .is_narrowed()
+        );
+        let error = Fetch::<Boards>::statement(&query).expect_err("a key is not a string");
+        let text = error.to_string();
+        assert!(
+            text.contains("cannot be serialized as JSON: key must be a string"),
+            "{text}"
+        );
+    }
+    for filter in invalid() {
+        let patch = Patch::new().set(Board::TEXT, "b".to_owned()).when(filter);
+        assert!(matches!(patch.body(), Err(PatchError::Value(_))));
+    }
+    let patch = Patch::new().set(Board::GRID, grid());
+    let expected = "the value for `/grid` cannot be serialized as JSON: key must be a string";
+    assert_eq!(
+        patch.body().expect_err("a key is not a string").to_string(),
+        expected
+    );
 }

@@ -1,16 +1,17 @@
-//! Refusals, one case per diagnostic: what is written, and what is said.
+//! Diagnostics, one case each: the code and the message.
 //!
-//! `tests/ui/document` and `tests/ui/container` hold refusals in our own words at one token, which no compiler changes.
-//! In `tests/ui/rustc` the compiler speaks around our text, so the whole is compared only on the version it was recorded
-//! with. `TRYBUILD=overwrite` records anew; read what it writes as prose.
+//! The messages of `tests/ui/document` and `tests/ui/container` are our own text at one token, the
+//! same for all compilers. In `tests/ui/rustc`, the compiler adds text around ours, so these
+//! outputs are compared only with the compiler version that recorded them. `TRYBUILD=overwrite`
+//! records all outputs; read them as prose.
 
 use std::process::Command;
 
-/// The compiler that the outputs under `tests/ui/rustc` were recorded with.
+/// The compiler that recorded the outputs under `tests/ui/rustc`.
 const RECORDED_WITH: &str = "rustc 1.95.";
 
 #[test]
-fn every_mistake_is_explained_where_it_stands() {
+fn every_mistake_is_reported_at_its_place() {
     let cases = trybuild::TestCases::new();
     cases.compile_fail("tests/ui/document/*.rs");
     cases.compile_fail("tests/ui/container/*.rs");
@@ -29,6 +30,6 @@ fn compiler_version() -> String {
     let output = Command::new(compiler)
         .arg("--version")
         .output()
-        .expect("the compiler that built this test tells its version");
+        .expect("the compiler of this test prints its version");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }

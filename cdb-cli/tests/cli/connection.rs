@@ -36,7 +36,7 @@ async fn a_container_that_is_not_there_is_named_with_its_remedy() {
     let run = cdb(&["queues", "--endpoint", "my-account"]).await;
     assert_eq!(run.exit, Exit::Usage, "{run:?}");
     assert!(
-        run.err.contains("`my-account` is no URL") && run.err.contains("`https://account."),
+        run.err.contains("`my-account` is not a URL") && run.err.contains("`https://account."),
         "{run:?}"
     );
 }

@@ -1,4 +1,4 @@
-//! Transactional batches: sent whole, judged by the operation that failed, never taken for done without looking.
+//! Transactional batches. The result of a failed batch is that of the operation that failed.
 
 use std::marker::PhantomData;
 
@@ -13,25 +13,7 @@ use crate::operation_result::OperationResult;
 use crate::request::Request;
 use crate::retry::Repeat;
 
-/// What a batch did. All of it took place.
-///
-/// ```
-/// use cdb_model::Batch;
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Shop, order};
-/// # shop::with_shop(async |shop| {
-///
-/// let mut batch = Batch::<Shop>::new("ann");
-/// let first = batch.create(&order(1))?;
-/// batch.create(&order(2))?;
-/// let outcome = shop.execute(&batch).await?;
-/// assert_eq!(outcome.results().len(), 2);
-/// assert!(outcome.etag(first).is_some());
-///
-/// let refused = shop.execute(&batch).await.unwrap_err(); // both are there
-/// assert!(refused.is_conflict() && refused.operation_index() == Some(0));
-/// # Ok(()) }).unwrap();
-/// ```
+/// The results of a batch that was executed.
 #[derive(Clone, Debug)]
 pub struct BatchOutcome<C> {
     results: Vec<OperationResult>,
@@ -40,25 +22,25 @@ pub struct BatchOutcome<C> {
 }
 
 impl<C: Container> ContainerClient<C> {
-    /// Carries out a batch: all of it or nothing. Sees what its own earlier operations did.
+    /// Executes a batch atomically. Each operation sees the effects of the earlier ones.
     ///
     /// # Errors
-    /// The kind is that of the operation that failed, [`operation_index`](Error::operation_index) says which;
-    /// nothing took place then. [`is_ambiguous`](Error::is_ambiguous) when the batch may have been carried out: read
-    /// a document that it writes and compare.
+    /// When an operation fails, with its kind and its [`operation_index`](Error::operation_index);
+    /// the batch then had no effect. [`is_ambiguous`](Error::is_ambiguous) when the batch may have
+    /// been executed: read a document that it writes and compare.
     pub async fn execute(&self, batch: &Batch<C>) -> Result<BatchOutcome<C>> {
         if batch.is_empty() {
             return Err(Error::configuration("batch has no operations"));
         }
-        let settled = self.context.send(&self.batch_request(batch)?).await?;
-        let results: Vec<OperationResult> = settled.json()?;
+        let accepted = self.context.send(&self.batch_request(batch)?).await?;
+        let results: Vec<OperationResult> = accepted.json()?;
         if results.len() != batch.len() {
             let message = format!("{} results for {} operations", results.len(), batch.len());
-            return Err(settled.unusable(Error::protocol(message)));
+            return Err(accepted.unusable(Error::protocol(message)));
         }
         Ok(BatchOutcome {
             results,
-            charge: settled.call.charge,
+            charge: accepted.call.charge,
             marker: PhantomData,
         })
     }
@@ -70,7 +52,7 @@ impl<C: Container> ContainerClient<C> {
             .context
             .items_request(OperationKind::Batch, JSON, body.into())
             .header(header::IS_BATCH, "True")
-            // Without it, whether the batch is atomic is not documented.
+            // The default of this header is not documented.
             .header(header::BATCH_ATOMIC, "True")
             .header(header::BATCH_CONTINUE_ON_ERROR, "False")
             .repeat(repeat_of(operations.iter()))
@@ -88,37 +70,38 @@ fn is_read(operation: &BatchOperation) -> bool {
     matches!(operation, BatchOperation::Read { .. })
 }
 
-/// A batch may be repeated when each of its operations may, and none fails because it took place before.
+/// Returns whether a batch may be repeated: every operation may, and none fails because it was
+/// executed before.
 pub(super) fn repeat_of<'a>(mut operations: impl Iterator<Item = &'a BatchOperation>) -> Repeat {
-    let harmless = operations.all(|operation| match operation {
+    let repeatable = operations.all(|operation| match operation {
         BatchOperation::Read { .. } => true,
         BatchOperation::Upsert { if_match, .. } | BatchOperation::Replace { if_match, .. } => {
             if_match.is_none()
         }
         _ => false,
     });
-    if harmless {
+    if repeatable {
         Repeat::Always
     } else {
-        Repeat::UnlessPossiblyDone
+        Repeat::IfNotExecuted
     }
 }
 
 impl<C: Container> BatchOutcome<C> {
-    /// One result per operation, in the order of the batch.
+    /// Returns one result per operation, in the order of the batch.
     pub fn results(&self) -> &[OperationResult] {
         &self.results
     }
 
-    /// The version that an operation left; `None` for a deletion.
+    /// Returns the version after an operation; `None` for a deletion.
     pub fn etag(&self, index: OperationIndex) -> Option<&ETag> {
         self.results.get(index.get())?.etag()
     }
 
-    /// The document that an operation read.
+    /// Returns the document that an operation read; `None` for a write.
     ///
     /// # Errors
-    /// When it is not a `D`.
+    /// When the document is not a `D`.
     pub fn document<D: MemberOf<C>>(&self, index: OperationIndex) -> Result<Option<Stored<D>>> {
         match self.results.get(index.get()) {
             Some(result) => result.document::<C, D>(),
@@ -126,7 +109,7 @@ impl<C: Container> BatchOutcome<C> {
         }
     }
 
-    /// Request units of the whole batch.
+    /// Returns the request units of the whole batch.
     pub fn charge(&self) -> f64 {
         self.charge
     }

@@ -1,7 +1,7 @@
-//! Making sure that a container is there and is the one that the model describes, before anything is written to it.
+//! Creates or checks a container before anything is written to it.
 //!
-//! Many production identities may not create anything, or not even read metadata, so each of the three modes does only
-//! what its name says, and a failure says which thing or which right is missing.
+//! Many production identities may not create containers, or not even read metadata. Each of the
+//! three modes does only what its name says, and an error names the missing container or right.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use cdb_model::{Container, ContainerDefinition};
 
 use crate::client::DatabaseClient;
-use crate::container::difference::{Difference, compare};
+use crate::container::difference::Difference;
 use crate::container::handle::ContainerClient;
 use crate::error::{Error, ErrorKind, Result};
 use crate::resource::check_name;
@@ -19,112 +19,71 @@ const READY_ATTEMPTS: u32 = 25;
 const READY_DELAY: Duration = Duration::from_millis(200);
 
 /// What [`DatabaseClient::bootstrap`] may do.
-///
-/// ```
-/// use cdb_client::Bootstrap;
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::Shop;
-/// # shop::with_client(async |client| {
-///
-/// let missing = client.database("shop").bootstrap::<Shop>("orders", Bootstrap::VerifyOnly).await;
-/// assert!(missing.unwrap_err().is_not_found());
-/// # Ok(()) }).unwrap();
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Bootstrap {
-    /// Creates what is missing, and checks what is there.
+    /// Creates a missing database or container, and checks an existing container.
     #[default]
     CreateIfMissing,
-    /// Creates nothing; checks what is there. Needs the right to read metadata.
+    /// Checks an existing container. Requires the right to read metadata.
     VerifyOnly,
-    /// Sends nothing and trusts that all is well.
+    /// Sends nothing and checks nothing.
     Skip,
 }
 
-/// What to do about a live container whose indexing policy, expiry or unique keys differ from the model's. A container
-/// with another partition key is always refused.
-///
-/// ```
-/// use cdb_client::{Bootstrap, BootstrapConfig, ContainerChange, ErrorKind, OnDifference};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::Shop;
-/// # shop::with_client(async |client| {
-///
-/// let database = client.database("shop");
-/// database.bootstrap::<Shop>("orders", Bootstrap::CreateIfMissing).await?;
-/// // Somebody lets documents expire, which the model knows nothing of.
-/// database.change_container("orders", &ContainerChange::default().with_default_ttl(Some(3600))).await?;
-///
-/// let strict = BootstrapConfig::from(Bootstrap::VerifyOnly).with_on_difference(OnDifference::Fail);
-/// let error = database.bootstrap::<Shop>("orders", strict).await.unwrap_err();
-/// assert_eq!(error.kind(), ErrorKind::ContainerMismatch);
-/// assert!(error.to_string().contains("default time to live is 3600 s, the model's is off"));
-/// # Ok(()) }).unwrap();
-/// ```
+/// What to do about a live container whose indexing policy, default time to live or unique keys
+/// differ from the model's. A container with another partition key is always refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnDifference {
-    /// Says so with `tracing` and goes on: queries are answered all the same, some at a higher cost.
+    /// Logs a warning and continues: all queries work, some at a higher cost.
     #[default]
     Warn,
     /// Fails with [`ErrorKind::ContainerMismatch`].
     Fail,
-    /// Adds the indexes and the expiry that the model needs and the container lacks, takes nothing away, and waits, for
-    /// at most ten minutes, until the index is built. With [`Bootstrap::VerifyOnly`], or where the identity may not,
-    /// fails with [`ErrorKind::ContainerMismatch`] and says what is to be added. Other differences are only told.
+    /// Adds the indexes and the default time to live that the container lacks, removes nothing, and
+    /// waits for at most ten minutes until the index is built. With [`Bootstrap::VerifyOnly`], or
+    /// without the right, fails with [`ErrorKind::ContainerMismatch`] and names what to add. Logs a
+    /// warning about other differences.
     Extend,
 }
 
-/// Request units per second of a new container. Has no effect on one that exists. Serverless accounts take none.
-///
-/// ```
-/// use cdb_client::{Bootstrap, BootstrapConfig, Throughput};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::Shop;
-/// # shop::with_client(async |client| {
-///
-/// // Up to 4,000 RU/s by demand, and never less than a tenth of it.
-/// let config = BootstrapConfig::from(Bootstrap::CreateIfMissing).with_throughput(Throughput::Autoscale(4_000));
-/// let orders = client.database("shop").bootstrap::<Shop>("orders", config).await?;
-/// # assert_eq!(orders.name(), "orders");
-/// # assert_eq!(BootstrapConfig::default().throughput, Throughput::Unspecified); // a serverless account takes no other
-/// # Ok(()) }).unwrap();
-/// ```
+/// Request units per second of a new container. Has no effect on an existing one. Serverless
+/// accounts allow only [`Unspecified`](Self::Unspecified).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Throughput {
-    /// What the account does by itself: its database's share, or the service's default. The choice for serverless.
+    /// A share of the database's throughput, or the service's default.
     #[default]
     Unspecified,
-    /// So many, always. Multiples of 100, at least 400.
+    /// A fixed number: a multiple of 100, at least 400.
     Manual(u32),
-    /// Up to so many, by demand. Multiples of 1000.
+    /// A maximum, of which at least a tenth is always provided: a multiple of 1000.
     Autoscale(u32),
 }
 
 /// How to bootstrap a container.
 ///
 /// ```
-/// use cdb_client::{Bootstrap, BootstrapConfig, OnDifference, Throughput};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::Shop;
-/// # shop::with_client(async |client| {
+/// use cdb_client::{Bootstrap, BootstrapConfig, ContainerClient, DatabaseClient, OnDifference, Throughput};
+/// use shop::Shop;
 ///
-/// let config = BootstrapConfig::from(Bootstrap::CreateIfMissing)
-///     .with_throughput(Throughput::Autoscale(4_000))
-///     .with_on_difference(OnDifference::Extend);
-/// let orders = client.database("shop").bootstrap::<Shop>("orders", config).await?;
-/// # drop(orders); Ok(()) }).unwrap();
+/// async fn open(database: &DatabaseClient) -> cdb_client::Result<ContainerClient<Shop>> {
+///     let config = BootstrapConfig::from(Bootstrap::CreateIfMissing)
+///         .with_throughput(Throughput::Autoscale(4_000))
+///         .with_on_difference(OnDifference::Extend);
+///     database.bootstrap("orders", config).await
+/// }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct BootstrapConfig {
-    /// What may be done.
+    /// Whether to create and check the container.
     pub mode: Bootstrap,
-    /// What a new container gets.
+    /// The throughput of a new container.
     pub throughput: Throughput,
-    /// What to do about differences.
+    /// What to do about differences from the model.
     pub on_difference: OnDifference,
 }
 
@@ -138,13 +97,13 @@ impl From<Bootstrap> for BootstrapConfig {
 }
 
 impl BootstrapConfig {
-    /// Sets the throughput of a container that has to be created.
+    /// Sets the throughput of a new container.
     pub fn with_throughput(mut self, throughput: Throughput) -> Self {
         self.throughput = throughput;
         self
     }
 
-    /// Sets what to do about differences.
+    /// Sets what to do about differences from the model.
     pub fn with_on_difference(mut self, on_difference: OnDifference) -> Self {
         self.on_difference = on_difference;
         self
@@ -152,12 +111,13 @@ impl BootstrapConfig {
 }
 
 impl DatabaseClient {
-    /// A container whose documents are those of `C`, created or checked as `config` says. A bare [`Bootstrap`] mode is
-    /// a config too.
+    /// Creates or checks the container `name` as `config` says, and returns a handle to it.
+    /// `config` may be just a [`Bootstrap`] mode.
     ///
     /// # Errors
-    /// Names what is missing or which right; [`ErrorKind::ContainerMismatch`] when the container has another partition
-    /// key, or differs otherwise and differences are to fail. Nothing was written to it then.
+    /// When the container or a right is missing; the message names it.
+    /// [`ErrorKind::ContainerMismatch`] when the container has another partition key, or other
+    /// differences that `config` does not allow.
     pub async fn bootstrap<C: Container>(
         &self,
         name: &str,
@@ -174,27 +134,22 @@ impl DatabaseClient {
         Ok(self.container(name))
     }
 
-    /// How the live container `name` differs from the model `C`. Changes nothing.
+    /// Returns the differences between the live container `name` and the model `C`. Changes
+    /// nothing.
     ///
     /// # Errors
-    /// When it does not exist or may not be read.
+    /// When the container does not exist or the identity may not read it.
     pub async fn differences<C: Container>(&self, name: &str) -> Result<Vec<Difference>> {
-        let live = self
-            .read_container(name)
-            .await
-            .map_err(|error| self.explained::<C>(error, name))?;
-        Ok(compare(&C::definition(), &live))
+        let live = self.definition::<C>(name).await?;
+        Ok(Difference::between(&C::definition(), &live))
     }
 
     async fn verify<C: Container>(&self, name: &str, config: &BootstrapConfig) -> Result<()> {
-        let live = self
-            .read_container(name)
-            .await
-            .map_err(|error| self.explained::<C>(error, name))?;
+        let live = self.definition::<C>(name).await?;
         self.check::<C>(name, &live, config).await
     }
 
-    /// Reads first: reading is cheaper than a refused creation, and most starts find everything in place.
+    /// Reads first: a read is cheaper than a refused creation, and usually the container exists.
     async fn create_or_verify<C: Container>(
         &self,
         name: &str,
@@ -203,13 +158,13 @@ impl DatabaseClient {
         match self.read_container(name).await {
             Ok(live) => return self.check::<C>(name, &live, config).await,
             Err(error) if error.is_not_found() => {}
-            Err(error) => return Err(self.explained::<C>(error, name)),
+            Err(error) => return Err(self.with_remedy::<C>(error, name)),
         }
         let created = match self.create_container::<C>(name, config.throughput).await {
             Err(error) if error.is_not_found() => {
                 self.create_database()
                     .await
-                    .map_err(|error| self.explained::<C>(error, name))?;
+                    .map_err(|error| self.with_remedy::<C>(error, name))?;
                 self.create_container::<C>(name, config.throughput).await
             }
             other => other,
@@ -218,20 +173,20 @@ impl DatabaseClient {
             Ok(_) => true,
             // Another process created it, or an earlier attempt whose answer was lost.
             Err(error) if error.is_conflict() => false,
-            Err(error) => return Err(self.explained::<C>(error, name)),
+            Err(error) => return Err(self.with_remedy::<C>(error, name)),
         };
-        // Ranges and sessions of a former container of this name are of no use.
+        // Ranges and session tokens of a former container of this name are invalid.
         self.client().forget(self.name(), Some(name));
-        self.until_ready::<C>(name).await?;
+        self.wait_until_ready::<C>(name).await?;
         if is_new {
             return Ok(());
         }
         self.verify::<C>(name, config).await
     }
 
-    /// A container that was just created may be unknown to some replicas for a moment. Listing its ranges has to work
-    /// before anything else does, and the list is needed anyway.
-    async fn until_ready<C: Container>(&self, name: &str) -> Result<()> {
+    /// Lists the ranges until that works. Some replicas may not know a new container for a moment,
+    /// and later requests need the ranges anyway.
+    async fn wait_until_ready<C: Container>(&self, name: &str) -> Result<()> {
         let container = self.container::<C>(name);
         let mut attempts = 0;
         loop {
@@ -252,98 +207,92 @@ impl DatabaseClient {
         config: &BootstrapConfig,
     ) -> Result<()> {
         let model = C::definition();
-        let differences = compare(&model, live);
+        let differences = Difference::between(&model, live);
         if let Some(fatal) = differences.iter().find(|difference| difference.is_fatal()) {
             return Err(mismatch(format!(
-                "container `{name}` is not the one of `{}`: {fatal}",
+                "container `{name}` cannot store the documents of `{}`: {fatal}",
                 C::NAME
             )));
         }
-        let (lacks, others): (Vec<_>, Vec<_>) = match config.on_difference {
-            OnDifference::Extend => differences.into_iter().partition(Difference::is_lack),
+        let (additions, others): (Vec<_>, Vec<_>) = match config.on_difference {
+            OnDifference::Extend => differences.into_iter().partition(Difference::is_addition),
             OnDifference::Warn | OnDifference::Fail => (Vec::new(), differences),
         };
         if !others.is_empty() && config.on_difference == OnDifference::Fail {
             return Err(mismatch(format!(
                 "container `{name}` differs from the model of `{}`: {}",
                 C::NAME,
-                told(&others)
+                list(&others)
             )));
         }
         if !others.is_empty() {
             tracing::warn!(
                 container = name,
                 model = C::NAME,
-                differences = told(&others),
+                differences = list(&others),
                 "live container differs from its model"
             );
         }
-        if lacks.is_empty() {
+        if additions.is_empty() {
             return Ok(());
         }
         let extended = match config.mode {
             Bootstrap::CreateIfMissing => self.extend_container(name, &model).await,
-            Bootstrap::VerifyOnly | Bootstrap::Skip => Err(mismatch(
-                "nothing may be changed with `VerifyOnly`".to_owned(),
-            )),
+            Bootstrap::VerifyOnly | Bootstrap::Skip => {
+                Err(mismatch("`VerifyOnly` changes nothing".to_owned()))
+            }
         };
         extended.map_err(|error| match error.kind() {
             ErrorKind::Forbidden | ErrorKind::ContainerMismatch => mismatch(format!(
-                "container `{name}` lacks what `{}` needs, which an administrator has to add: {} ({error})",
+                "container `{name}` lacks what `{}` needs; an administrator has to add: {} ({error})",
                 C::NAME,
-                told(&lacks)
+                list(&additions)
             )),
             _ => error,
         })
     }
 
-    /// Says what is missing in words that someone at a portal or a command line can act on.
-    pub(super) fn explained<C: Container>(&self, error: Error, name: &str) -> Error {
+    /// Adds to an error what a user or administrator has to do.
+    pub(super) fn with_remedy<C: Container>(&self, error: Error, name: &str) -> Error {
         let (database, action) = (self.name(), Action(&error));
-        match error.kind() {
-            ErrorKind::NotFound => {
-                let cure = format!(
-                    "container `{name}` of database `{database}` does not exist; create it, or bootstrap with `CreateIfMissing`"
-                );
-                error.with_context(&cure)
-            }
+        let remedy = match error.kind() {
+            ErrorKind::NotFound => format!(
+                "container `{name}` of database `{database}` does not exist; create it, or bootstrap with `CreateIfMissing`"
+            ),
             ErrorKind::Forbidden => {
                 let right = missing_right(error.status(), &C::definition());
-                let cure = format!(
+                format!(
                     "this identity may not {action} (container `{name}` of database `{database}`): {right}"
-                );
-                error.with_context(&cure)
+                )
             }
-            ErrorKind::Unauthorized => {
-                let cure = format!(
-                    "the account refuses the key or token, so nothing is known about container `{name}`"
-                );
-                error.with_context(&cure)
-            }
-            _ => error,
-        }
+            ErrorKind::Unauthorized => format!(
+                "container `{name}` cannot be checked: the account refuses the key or token"
+            ),
+            _ => return error,
+        };
+        error.with_context(&remedy)
     }
 }
 
-/// What an administrator has to do. Sub-statuses of roles: protocol.md 1.2.
+/// Returns what an administrator has to do. Sub-statuses of roles: protocol.md 1.2.
 fn missing_right(status: Option<Status>, definition: &ContainerDefinition) -> String {
     match status {
         Some(Status::NOT_FOR_DATA_ROLES) => format!(
-            "no data-plane role allows that, so an administrator has to create both with the portal, ARM or the command \
-             line: partition key {}, default time to live {}, and the model's indexing policy; what exists is then found",
+            "no data-plane role allows that, so an administrator has to create database and container with the portal, ARM \
+             or the command line: partition key {}, default time to live {}, and the model's indexing policy",
             definition.partition_key.paths.join(", "),
             definition.default_ttl.map_or("off".to_owned(), |ttl| ttl.to_string()),
         ),
         Some(Status::NO_ROLE_FOR_METADATA) => "an administrator has to assign it a data-plane role, such as `Cosmos DB \
-             Built-in Data Contributor`; where metadata must not be read, bootstrap with `Skip`"
+             Built-in Data Contributor`; if it must not read metadata, bootstrap with `Skip`"
             .to_owned(),
-        _ => "create it with another identity, or grant the right; bootstrap with `VerifyOnly` to create nothing, with \
-              `Skip` where metadata may not be read either"
+        _ => "create it with another identity, or grant the right; bootstrap with `VerifyOnly` if this identity must not \
+              create, with `Skip` if it must not read metadata either"
             .to_owned(),
     }
 }
 
-/// The step that failed, for a sentence.
+/// The failed operation, for an error text.
 struct Action<'a>(&'a Error);
 
 impl fmt::Display for Action<'_> {
@@ -355,9 +304,9 @@ impl fmt::Display for Action<'_> {
     }
 }
 
-fn told(differences: &[Difference]) -> String {
-    let told: Vec<String> = differences.iter().map(ToString::to_string).collect();
-    told.join("; ")
+fn list(differences: &[Difference]) -> String {
+    let texts: Vec<String> = differences.iter().map(ToString::to_string).collect();
+    texts.join("; ")
 }
 
 fn mismatch(message: String) -> Error {

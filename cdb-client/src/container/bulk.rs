@@ -1,7 +1,8 @@
-//! Many independent operations in few requests: grouped by physical partition, each with a result of its own.
+//! Bulks: many independent operations in few requests, grouped by physical partition, each with its
+//! own result.
 //!
-//! Nothing is atomic here. An operation that was throttled, or whose partition moved, goes out again by itself; one
-//! whose outcome is open is repeated only where that does no harm, as everywhere.
+//! A bulk is not atomic. An operation that was throttled, or whose partition moved, is retried
+//! alone. An operation with an unknown outcome is retried only if it may be repeated.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,39 +26,40 @@ use crate::ranges::{RangeId, RangeMap};
 use crate::retry::{Outcome, Tries, Verdict, verdict};
 use crate::status::Status;
 
-/// Bytes of one request, well below the service's 2 MB: a large request keeps its partition busy for long.
+/// The bytes of one request, well below the service's 2 MB: a large request occupies its partition
+/// for long.
 const MAX_BULK_BYTES: usize = 512 * 1024;
 
-/// An operation in its wire form.
+/// An operation in the form of the protocol.
 #[derive(Serialize)]
 struct Addressed<'a> {
     #[serde(flatten)]
     operation: &'a BatchOperation,
-    /// The header's value, as a string inside the JSON.
+    /// The value of the partition key header, as a JSON string.
     #[serde(rename = "partitionKey")]
     partition_key: String,
 }
 
-/// Operations of one range that travel together.
+/// The operations of one range in one request.
 struct Chunk {
     range: RangeId,
-    /// Their places in the bulk.
+    /// Their indexes in the bulk.
     indexes: Vec<usize>,
     /// A JSON array without its closing bracket.
     body: Vec<u8>,
 }
 
-/// One operation after one round.
+/// The result of one operation in one round.
 struct Tried {
     index: usize,
     result: Result<OperationResult>,
-    again: bool,
-    /// What the service asked to wait before.
-    asked: Option<Duration>,
+    retry: bool,
+    /// The delay that the service asked for.
+    retry_after: Option<Duration>,
 }
 
 impl<C: Container> ContainerClient<C> {
-    /// Carries out independent operations. Results are in the order of the bulk; each succeeds or fails by itself.
+    /// Executes independent operations. Returns one result per operation, in the order of the bulk.
     pub async fn execute_bulk(&self, bulk: &BulkBatch<C>) -> Vec<Result<OperationResult>> {
         let pipeline = &self.context.pipeline;
         let (deadline, mut backoff) = (pipeline.retry_config().deadline, pipeline.backoff());
@@ -66,14 +68,14 @@ impl<C: Container> ContainerClient<C> {
         let mut pending: Vec<usize> = (0..bulk.len()).collect();
         while !pending.is_empty() {
             let round = self.context.bulk_round(bulk.operations(), &pending).await;
-            let asked = round.iter().filter_map(|tried| tried.asked).max();
-            let again = round.iter().filter(|tried| tried.again);
-            pending = again.map(|tried| tried.index).collect();
+            let retry_after = round.iter().filter_map(|tried| tried.retry_after).max();
+            let retried = round.iter().filter(|tried| tried.retry);
+            pending = retried.map(|tried| tried.index).collect();
             for tried in round {
                 let earlier = results.remove(&tried.index);
                 results.insert(tried.index, after(earlier.as_ref(), tried.result));
             }
-            let delay = backoff.delay(asked);
+            let delay = backoff.delay(retry_after);
             if started.elapsed().saturating_add(delay) >= deadline {
                 break;
             }
@@ -86,7 +88,7 @@ impl<C: Container> ContainerClient<C> {
 }
 
 impl ContainerContext {
-    /// Sends these operations once, all requests at the same time.
+    /// Sends these operations once, with all requests concurrently.
     async fn bulk_round(&self, operations: &[BulkOperation], pending: &[usize]) -> Vec<Tried> {
         let map = match self.ranges().await {
             Ok(map) => map,
@@ -99,9 +101,9 @@ impl ContainerContext {
         tried.extend(join_all(sent).await.into_iter().flatten());
         if tried
             .iter()
-            .any(|tried| tried.again && is_gone(&tried.result))
+            .any(|tried| tried.retry && is_gone(&tried.result))
         {
-            // A failure to list them shows again in the next round.
+            // If listing fails, the next round reports it.
             let _listed = self.ranges_after(&map).await;
         }
         tried
@@ -123,31 +125,32 @@ impl ContainerContext {
             .header(header::PREFER, "return=minimal")
             .repeat(repeat_of(indexes.iter().map(of)))
             .in_range(range.as_str());
-        let settled = match request {
+        let accepted = match request {
             Ok(request) => self.send(&request).await,
             Err(error) => Err(error),
         };
-        let results = settled.and_then(|settled| {
-            let results: Vec<OperationResult> = settled.json()?;
+        let results = accepted.and_then(|accepted| {
+            let results: Vec<OperationResult> = accepted.json()?;
             if results.len() == indexes.len() {
-                Ok((settled, results))
+                Ok((accepted, results))
             } else {
                 let message = format!("{} results for {} operations", results.len(), indexes.len());
-                Err(settled.unusable(Error::protocol(message)))
+                Err(accepted.unusable(Error::protocol(message)))
             }
         });
         match results {
-            Ok((settled, results)) => indexes
+            Ok((accepted, results)) => indexes
                 .iter()
                 .zip(results)
-                .map(|(index, result)| judge(*index, of(index), result, &settled.call))
+                .map(|(index, result)| judge(*index, of(index), result, &accepted.call))
                 .collect(),
             Err(error) => all(&indexes, &error, error.is_partition_split()),
         }
     }
 }
 
-/// Operations by range, in requests of the size that the service takes. What cannot be placed fails at once.
+/// Groups operations by range, in requests within the service's limits. An operation whose range is
+/// unknown fails at once.
 fn group(
     operations: &[BulkOperation],
     pending: &[usize],
@@ -157,7 +160,7 @@ fn group(
     let mut full = Vec::new();
     let mut failed = Vec::new();
     for &index in pending {
-        match place(&operations[index], map) {
+        match locate(&operations[index], map) {
             Ok((range, json)) => {
                 let chunk = open
                     .entry(range.clone())
@@ -174,7 +177,7 @@ fn group(
     (full, failed)
 }
 
-fn place(operation: &BulkOperation, map: &RangeMap) -> Result<(RangeId, Vec<u8>)> {
+fn locate(operation: &BulkOperation, map: &RangeMap) -> Result<(RangeId, Vec<u8>)> {
     let key = &operation.partition_key;
     let range = map
         .locate(key)
@@ -210,21 +213,21 @@ impl Chunk {
     }
 }
 
-/// Applies the rules of whole requests to one operation.
+/// Applies the retry rules of requests to one operation.
 fn judge(
     index: usize,
     operation: &BatchOperation,
     result: OperationResult,
     call: &CallDetails,
 ) -> Tried {
-    let (status, asked) = (result.status(), result.retry_after());
+    let (status, retry_after) = (result.status(), result.retry_after());
     let outcome = Outcome::Answered {
         status,
-        retry_after: asked,
+        retry_after,
     };
     let repeat = repeat_of(std::iter::once(operation));
     let verdict = verdict(repeat, Tries::default(), outcome);
-    let again = matches!(verdict, Verdict::RetryAfter(_));
+    let retry = matches!(verdict, Verdict::RetryAfter(_));
     let result = if verdict == Verdict::Accept {
         Ok(result)
     } else {
@@ -234,7 +237,7 @@ fn judge(
             .to_owned();
         let call = CallDetails {
             status: Some(status),
-            retry_after: asked,
+            retry_after,
             ambiguous: call.ambiguous || outcome.is_doubtful(),
             ..call.clone()
         };
@@ -245,13 +248,13 @@ fn judge(
     Tried {
         index,
         result,
-        again,
-        asked,
+        retry,
+        retry_after,
     }
 }
 
-/// What is known of an operation after another attempt. What an earlier one may have done stays open unless this one
-/// succeeded: its refusal may be about that very attempt.
+/// Returns the result of an operation after another attempt. A refusal after an ambiguous attempt
+/// stays ambiguous, because that attempt may have caused the refusal.
 fn after(
     earlier: Option<&Result<OperationResult>>,
     now: Result<OperationResult>,
@@ -266,15 +269,15 @@ fn is_gone(result: &Result<OperationResult>) -> bool {
     matches!(result, Err(error) if error.status() == Some(Status::RANGE_GONE))
 }
 
-/// The same failure for each of these operations.
-fn all(indexes: &[usize], error: &Error, again: bool) -> Vec<Tried> {
+/// Returns the same failure for each of these operations.
+fn all(indexes: &[usize], error: &Error, retry: bool) -> Vec<Tried> {
     indexes
         .iter()
         .map(|&index| Tried {
             index,
             result: Err(error.for_operation(index)),
-            again,
-            asked: None,
+            retry,
+            retry_after: None,
         })
         .collect()
 }

@@ -1,4 +1,4 @@
-//! What is known about one container while the process runs: its link, sessions and ranges. Untyped.
+//! The untyped state of one container: its link, session tokens and ranges.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::operation::OperationKind;
 use crate::ranges::{ListedRange, RangeCache, RangeMap};
 use crate::request::Request;
 use crate::resource::{Resource, check_name};
-use crate::retry::{Pipeline, Repeat, Settled};
+use crate::retry::{Accepted, Pipeline, Repeat};
 use crate::session_token::{SessionScope, SessionTokens};
 
 /// One container of one account.
@@ -27,7 +27,7 @@ pub(crate) struct ContainerContext {
     ranges: RangeCache,
 }
 
-/// How often a listing that was made in the middle of a split is asked for again.
+/// How often ranges are listed until a listing does not overlap with a split.
 const LISTING_ATTEMPTS: u32 = 5;
 
 #[derive(Deserialize)]
@@ -48,7 +48,7 @@ impl ContainerContext {
         }
     }
 
-    /// Forgets what is only true of the container as it was.
+    /// Forgets the ranges and session tokens of a deleted or re-created container.
     pub(crate) fn forget(&self) {
         self.sessions.clear();
         self.ranges.clear();
@@ -59,29 +59,31 @@ impl ContainerContext {
         let resource = self.resource.clone();
         let request = Request::new(OperationKind::DeleteContainer, Method::DELETE, resource)
             .repeat(Repeat::Always);
-        let settled = self.send(&request).await;
+        let result = self.send(&request).await;
         self.forget();
-        settled.map(drop)
+        result.map(drop)
     }
 
-    /// Sends a request about this container.
-    pub(crate) async fn send(&self, request: &Request) -> Result<Settled> {
+    /// Sends a request to this container.
+    pub(crate) async fn send(&self, request: &Request) -> Result<Accepted> {
         check_name("database", &self.database)?;
         check_name("container", &self.container)?;
         self.pipeline.send(request, Some(&self.sessions)).await
     }
 
-    /// The session tokens that a read of this partition needs: those of its range where ranges are known, else all.
+    /// Returns which session tokens a read of this partition needs: that of its range if the ranges
+    /// are known, else all.
     ///
-    /// Requests that name a partition never hear of splits, but their session tokens do: one of an unknown range says
-    /// that the known ranges are out of date, and whoever needs them next has to list them.
+    /// A request that names a logical partition is never refused because of a split. A session
+    /// token of an unknown range shows that the known ranges are out of date, and this method then
+    /// forgets them.
     pub(crate) fn session_of(&self, key: &PartitionKey) -> SessionScope {
         let Some(map) = self.ranges.known() else {
             return SessionScope::Container;
         };
         if !self
             .sessions
-            .are_of(|id| map.iter().any(|range| range.id.as_str() == id))
+            .all_of(|id| map.iter().any(|range| range.id.as_str() == id))
         {
             self.ranges.clear();
             return SessionScope::Container;
@@ -92,7 +94,7 @@ impl ContainerContext {
         }
     }
 
-    /// The physical partitions, from the cache or listed now.
+    /// Returns the physical partitions; lists them if they are not known.
     pub(crate) async fn ranges(&self) -> Result<Arc<RangeMap>> {
         match self.ranges.known() {
             Some(map) => Ok(map),
@@ -100,7 +102,7 @@ impl ContainerContext {
         }
     }
 
-    /// The physical partitions after `stale` turned out to be out of date.
+    /// Returns the physical partitions after `stale` proved out of date.
     pub(crate) async fn ranges_after(&self, stale: &Arc<RangeMap>) -> Result<Arc<RangeMap>> {
         self.load_ranges(Some(stale)).await
     }
@@ -122,7 +124,7 @@ impl ContainerContext {
                 Err(_) if attempts < LISTING_ATTEMPTS => {
                     tokio::time::sleep(std::time::Duration::from_millis(200)).await;
                 }
-                settled => return settled,
+                result => return result,
             }
         }
     }
@@ -149,7 +151,7 @@ impl ContainerContext {
         }
     }
 
-    /// A request to the items of this container.
+    /// Creates a request to the items of this container.
     pub(crate) fn items_request(
         &self,
         kind: OperationKind,

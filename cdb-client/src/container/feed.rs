@@ -1,8 +1,9 @@
-//! The change feed: every document that was created or changed, in the order of each physical partition.
+//! The change feed: every created or changed document, in order within each physical partition.
 //!
-//! Latest-version mode: no deletions, no versions in between, at least once. Read by physical partition, since the
-//! feed of a partition key costs a scan. The cursor is the `ETag` of the last answer, also of a 304. After a split each
-//! child goes on from the parent's cursor.
+//! Latest-version mode: without deletions and intermediate versions, at least once. The client
+//! reads by physical partition, because the feed of a partition key costs a scan. The cursor is the
+//! `ETag` of the last answer, which may be a 304. After a split, each child continues from the
+//! cursor of its parent.
 
 use cdb_model::{Container, DecodeError, Stored, Timestamp, Unreadable, decode_any};
 use futures::future::try_join_all;
@@ -22,48 +23,20 @@ use crate::ranges::{RangeId, RangeMap};
 use crate::request::Request;
 use crate::session_token::SessionScope;
 
-/// Where a change feed begins.
-///
-/// ```
-/// use cdb_client::FeedStart;
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::order;
-/// # shop::with_shop(async |shop| {
-///
-/// shop.create(&order(1)).await?;
-/// let mut news = shop.change_feed(FeedStart::Now);
-/// assert!(news.next_changes().await?.is_empty()); // what was there before is none
-/// shop.create(&order(2)).await?;
-/// assert_eq!(news.next_changes().await?.len(), 1);
-/// # Ok(()) }).unwrap();
-/// ```
+/// Where a change feed starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum FeedStart {
-    /// With the oldest document that still exists.
+    /// At the oldest document that still exists.
     Beginning,
-    /// With what changes from now on.
+    /// At the next change.
     Now,
-    /// With what changed since then, exact to about five seconds.
+    /// At this time, with a precision of about five seconds.
     Since(Timestamp),
 }
 
-/// How far a change feed was read. Can be stored and given back to [`ContainerClient::resume_change_feed`].
-///
-/// ```
-/// use cdb_client::{FeedCursor, FeedStart};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::order;
-/// # shop::with_shop(async |shop| {
-///
-/// shop.create(&order(1)).await?;
-/// let mut feed = shop.change_feed(FeedStart::Beginning);
-/// let done: FeedCursor = feed.cursor().clone(); // stored when all before it is dealt with
-/// let lost = feed.next_changes().await?; // … and the program ends
-/// let again = shop.resume_change_feed(done).next_changes().await?;
-/// assert_eq!((lost.len(), again.len()), (1, 1)); // at least once
-/// # Ok(()) }).unwrap();
-/// ```
+/// The read position of a change feed. Can be stored and passed to
+/// [`ContainerClient::resume_change_feed`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FeedCursor {
     start: FeedStart,
@@ -78,24 +51,27 @@ struct RangeCursor {
     etag: Option<String>,
 }
 
-/// A change feed being read.
+/// A reader of the change feed.
 ///
 /// ```
-/// use cdb_client::FeedStart;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::order;
-/// # shop::with_shop(async |shop| {
+/// use cdb_client::{ContainerClient, FeedCursor, FeedStart};
+/// use shop::Shop;
 ///
-/// let mut feed = shop.change_feed(FeedStart::Beginning);
-/// shop.create(&order(1)).await?;
-/// let mut changes = feed.next_changes().await?;
-/// assert_eq!(changes.len(), 1);
-///
-/// let kept = serde_json::to_string(feed.cursor())?; // across restarts
-/// let mut resumed = shop.resume_change_feed(serde_json::from_str(&kept)?);
-/// changes = resumed.next_changes().await?;
-/// assert!(changes.is_empty());
-/// # Ok(()) }).unwrap();
+/// /// Prints all changes since `cursor`. The caller stores the returned cursor for the next run.
+/// async fn print(shop: &ContainerClient<Shop>, cursor: Option<FeedCursor>) -> cdb_client::Result<FeedCursor> {
+///     let mut feed = match cursor {
+///         Some(cursor) => shop.resume_change_feed(cursor),
+///         None => shop.change_feed(FeedStart::Beginning),
+///     };
+///     loop {
+///         let changes = feed.next_changes().await?;
+///         if changes.is_empty() {
+///             return Ok(feed.cursor().clone());
+///         }
+///         println!("{changes:?}");
+///     }
+/// }
 /// ```
 #[derive(Debug)]
 pub struct ChangeFeed<C> {
@@ -119,7 +95,7 @@ impl<C: Container> ContainerClient<C> {
         })
     }
 
-    /// Reads the change feed on from where it was left.
+    /// Continues the change feed at `cursor`.
     pub fn resume_change_feed(&self, cursor: FeedCursor) -> ChangeFeed<C> {
         ChangeFeed {
             container: self.clone(),
@@ -130,27 +106,29 @@ impl<C: Container> ContainerClient<C> {
 }
 
 impl<C: Container> ChangeFeed<C> {
-    /// Asks for at most this many documents per physical partition and call.
+    /// Limits the documents per physical partition and call.
     pub fn page_size(mut self, documents: u32) -> Self {
         self.page_size = Some(documents.max(1));
         self
     }
 
-    /// The container whose changes these are.
+    /// Returns the container of this feed.
     pub fn container(&self) -> &ContainerClient<C> {
         &self.container
     }
 
-    /// How far it was read: behind what the last [`next_changes`](Self::next_changes) returned.
+    /// Returns the read position: after the documents that the last
+    /// [`next_changes`](Self::next_changes) returned.
     pub fn cursor(&self) -> &FeedCursor {
         &self.cursor
     }
 
-    /// The next changes of all physical partitions, one page of each; empty when there is nothing new. Documents of
-    /// types that `C` does not know are left out.
+    /// Returns the next page of changes of each physical partition; empty when there are no new
+    /// changes. Omits documents of types that `C` does not know.
     ///
     /// # Errors
-    /// When the feed cannot be read, or a document does not fit its type. The cursor stays where it was.
+    /// When the feed cannot be read, or a document does not match its type. The cursor does not
+    /// move then.
     pub async fn next_changes(&mut self) -> Result<Vec<Stored<C>>> {
         let before = self.cursor.clone();
         let rows: Result<_, Unreadable> = self.next_rows().await?.into_iter().collect();
@@ -160,11 +138,11 @@ impl<C: Container> ChangeFeed<C> {
         })
     }
 
-    /// [`next_changes`](Self::next_changes) row by row: a document that does not fit its type is one among the others,
-    /// and the cursor goes on behind it.
+    /// As [`next_changes`](Self::next_changes), but returns a document that does not match its type
+    /// as an `Unreadable` row, and moves the cursor past it.
     ///
     /// # Errors
-    /// When the feed cannot be read. The cursor stays where it was.
+    /// When the feed cannot be read. The cursor does not move then.
     pub async fn next_rows(&mut self) -> Result<Vec<Result<Stored<C>, Unreadable>>> {
         let pages = self.next_pages().await?;
         let mut rows = Vec::new();
@@ -181,25 +159,26 @@ impl<C: Container> ChangeFeed<C> {
         self.cursor.follow(&map);
         loop {
             let (start, page_size) = (self.cursor.start, self.page_size);
-            let asked = self
+            let requests = self
                 .cursor
                 .ranges
                 .iter()
                 .map(|range| range.next_page::<C>(&context, start, page_size));
-            match try_join_all(asked).await {
+            match try_join_all(requests).await {
                 Err(error) if error.is_partition_split() => {
                     map = context.ranges_after(&map).await?;
                     self.cursor.follow(&map);
                 }
-                settled => return settled,
+                result => return result,
             }
         }
     }
 }
 
 impl FeedCursor {
-    /// Takes over the ranges of `map`. Each begins where the ranges that it was made from had been read to; where two
-    /// were merged, at the earlier of both: rather twice than never.
+    /// Applies the ranges of `map`. A new range continues at the cursor of its parent. A merged
+    /// range continues at the earlier cursor of its parents, so that no change is missed; some are
+    /// read twice.
     fn follow(&mut self, map: &RangeMap) {
         let unchanged = self.ranges.len() == map.iter().count()
             && self
@@ -231,14 +210,14 @@ impl FeedCursor {
     }
 }
 
-/// What a range answered.
+/// One page of a range.
 struct RangePage<C> {
     documents: Vec<Result<Stored<C>, Unreadable>>,
     etag: Option<String>,
 }
 
 impl RangeCursor {
-    /// The number in the ETag, -1 before the first.
+    /// Returns the number in the ETag; -1 before the first answer.
     fn position(&self) -> i64 {
         self.etag
             .as_deref()
@@ -246,7 +225,7 @@ impl RangeCursor {
             .unwrap_or(-1)
     }
 
-    /// The next page with documents of this range. An empty 200 only says that the service looked without finding.
+    /// Returns the next page of this range. Skips an empty 200, after which the feed may continue.
     async fn next_page<C: Container>(
         &self,
         context: &ContainerContext,
@@ -264,10 +243,10 @@ impl RangeCursor {
                     etag: next.or(etag),
                 });
             }
-            let next = next
-                .ok_or_else(|| response.unusable(Error::protocol("change feed names no cursor")))?;
+            let next =
+                next.ok_or_else(|| response.unusable(Error::protocol("change feed has no ETag")))?;
             let page: FeedPage<'_> = response.json()?;
-            // One whose cursor stands still has not looked any further.
+            // The feed has ended if the cursor does not move.
             if !page.documents.is_empty() || etag.as_ref() == Some(&next) {
                 return Ok(RangePage {
                     documents: known::<C>(&page.documents),
@@ -297,7 +276,8 @@ impl RangeCursor {
             Some(size) => request.header_value(header::MAX_ITEMS, &size.to_string())?,
             None => request.header(header::MAX_ITEMS, "-1"),
         };
-        // The start time goes along with every cursor: after a merge, older documents may come up.
+        // The start time accompanies every cursor: after a merge, the feed may contain older
+        // documents.
         if let FeedStart::Since(time) = start {
             request = request.header_value(IF_MODIFIED_SINCE, &http_date_of(time))?;
         }
@@ -345,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn children_go_on_from_their_parent_and_a_merged_range_from_the_earlier() {
+    fn children_continue_at_their_parent_and_a_merged_range_at_the_earlier_parent() {
         let mut cursor = FeedCursor {
             start: FeedStart::Beginning,
             ranges: Vec::new(),

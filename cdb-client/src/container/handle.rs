@@ -11,28 +11,26 @@ use crate::error::Result;
 use crate::ranges::RangeId;
 use crate::usage::Usage;
 
-/// A container whose documents are those of `C`. Cheap to clone; clones share session tokens, so whoever uses this
-/// process's handles reads what this process wrote.
+/// A container whose documents are those of `C`. Cheap to clone; all handles of a client share the
+/// session tokens, so a process reads its own writes.
 ///
 /// ```
-/// use cdb_model::{Patch, Query};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Order, OrderKey, order};
-/// # shop::with_shop(async |shop| {
+/// use cdb_client::ContainerClient;
+/// use cdb_model::{Patch, Query};
+/// use shop::{Order, OrderKey, Shop};
 ///
-/// shop.create(&order(1)).await?;
-/// let key = OrderKey::new("ann", 1_u64);
-/// let read = shop.read(&key).await?.expect("it was created");
-///
-/// // Only if nobody has changed it since it was read.
-/// let paid = Patch::new().set(Order::STATUS, "paid".to_owned());
-/// shop.patch_stored(&read, &paid).await?;
-/// assert!(shop.patch_stored(&read, &paid).await.unwrap_err().is_precondition_failed());
-///
-/// let open = Query::<Order>::across_partitions().filter(Order::STATUS.eq("open"));
-/// assert!(shop.query(open).first().await?.is_none());
-/// shop.delete(&key).await?;
-/// # Ok(()) }).unwrap();
+/// async fn pay(shop: &ContainerClient<Shop>, order: &Order) -> cdb_client::Result<()> {
+///     shop.create(order).await?;
+///     let key = OrderKey::new("ann", 1_u64);
+///     if let Some(stored) = shop.read(&key).await? {
+///         let paid = Patch::new().set(Order::STATUS, "paid".to_owned());
+///         shop.patch_stored(&stored, &paid).await?; // fails if the document has changed since
+///     }
+///     let open = Query::<Order>::across_partitions().filter(Order::STATUS.eq("open"));
+///     println!("{:?} open orders", shop.query(open.count()).first().await?);
+///     shop.delete(&key).await
+/// }
 /// ```
 pub struct ContainerClient<C> {
     pub(super) context: Arc<ContainerContext>,
@@ -49,7 +47,7 @@ impl<C: Container> ContainerClient<C> {
         }
     }
 
-    /// The same container seen as the one that `C` extends.
+    /// Returns a handle to the same container with the documents of `B`, which `C` extends.
     pub fn view<B: Container>(&self) -> ContainerClient<B>
     where
         C: Extends<B>,
@@ -61,11 +59,11 @@ impl<C: Container> ContainerClient<C> {
         }
     }
 
-    /// The same container with reads and queries that see the latest committed state, whoever wrote it, on accounts
-    /// of any consistency. They cost about twice the request units.
+    /// Returns a handle whose reads and queries see the latest committed state, on accounts of any
+    /// consistency level. They cost about twice the request units.
     ///
-    /// Without it, and on an account of session consistency, a read sees what this process wrote, and of what others
-    /// wrote possibly not the last milliseconds.
+    /// Other handles read with the account's consistency. With session consistency, a read sees all
+    /// writes of this process, and may miss the last milliseconds of writes of other processes.
     pub fn latest_committed(&self) -> Self {
         Self {
             latest_committed: true,
@@ -73,22 +71,22 @@ impl<C: Container> ContainerClient<C> {
         }
     }
 
-    /// Name of the database.
+    /// Returns the name of the database.
     pub fn database(&self) -> &str {
         &self.context.database
     }
 
-    /// Name of the container.
+    /// Returns the name of the container.
     pub fn name(&self) -> &str {
         &self.context.container
     }
 
-    /// The service's time, as its answers show it.
+    /// Returns the service's time, estimated from its answers.
     pub fn now(&self) -> Timestamp {
         self.context.pipeline.clock.now()
     }
 
-    /// What the whole client has used so far.
+    /// Returns the usage of the whole client so far.
     pub fn usage(&self) -> Usage {
         self.context.pipeline.meter.snapshot()
     }
@@ -101,10 +99,10 @@ impl<C: Container> ContainerClient<C> {
         self.context.delete().await
     }
 
-    /// The physical partitions as they are known; lists them the first time.
+    /// Returns the known physical partitions; lists them the first time.
     ///
     /// # Errors
-    /// When they have to be listed and cannot be.
+    /// When the listing fails.
     pub async fn ranges(&self) -> Result<Vec<RangeId>> {
         let map = self.context.ranges().await?;
         Ok(map.iter().map(|range| range.id.clone()).collect())

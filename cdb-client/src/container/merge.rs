@@ -1,7 +1,7 @@
-//! The answers of several places as one: merged in order, cut at the top, counts added up.
+//! Merges the rows of several targets: in order, up to `TOP`, with counts summed up.
 //!
-//! The gateway refuses ordered queries and aggregates across partitions (400/1004), so each range is asked by itself
-//! and the rest happens here. Only as much is read ahead as the order needs.
+//! The gateway refuses ordered queries and aggregates across partitions (400/1004), so the client
+//! queries each range separately. It reads ahead only as much as the order requires.
 
 use cdb_model::{RowForm, Statement};
 use futures::future::try_join_all;
@@ -10,66 +10,68 @@ use serde_json::value::RawValue;
 
 use crate::container::context::ContainerContext;
 use crate::container::row::RowReader;
-use crate::container::source::{Place, Position, Question, Source};
+use crate::container::source::{Position, QueryRequest, Source, Target};
 use crate::error::{Error, Result};
 
-/// A query being read from its places.
+/// A query in progress over its targets.
 #[derive(Debug)]
 pub(super) struct Merge {
-    question: Question,
+    request: QueryRequest,
     reader: RowReader,
     sources: Vec<Source>,
-    /// Counted so far. Kept here, so that a page that could not be had does not lose the pages before it.
+    /// The count so far. A field, so that a failed page does not lose the pages before it.
     total: u64,
-    /// Rows that may still be given out.
+    /// How many rows `TOP` still allows.
     left: Option<usize>,
     done: bool,
-    /// Whether places are asked one after the other where the order allows it, so that nothing is read and thrown away.
-    pub frugal: bool,
+    /// Whether targets are read one after the other if the query has no order, so that no row is
+    /// read and discarded.
+    pub one_at_a_time: bool,
 }
 
-/// How far a query was read.
+/// The read position of a query.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Progress {
     left: Option<usize>,
-    places: Vec<Position>,
+    #[serde(rename = "places")]
+    positions: Vec<Position>,
 }
 
 impl Merge {
-    pub(super) fn new(statement: Statement, question: Question, places: Vec<Place>) -> Self {
+    pub(super) fn new(statement: Statement, request: QueryRequest, targets: Vec<Target>) -> Self {
         Self {
-            question,
+            request,
             reader: RowReader {
                 form: statement.form,
                 order: statement.order,
-                merging: places.len() > 1,
+                merging: targets.len() > 1,
             },
-            sources: places.into_iter().map(Source::new).collect(),
+            sources: targets.into_iter().map(Source::new).collect(),
             total: 0,
             left: statement.top.and_then(|top| usize::try_from(top).ok()),
             done: false,
-            frugal: false,
+            one_at_a_time: false,
         }
     }
 
-    /// Goes on where a query was left. `None` when the query has another scope, or more places are named
-    /// than the `most` that it can have.
+    /// Continues a query at `progress`. Returns `None` when the query has another scope, or
+    /// `progress` has more than `most` positions.
     pub(super) fn resumed(
         statement: Statement,
-        question: Question,
+        request: QueryRequest,
         progress: Progress,
         most: usize,
     ) -> Option<Self> {
-        // It comes from outside: whoever wrote it shall not choose how many requests go out.
-        if progress.places.len() > most {
+        // `progress` comes from outside and must not decide how many requests are sent.
+        if progress.positions.len() > most {
             return None;
         }
         let scope = statement.scope.clone();
-        let places = progress.places.into_iter();
-        let sources: Option<Vec<_>> = places
+        let positions = progress.positions.into_iter();
+        let sources: Option<Vec<_>> = positions
             .map(|position| Source::resumed(&scope, position))
             .collect();
-        let mut merge = Self::new(statement, question, Vec::new());
+        let mut merge = Self::new(statement, request, Vec::new());
         merge.sources = sources?;
         merge.reader.merging = merge.sources.len() > 1;
         merge.left = match (merge.left, progress.left) {
@@ -79,18 +81,18 @@ impl Merge {
         Some(merge)
     }
 
-    /// How far it was read; `None` at the end.
+    /// Returns the read position; `None` at the end.
     pub(super) fn progress(&self) -> Option<Progress> {
         let rest = self.sources.iter().filter(|source| !source.is_drained());
-        let places: Vec<_> = rest.map(Source::position).collect();
-        let more = !(self.done || self.left == Some(0) || places.is_empty());
+        let positions: Vec<_> = rest.map(Source::position).collect();
+        let more = !(self.done || self.left == Some(0) || positions.is_empty());
         more.then_some(Progress {
             left: self.left,
-            places,
+            positions,
         })
     }
 
-    /// The next rows, from one to `most`; `None` at the end.
+    /// Returns the next rows, from one to `most`; `None` at the end.
     pub(super) async fn next_rows(
         &mut self,
         context: &ContainerContext,
@@ -113,13 +115,13 @@ impl Merge {
         Ok((!rows.is_empty()).then_some(rows))
     }
 
-    /// Asks every place that must be asked before anything can be given out, all at once; in no order and where nothing
-    /// shall be read in vain, the first one that has rows.
+    /// Requests a page from every source that needs one, concurrently. With `one_at_a_time` and
+    /// without an order, only from the first source that has rows.
     async fn fill(&mut self, context: &ContainerContext) -> Result<()> {
-        let (question, reader) = (&self.question, &self.reader);
-        if self.frugal && reader.order.is_empty() {
+        let (request, reader) = (&self.request, &self.reader);
+        if self.one_at_a_time && reader.order.is_empty() {
             while let Some(source) = self.sources.first_mut() {
-                source.fill(context, question, reader).await?;
+                source.fill(context, request, reader).await?;
                 if !source.is_drained() {
                     break;
                 }
@@ -127,13 +129,13 @@ impl Merge {
             }
             return Ok(());
         }
-        let hungry = self.sources.iter_mut().filter(|source| source.is_hungry());
-        try_join_all(hungry.map(|source| source.fill(context, question, reader))).await?;
+        let empty = self.sources.iter_mut().filter(|source| source.needs_page());
+        try_join_all(empty.map(|source| source.fill(context, request, reader))).await?;
         self.sources.retain(|source| !source.is_drained());
         Ok(())
     }
 
-    /// Rows whose place in the order is certain: as long as no place has to be asked first.
+    /// Returns up to `most` rows whose order is certain: until a source needs another page.
     fn take_ready(&mut self, most: usize) -> Vec<Box<RawValue>> {
         let in_any_order = self.reader.order.is_empty() || self.sources.len() == 1;
         if in_any_order {
@@ -142,10 +144,10 @@ impl Merge {
             return rows.take(most).map(|row| row.json).collect();
         }
         let mut ready = Vec::new();
-        while ready.len() < most && !self.sources.iter().any(Source::is_hungry) {
+        while ready.len() < most && !self.sources.iter().any(Source::needs_page) {
             let heads = self.sources.iter().enumerate();
             let heads = heads.filter_map(|(at, source)| Some((at, source.first()?)));
-            // The earlier range wins a tie, so that pages are the same each time.
+            // The earlier range wins a tie, so that pages are reproducible.
             let first = heads.min_by(|(_, a), (_, b)| self.reader.compare(a, b));
             match first
                 .map(|(at, _)| at)
@@ -158,14 +160,14 @@ impl Merge {
         ready
     }
 
-    /// The sum of all partial counts, over all places and pages.
+    /// Returns the sum of the partial counts of all sources and pages.
     async fn total(&mut self, context: &ContainerContext) -> Result<Box<RawValue>> {
         while !self.sources.is_empty() {
             self.fill(context).await?;
             let sources = self.sources.iter_mut();
             for row in sources.flat_map(|source| std::iter::from_fn(|| source.take())) {
                 let part = whole_number(row.json.get())
-                    .ok_or_else(|| Error::protocol(format!("`{}` is no count", row.json)))?;
+                    .ok_or_else(|| Error::protocol(format!("`{}` is not a count", row.json)))?;
                 self.total = self.total.saturating_add(part);
             }
             self.sources.retain(|source| !source.is_drained());
@@ -175,7 +177,7 @@ impl Merge {
     }
 }
 
-/// The service computes in doubles, so a whole number may come as `3.0`.
+/// Reads a whole number. The service computes in doubles, so `3.0` is possible.
 fn whole_number(json: &str) -> Option<u64> {
     let number: serde_json::Number = serde_json::from_str(json).ok()?;
     number.as_u64().or_else(|| {

@@ -1,6 +1,7 @@
-//! The requests about databases and containers themselves.
+//! Requests for databases and containers.
 //!
-//! They share a small budget of the account (protocol.md 3), so nothing here belongs on the path of data operations.
+//! These share a small budget of the account (protocol.md 3), so data operations must not depend on
+//! them.
 
 use cdb_model::{Container, ContainerDefinition};
 use http::Method;
@@ -14,7 +15,7 @@ use crate::header;
 use crate::operation::OperationKind;
 use crate::request::Request;
 use crate::resource::{Resource, check_name};
-use crate::retry::{Repeat, Settled};
+use crate::retry::{Accepted, Repeat};
 
 #[derive(Serialize)]
 struct NewDatabase<'a> {
@@ -28,7 +29,7 @@ struct NewContainer<'a> {
     definition: &'a ContainerDefinition,
 }
 
-/// A container as the service describes it: the parts we know, as we know them.
+/// The known members of a container's definition at the service.
 #[derive(Debug, Deserialize)]
 struct LiveContainer {
     #[serde(flatten)]
@@ -39,43 +40,44 @@ impl DatabaseClient {
     /// Deletes this database and everything in it.
     ///
     /// # Errors
-    /// [`is_not_found`](crate::Error::is_not_found) when there is none.
+    /// [`is_not_found`](crate::Error::is_not_found) when it does not exist.
     pub async fn delete(&self) -> Result<()> {
         check_name("database", self.name())?;
         let resource = Resource::database(self.name());
         let request = Request::new(OperationKind::DeleteDatabase, Method::DELETE, resource);
-        let settled = self.send(&request.repeat(Repeat::Always)).await;
+        let accepted = self.send(&request.repeat(Repeat::Always)).await;
         self.client().forget(self.name(), None);
-        settled.map(drop)
+        accepted.map(drop)
     }
 
-    /// How far the index of the container `name` follows its policy, in percent. Below 100 after a change of the policy,
-    /// queries may miss the new index. `None` when the service does not tell.
+    /// Returns the progress of the index of the container `name`, in percent. Below 100 after a
+    /// change of the policy, queries may not use the new index. `None` when the service does not
+    /// report it.
     ///
     /// # Errors
-    /// When the container does not exist or may not be read.
+    /// When the container does not exist or the identity may not read it.
     pub async fn indexing_progress(&self, name: &str) -> Result<Option<u8>> {
         let resource = self.container_resource(name)?;
         let request = Request::new(OperationKind::ReadContainer, Method::GET, resource)
             .header(header::POPULATE_QUOTA, "True");
-        let settled = self.send(&request).await?;
-        Ok(settled
+        let accepted = self.send(&request).await?;
+        Ok(accepted
             .header(&header::INDEX_PROGRESS)
             .and_then(|percent| percent.parse().ok()))
     }
 
-    /// The definition of the container `name` as it is at the service, where its model `C` may differ: the parts that a model
-    /// knows.
+    /// Returns the live definition of the container `name`, with the members that a model knows. It
+    /// may differ from the model `C`.
     ///
     /// # Errors
-    /// When it does not exist or may not be read.
+    /// When the container does not exist or the identity may not read it.
     pub async fn definition<C: Container>(&self, name: &str) -> Result<ContainerDefinition> {
         self.read_container(name)
             .await
-            .map_err(|error| self.explained::<C>(error, name))
+            .map_err(|error| self.with_remedy::<C>(error, name))
     }
 
-    /// The container `name`, where that and the database's name can stand in a path.
+    /// Returns the resource of the container `name`, after checking the names.
     pub(super) fn container_resource(&self, name: &str) -> Result<Resource> {
         check_name("database", self.name())?;
         check_name("container", name)?;
@@ -108,7 +110,7 @@ impl DatabaseClient {
         &self,
         name: &str,
         throughput: Throughput,
-    ) -> Result<Settled> {
+    ) -> Result<Accepted> {
         let body = NewContainer {
             id: name,
             definition: &C::definition(),
@@ -129,7 +131,7 @@ impl DatabaseClient {
         self.send(&request).await
     }
 
-    pub(super) async fn send(&self, request: &Request) -> Result<Settled> {
+    pub(super) async fn send(&self, request: &Request) -> Result<Accepted> {
         self.client().pipeline().send(request, None).await
     }
 }

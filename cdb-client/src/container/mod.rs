@@ -1,8 +1,9 @@
-//! What a caller does with a typed container, a file per group of verbs.
+//! Typed containers: one file per group of operations.
 
 mod batch;
 mod bootstrap;
 mod bulk;
+mod change;
 mod context;
 mod difference;
 mod extend;
@@ -14,7 +15,7 @@ mod page;
 mod patch;
 mod point;
 mod query;
-mod replace;
+
 mod row;
 mod source;
 #[cfg(test)]
@@ -22,6 +23,7 @@ mod tests;
 
 pub use batch::BatchOutcome;
 pub use bootstrap::{Bootstrap, BootstrapConfig, OnDifference, Throughput};
+pub use change::ContainerChange;
 pub(crate) use context::ContainerContext;
 pub use difference::Difference;
 pub use feed::{ChangeFeed, FeedCursor, FeedStart};
@@ -29,4 +31,3 @@ pub use handle::ContainerClient;
 pub use page::{Continuation, Page};
 pub use point::Written;
 pub use query::{Pages, QueryRun, RangeRows};
-pub use replace::ContainerChange;

@@ -1,9 +1,8 @@
-//! Where a query was left, as a text that can be handed out and come back later: in the address of a web page, from
-//! another process.
+//! The position of a query, as a text that another request or process can continue from.
 //!
-//! It holds, for each place that has more, the service's own continuation of the page that was being given out and how many of
-//! its rows were; that page is asked for again. It comes back from outside, so nothing in it is trusted: at worst the
-//! service refuses it.
+//! For each partition with more rows, the text contains the service's continuation of the current
+//! page and the number of its rows that were already returned; that page is requested again. The
+//! text comes from outside, so it is not trusted: an invalid one is refused here or by the service.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,43 +14,17 @@ use serde::{Deserialize, Serialize};
 use crate::container::merge::Progress;
 use crate::error::{Error, Result};
 
-/// Some rows of a query, and where the next ones begin.
-///
-/// ```
-/// use cdb_model::Query;
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Order, order};
-/// # shop::with_shop(async |shop| {
-///
-/// for number in 1..=3 {
-///     shop.create(&order(number)).await?;
-/// }
-/// let orders = Query::<Order>::across_partitions();
-/// let page = shop.query(orders.clone()).page(2, None).await?;
-/// assert_eq!(page.rows.len(), 2);
-///
-/// let text = page.next.expect("there is more").to_string(); // goes into a URL as it is
-/// let rest = shop.query(orders).page(2, Some(&text.parse()?)).await?;
-/// assert_eq!(rest.rows.len(), 1);
-/// # Ok(()) }).unwrap();
-/// ```
+/// One page of a query, and the position of the next page. See
+/// [`QueryRun::page`](crate::QueryRun::page).
 #[derive(Clone, Debug)]
 pub struct Page<Row> {
     /// The rows, in order.
     pub rows: Vec<Row>,
-    /// Where to go on; `None` when these were the last ones. A last page may be empty.
+    /// The position of the next page; `None` after the last one. The last page may be empty.
     pub next: Option<Continuation>,
 }
 
-/// Where a query was left. Its text is made of letters, digits, `-` and `_`.
-///
-/// ```
-/// use cdb_client::{Continuation, ErrorKind};
-///
-/// // As it came back in the address of a web page: nobody's word is taken for it.
-/// let refused = "tampered".parse::<Continuation>().unwrap_err();
-/// assert_eq!(refused.kind(), ErrorKind::Configuration); // for the caller a 400; see `Page` for the way it goes
-/// ```
+/// The position of a query. Its text consists of letters, digits, `-` and `_`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 #[doc(alias = "continuation token")]
@@ -64,7 +37,7 @@ impl Continuation {
     }
 
     pub(super) fn progress(&self) -> Result<Progress> {
-        let refused = || Error::configuration("the text to go on from was not made by a query");
+        let refused = || Error::configuration("continuation was not created by a query");
         let json = URL_SAFE_NO_PAD.decode(&self.0).map_err(|_| refused())?;
         serde_json::from_slice(&json).map_err(|_| refused())
     }
@@ -80,7 +53,7 @@ impl FromStr for Continuation {
     type Err = Error;
 
     /// # Errors
-    /// When no query has made this text.
+    /// When no query created this text.
     fn from_str(text: &str) -> Result<Self> {
         let continuation = Self(text.to_owned());
         continuation.progress()?;
@@ -93,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_query_has_made_is_refused() {
+    fn a_text_that_no_query_created_is_refused() {
         for text in ["", "%", "e30", "bnVsbA"] {
             assert!(text.parse::<Continuation>().is_err(), "{text}");
         }

@@ -1,4 +1,4 @@
-//! Changing parts of one document.
+//! Patches: changes to parts of one document.
 
 use cdb_model::{Container, DocumentKey, ETag, LocatedKey, MemberOf, PartitionKey, Patch, Stored};
 use cdb_model::{Document, ItemId, PatchBody, PatchOperation};
@@ -12,16 +12,16 @@ use crate::operation::OperationKind;
 use crate::request::Request;
 use crate::retry::Repeat;
 
-/// As Microsoft's own documentation spells it.
+/// Spelled as in Microsoft's documentation.
 const PATCH: &str = "application/json_patch+json";
 
 impl<C: Container> ContainerClient<C> {
-    /// Changes the document with this key, if the patch's condition holds.
+    /// Patches the document with this key, if the condition of the patch holds.
     ///
     /// # Errors
-    /// [`is_not_found`](Error::is_not_found) when there is none,
+    /// [`is_not_found`](Error::is_not_found) when the document does not exist,
     /// [`is_precondition_failed`](Error::is_precondition_failed) when the condition does not hold;
-    /// [`is_ambiguous`](Error::is_ambiguous) when the change may have been made.
+    /// [`is_ambiguous`](Error::is_ambiguous) when the patch may have been applied.
     pub async fn patch<D>(&self, key: &D::Key, patch: &Patch<D>) -> Result<Written>
     where
         D: MemberOf<C>,
@@ -30,10 +30,10 @@ impl<C: Container> ContainerClient<C> {
         self.patch_in(&key.partition_key(), key, patch).await
     }
 
-    /// [`patch`](Self::patch) for keys that do not hold their partition.
+    /// As [`patch`](Self::patch), for keys without a partition key.
     ///
     /// # Errors
-    /// The same.
+    /// As [`patch`](Self::patch).
     pub async fn patch_in<D: MemberOf<C>>(
         &self,
         partition: &PartitionKey,
@@ -42,19 +42,19 @@ impl<C: Container> ContainerClient<C> {
     ) -> Result<Written> {
         let id = key.to_id().map_err(Error::encode)?;
         let body = patch.body().map_err(Error::encode)?;
-        let repeat = if changes_nothing_twice(&body) {
+        let repeat = if is_idempotent(&body) {
             Repeat::Always
         } else {
-            Repeat::UnlessPossiblyDone
+            Repeat::IfNotExecuted
         };
         let request = self.patch_request(partition, &id, &body)?.repeat(repeat);
         self.write(id, &request).await
     }
 
-    /// Changes the version `etag` of the document with this key.
+    /// Patches the version `etag` of the document with this key.
     ///
     /// # Errors
-    /// The same as [`patch`](Self::patch).
+    /// As [`patch`](Self::patch).
     pub async fn patch_if_match<D>(
         &self,
         key: &D::Key,
@@ -69,10 +69,10 @@ impl<C: Container> ContainerClient<C> {
             .await
     }
 
-    /// [`patch_if_match`](Self::patch_if_match) for keys that do not hold their partition.
+    /// As [`patch_if_match`](Self::patch_if_match), for keys without a partition key.
     ///
     /// # Errors
-    /// The same.
+    /// As [`patch`](Self::patch).
     pub async fn patch_in_if_match<D: MemberOf<C>>(
         &self,
         partition: &PartitionKey,
@@ -86,10 +86,10 @@ impl<C: Container> ContainerClient<C> {
         self.write(id, &request).await
     }
 
-    /// Changes exactly this stored version, by the id it is stored under.
+    /// Patches exactly this stored version.
     ///
     /// # Errors
-    /// The same as [`patch`](Self::patch).
+    /// As [`patch`](Self::patch).
     pub async fn patch_stored<D: MemberOf<C>>(
         &self,
         stored: &Stored<D>,
@@ -115,9 +115,9 @@ impl<C: Container> ContainerClient<C> {
     }
 }
 
-/// Whether a second execution leaves what the first left, and is not refused because of it. A condition may no longer
-/// hold after the first.
-fn changes_nothing_twice(body: &PatchBody) -> bool {
+/// Whether a second execution has the same result as the first. A condition may no longer hold
+/// after the first.
+fn is_idempotent(body: &PatchBody) -> bool {
     body.condition.is_none()
         && body
             .operations

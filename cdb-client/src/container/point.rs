@@ -1,6 +1,6 @@
-//! One document at a time: create, upsert, replace, delete, read.
+//! Operations on one document: create, upsert, replace, delete, read.
 //!
-//! Which write is repeated after an open outcome is decided here, by what it promises (see `retry/verdict.rs`).
+//! Each write sets whether it may be repeated after an unknown outcome (see `retry/verdict.rs`).
 
 use bytes::Bytes;
 use cdb_model::{
@@ -14,51 +14,43 @@ use crate::error::{Error, Result};
 use crate::header;
 use crate::operation::OperationKind;
 use crate::request::Request;
-use crate::retry::{Repeat, Settled};
+use crate::retry::{Accepted, Repeat};
 use crate::status::Status;
 
 pub(super) const JSON: &str = "application/json";
 
-/// A write that took effect.
-///
-/// ```
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{OrderKey, order};
-/// # shop::with_shop(async |shop| {
-/// let written = shop.create(&order(1)).await?;
-/// println!("{} took {} RU", written.id, written.charge);
-/// shop.delete_if_match(&OrderKey::new("ann", 1_u64), &written.etag).await?;
-/// # Ok(()) }).unwrap();
-/// ```
+/// The result of a write.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Written {
     /// The id of the item.
     pub id: ItemId,
-    /// Its new version.
+    /// The new version of the item.
     pub etag: ETag,
     /// Request units charged.
     pub charge: f64,
 }
 
 impl<C: Container> ContainerClient<C> {
-    /// Stores a document that must not exist yet.
+    /// Creates a document.
     ///
     /// # Errors
-    /// [`is_conflict`](Error::is_conflict) when the id or a unique key is taken; [`is_ambiguous`](Error::is_ambiguous)
-    /// when it may have been stored: read it and compare.
+    /// [`is_conflict`](Error::is_conflict) when an item has the same id or unique key;
+    /// [`is_ambiguous`](Error::is_ambiguous) when the document may have been created: read it and
+    /// compare.
     pub async fn create<D: MemberOf<C>>(&self, document: &D) -> Result<Written> {
         let (id, request) = self.write_request::<D>(OperationKind::Create, document)?;
         self.write(id, &request).await
     }
 
-    /// Makes sure that a document is stored whose id nobody but its writer can have chosen, such as one with a random
-    /// part: one that is there is this one. So it is sent again after a lost answer, which [`create`](Self::create)
-    /// cannot be. `None` when it was there already, perhaps by an earlier attempt.
+    /// Creates a document whose id only its writer can have chosen, such as an id with a random
+    /// part. An existing item with this id is the same document, so this request is retried after a
+    /// lost answer, unlike [`create`](Self::create). Returns `None` when the document existed,
+    /// perhaps from an earlier attempt.
     ///
     /// # Errors
-    /// When the service refuses it or cannot be reached; [`is_ambiguous`](Error::is_ambiguous) when it may have been
-    /// stored all the same.
+    /// When the service refuses the document or cannot be reached;
+    /// [`is_ambiguous`](Error::is_ambiguous) when the document may have been created.
     pub async fn ensure<D: MemberOf<C>>(&self, document: &D) -> Result<Option<Written>> {
         let (id, request) = self.write_request::<D>(OperationKind::Create, document)?;
         match self.write(id, &request.repeat(Repeat::Always)).await {
@@ -68,10 +60,10 @@ impl<C: Container> ContainerClient<C> {
         }
     }
 
-    /// Stores a document, whatever was there before.
+    /// Creates or replaces a document.
     ///
     /// # Errors
-    /// When the service refuses it or cannot be reached.
+    /// When the service refuses the document or cannot be reached.
     pub async fn upsert<D: MemberOf<C>>(&self, document: &D) -> Result<Written> {
         let (id, request) = self.write_request::<D>(OperationKind::Upsert, document)?;
         let request = request
@@ -80,11 +72,12 @@ impl<C: Container> ContainerClient<C> {
         self.write(id, &request).await
     }
 
-    /// Stores a document in place of the version `etag`. Where there is no document any more, the service creates it;
-    /// [`replace_if_match`](Self::replace_if_match) does not.
+    /// Replaces the version `etag` of a document, or creates the document if it no longer exists,
+    /// unlike [`replace_if_match`](Self::replace_if_match).
     ///
     /// # Errors
-    /// [`is_precondition_failed`](Error::is_precondition_failed) when it has another version by now.
+    /// [`is_precondition_failed`](Error::is_precondition_failed) when the document has another
+    /// version.
     pub async fn upsert_if_match<D: MemberOf<C>>(
         &self,
         document: &D,
@@ -95,7 +88,7 @@ impl<C: Container> ContainerClient<C> {
         self.write(id, &request).await
     }
 
-    /// Replaces a document that must exist, whatever its version.
+    /// Replaces an existing document, whatever its version.
     ///
     /// # Errors
     /// [`is_not_found`](Error::is_not_found) when it does not exist.
@@ -107,8 +100,8 @@ impl<C: Container> ContainerClient<C> {
     /// Replaces the version `etag` of a document.
     ///
     /// # Errors
-    /// [`is_precondition_failed`](Error::is_precondition_failed) when it has another version by now,
-    /// [`is_not_found`](Error::is_not_found) when it is gone.
+    /// [`is_precondition_failed`](Error::is_precondition_failed) when it has another version,
+    /// [`is_not_found`](Error::is_not_found) when it does not exist.
     pub async fn replace_if_match<D: MemberOf<C>>(
         &self,
         document: &D,
@@ -121,7 +114,7 @@ impl<C: Container> ContainerClient<C> {
     /// Deletes the document with this key, whatever its version.
     ///
     /// # Errors
-    /// [`is_not_found`](Error::is_not_found) when there is none.
+    /// [`is_not_found`](Error::is_not_found) when it does not exist.
     pub async fn delete<K>(&self, key: &K) -> Result<()>
     where
         K: LocatedKey,
@@ -130,10 +123,10 @@ impl<C: Container> ContainerClient<C> {
         self.delete_in(&key.partition_key(), key).await
     }
 
-    /// [`delete`](Self::delete) for keys that do not hold their partition.
+    /// As [`delete`](Self::delete), for keys without a partition key.
     ///
     /// # Errors
-    /// The same.
+    /// As [`delete`](Self::delete).
     pub async fn delete_in<K>(&self, partition: &PartitionKey, key: &K) -> Result<()>
     where
         K: DocumentKey,
@@ -147,8 +140,8 @@ impl<C: Container> ContainerClient<C> {
     /// Deletes the version `etag` of the document with this key.
     ///
     /// # Errors
-    /// [`is_precondition_failed`](Error::is_precondition_failed) when it has another version by now,
-    /// [`is_not_found`](Error::is_not_found) when it is gone.
+    /// [`is_precondition_failed`](Error::is_precondition_failed) when it has another version,
+    /// [`is_not_found`](Error::is_not_found) when it does not exist.
     pub async fn delete_if_match<K>(&self, key: &K, etag: &ETag) -> Result<()>
     where
         K: LocatedKey,
@@ -158,10 +151,10 @@ impl<C: Container> ContainerClient<C> {
             .await
     }
 
-    /// [`delete_if_match`](Self::delete_if_match) for keys that do not hold their partition.
+    /// As [`delete_if_match`](Self::delete_if_match), for keys without a partition key.
     ///
     /// # Errors
-    /// The same.
+    /// As [`delete_if_match`](Self::delete_if_match).
     pub async fn delete_in_if_match<K>(
         &self,
         partition: &PartitionKey,
@@ -177,10 +170,10 @@ impl<C: Container> ContainerClient<C> {
         self.delete_item(request.if_match(etag)?).await
     }
 
-    /// Deletes exactly this stored version, by the id it is stored under.
+    /// Deletes exactly this stored version.
     ///
     /// # Errors
-    /// The same as [`delete_if_match`](Self::delete_if_match).
+    /// As [`delete_if_match`](Self::delete_if_match).
     pub async fn delete_stored<D: MemberOf<C>>(&self, stored: &Stored<D>) -> Result<()> {
         let partition = stored.document.partition_key();
         let request = self.item_request(
@@ -192,10 +185,10 @@ impl<C: Container> ContainerClient<C> {
         self.delete_item(request.if_match(&stored.etag)?).await
     }
 
-    /// The document with this key, or `None`.
+    /// Reads the document with this key; `None` when it does not exist.
     ///
     /// # Errors
-    /// When it cannot be read; a missing container is an error, not a missing document.
+    /// When the read fails, or the container does not exist.
     pub async fn read<K>(&self, key: &K) -> Result<Option<Stored<K::Document>>>
     where
         K: LocatedKey,
@@ -204,10 +197,10 @@ impl<C: Container> ContainerClient<C> {
         self.read_in(&key.partition_key(), key).await
     }
 
-    /// [`read`](Self::read) for keys that do not hold their partition.
+    /// As [`read`](Self::read), for keys without a partition key.
     ///
     /// # Errors
-    /// The same.
+    /// As [`read`](Self::read).
     pub async fn read_in<K>(
         &self,
         partition: &PartitionKey,
@@ -221,10 +214,10 @@ impl<C: Container> ContainerClient<C> {
         self.read_item(partition, &id).await
     }
 
-    /// What is stored now in the place of a document that was read, under whatever id; `None` when it is gone.
+    /// Reads a stored document again, by its stored id; `None` when it no longer exists.
     ///
     /// # Errors
-    /// The same as [`read`](Self::read).
+    /// As [`read`](Self::read).
     pub async fn read_stored<D: MemberOf<C>>(
         &self,
         stored: &Stored<D>,
@@ -241,9 +234,9 @@ impl<C: Container> ContainerClient<C> {
         let request = self.item_request(OperationKind::Read, Method::GET, partition, id)?;
         let request = self.consistent(request.session(self.context.session_of(partition)));
         match self.context.send(&request).await {
-            Ok(settled) => decode::<C, D>(settled.text()?)
+            Ok(accepted) => decode::<C, D>(accepted.text()?)
                 .map(Some)
-                .map_err(|error| settled.unusable(Error::decode(error))),
+                .map_err(|error| accepted.unusable(Error::decode(error))),
             Err(error) if error.status() == Some(Status::ITEM_NOT_FOUND) => Ok(None),
             Err(error) => Err(error),
         }
@@ -271,7 +264,7 @@ impl<C: Container> ContainerClient<C> {
         Ok((id, request))
     }
 
-    /// A request about one item, without a body.
+    /// Creates a request for one item, without a body.
     pub(super) fn item_request(
         &self,
         kind: OperationKind,
@@ -283,7 +276,7 @@ impl<C: Container> ContainerClient<C> {
         Request::new(kind, method, resource).in_partition(partition)
     }
 
-    /// A read of this handle's consistency.
+    /// Adds this handle's consistency to a read.
     pub(super) fn consistent(&self, request: Request) -> Request {
         if self.latest_committed {
             request.header(header::READ_CONSISTENCY, "LatestCommitted")
@@ -296,7 +289,8 @@ impl<C: Container> ContainerClient<C> {
         written(id, &self.context.send(request).await?)
     }
 
-    /// A missing item after an attempt with an open outcome is what that attempt did.
+    /// Deletes an item. If it is missing after an attempt with an unknown outcome, that attempt
+    /// deleted it.
     async fn delete_item(&self, request: Request) -> Result<()> {
         match self.context.send(&request).await {
             Err(error)
@@ -309,10 +303,10 @@ impl<C: Container> ContainerClient<C> {
     }
 }
 
-fn written(id: ItemId, settled: &Settled) -> Result<Written> {
+fn written(id: ItemId, accepted: &Accepted) -> Result<Written> {
     Ok(Written {
         id,
-        etag: settled.etag()?,
-        charge: settled.call.charge,
+        etag: accepted.etag()?,
+        charge: accepted.call.charge,
     })
 }

@@ -1,4 +1,4 @@
-//! Asking typed queries: all rows, the first, page by page, or each physical partition by itself.
+//! Typed queries: all rows, the first row, pages, or one result per physical partition.
 
 use std::sync::Arc;
 
@@ -9,32 +9,19 @@ use serde_json::value::RawValue;
 use crate::container::handle::ContainerClient;
 use crate::container::merge::Merge;
 use crate::container::page::{Continuation, Page};
-use crate::container::source::{Place, Question};
+use crate::container::source::{QueryRequest, Target};
 use crate::error::{Error, Result};
 use crate::ranges::{RangeId, RangeMap};
 
-/// How often a query starts over when partitions split under it.
-const SPLITS_SURVIVED: u32 = 4;
+/// How often a query starts over because partitions split during it.
+const MAX_RESTARTS: u32 = 4;
 
-/// As many rows as a page holds.
+/// No limit on rows.
 const ALL: usize = usize::MAX;
 
-/// A query about to be asked. Nothing is sent before one of its asynchronous methods is called.
-///
-/// ```
-/// use cdb_model::Query;
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Order, order};
-/// # shop::with_shop(async |shop| {
-///
-/// shop.create(&order(1)).await?;
-/// let ann = Query::<Order>::in_partition("ann");
-/// assert_eq!(shop.query(ann.clone()).all().await?.len(), 1);
-/// assert_eq!(shop.query(ann.count()).first().await?, Some(1));
-/// # Ok(()) }).unwrap();
-/// ```
+/// A query to execute. Its asynchronous methods send the requests.
 #[derive(Debug)]
-#[must_use = "a query is asked by `all`, `first`, `pages` or `per_range`"]
+#[must_use = "`all`, `first`, `pages` or `per_range` executes the query"]
 pub struct QueryRun<'a, C: Container, Q> {
     container: &'a ContainerClient<C>,
     query: Q,
@@ -43,30 +30,17 @@ pub struct QueryRun<'a, C: Container, Q> {
 }
 
 /// The rows of one physical partition.
-///
-/// ```
-/// use cdb_model::Query;
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Order, order};
-/// # shop::with_shop(async |shop| {
-///
-/// shop.create(&order(1)).await?;
-/// for answer in shop.query(Query::<Order>::across_partitions()).per_range().await? {
-///     println!("{:?} has {}", answer.range, answer.rows.len());
-/// }
-/// # Ok(()) }).unwrap();
-/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RangeRows<Row> {
-    /// Which partition.
+    /// The physical partition.
     pub range: RangeId,
-    /// Its own answer to the query, with its own `TOP` and order.
+    /// The rows of this partition, with its own `TOP` and order.
     pub rows: Vec<Row>,
 }
 
 impl<C: Container> ContainerClient<C> {
-    /// A query in one partition, or across all of them as its scope says.
+    /// Prepares a query. Its scope is one logical partition or all partitions.
     pub fn query<Q: Fetch<C>>(&self, query: Q) -> QueryRun<'_, C, Q> {
         QueryRun {
             container: self,
@@ -78,23 +52,23 @@ impl<C: Container> ContainerClient<C> {
 }
 
 impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
-    /// Asks for at most this many rows per request and physical partition. Bounds a page, not the result.
+    /// Limits the rows per request and physical partition. Does not limit the result.
     pub fn page_size(mut self, rows: u32) -> Self {
         self.page_size = Some(rows.max(1));
         self
     }
 
-    /// Asks one physical partition instead of all. Says [`is_partition_split`](Error::is_partition_split) when it no
-    /// longer exists; [`ContainerClient::ranges`] then names the new ones. Changes nothing for a query in one logical
-    /// partition.
+    /// Queries one physical partition instead of all. The query fails with
+    /// [`is_partition_split`](Error::is_partition_split) when the partition no longer exists;
+    /// [`ContainerClient::ranges`] then returns the new ones. Has no effect on a query in one
+    /// logical partition.
     pub fn in_range(mut self, range: &RangeId) -> Self {
         self.range = Some(range.clone());
         self
     }
 
-    /// Reads row by row: one that does not fit its type is an [`Unreadable`](cdb_model::Unreadable) row among the others,
-    /// instead of an error for all of them. For whoever goes on with what can be read, and reports the rest or puts it
-    /// aside.
+    /// Returns a document that does not match its type as an [`Unreadable`](cdb_model::Unreadable)
+    /// row, instead of failing the query.
     pub fn row_by_row(self) -> QueryRun<'a, C, RowByRow<Q>> {
         QueryRun {
             container: self.container,
@@ -104,16 +78,16 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
         }
     }
 
-    /// All rows, in order.
+    /// Returns all rows, in order.
     ///
     /// # Errors
-    /// When the service refuses the query or a row does not fit its type.
+    /// When the service refuses the query or a row does not match its type.
     pub async fn all(self) -> Result<Vec<Q::Row>> {
         let mut splits = 0;
         loop {
             match self.read_all().await {
-                Err(error) if self.survives(&error, &mut splits) => {}
-                settled => return settled,
+                Err(error) if self.starts_over(&error, &mut splits) => {}
+                result => return result,
             }
         }
     }
@@ -121,34 +95,35 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     async fn read_all(&self) -> Result<Vec<Q::Row>> {
         let mut merge = self.merge().await?;
         let mut rows = Vec::new();
-        while let Some(page) = self.settle(merge.rows(self, ALL).await).await? {
+        while let Some(page) = self.refresh_stale(merge.rows(self, ALL).await).await? {
             rows.extend(page);
         }
         Ok(rows)
     }
 
-    /// The first row, or `None`. Asks for one row only; of a count, that is the count.
+    /// Returns the first row, or `None`. Requests one row only. The row of a count is the count.
     ///
     /// # Errors
-    /// When the service refuses the query or the row does not fit its type.
+    /// When the service refuses the query or the row does not match its type.
     pub async fn first(mut self) -> Result<Option<Q::Row>> {
         self.page_size.get_or_insert(1);
         let mut splits = 0;
         loop {
             match self.read_first().await {
-                Err(error) if self.survives(&error, &mut splits) => {}
-                settled => return settled,
+                Err(error) if self.starts_over(&error, &mut splits) => {}
+                result => return result,
             }
         }
     }
 
     async fn read_first(&self) -> Result<Option<Q::Row>> {
         let mut merge = self.merge().await?;
-        let page = self.settle(merge.rows(self, 1).await).await?;
+        let page = self.refresh_stale(merge.rows(self, 1).await).await?;
         Ok(page.and_then(|rows| rows.into_iter().next()))
     }
 
-    /// Page by page. A page ends where the service ends it, or where the order needs another partition's next page.
+    /// Reads page by page. A page ends where the service ends it, or where the order requires
+    /// another partition's next page.
     pub fn pages(self) -> Pages<'a, C, Q> {
         Pages {
             run: self,
@@ -156,23 +131,39 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
         }
     }
 
-    /// One page of exactly `rows` rows, or fewer at the end, from the beginning or from where another page ended. The
-    /// next one can be asked for later and by another process: what is needed for it is in [`Page::next`]. Each page
-    /// is as the container is then, so what changes its place between two pages may be seen twice or not at all.
+    /// Returns one page of exactly `rows` rows, or fewer at the end, from the start or from the end
+    /// of another page. Another process can request the next page later, with [`Page::next`]. Each
+    /// page shows the container at its own time, so a row whose sort key changes between two pages
+    /// may appear twice or not at all.
     ///
-    /// Across several physical partitions a sorted page reads so many rows of each.
+    /// Across several physical partitions, a sorted page reads `rows` rows of each.
+    ///
+    /// ```
+    /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+    /// use cdb_client::{ContainerClient, Page};
+    /// use cdb_model::{Query, Stored};
+    /// use shop::{Order, Shop};
+    ///
+    /// /// Answers a web request; `after` is `page.next` of the previous page, as text in the URL.
+    /// async fn orders(shop: &ContainerClient<Shop>, after: Option<&str>) -> cdb_client::Result<Page<Stored<Order>>> {
+    ///     let continuation = after.map(str::parse).transpose()?;
+    ///     let orders = Query::<Order>::across_partitions();
+    ///     shop.query(orders).page(20, continuation.as_ref()).await
+    /// }
+    /// ```
     ///
     /// # Errors
-    /// When the service refuses the query, a row does not fit its type, or the page to go on from is of another query;
-    /// [`is_partition_split`](Error::is_partition_split) when a partition was split since: begin anew.
+    /// When the service refuses the query, a row does not match its type, or `from` belongs to
+    /// another query; [`is_partition_split`](Error::is_partition_split) when a partition was split
+    /// since `from`: start over.
     pub async fn page(mut self, rows: usize, from: Option<&Continuation>) -> Result<Page<Q::Row>> {
         let size = u32::try_from(rows).unwrap_or(u32::MAX).max(1);
         self.page_size.get_or_insert(size);
         let mut splits = 0;
         loop {
             match self.read_page(rows, from).await {
-                Err(error) if from.is_none() && self.survives(&error, &mut splits) => {}
-                settled => return settled,
+                Err(error) if from.is_none() && self.starts_over(&error, &mut splits) => {}
+                result => return result,
             }
         }
     }
@@ -182,11 +173,11 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
             None => self.merge().await?,
             Some(continuation) => self.resumed(continuation).await?,
         };
-        reading.merge.frugal = true;
+        reading.merge.one_at_a_time = true;
         let mut page = Vec::new();
         while page.len() < rows {
             let most = rows - page.len();
-            match self.settle(reading.rows(self, most).await).await? {
+            match self.refresh_stale(reading.rows(self, most).await).await? {
                 Some(more) => page.extend(more),
                 None => break,
             }
@@ -200,31 +191,32 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     }
 
     async fn resumed(&self, continuation: &Continuation) -> Result<Reading> {
-        let statement = self.query.statement();
+        let statement = self.statement()?;
         let map = match statement.scope {
             Scope::Partition(_) => None,
             Scope::AllPartitions => Some(self.container.context.ranges().await?),
         };
-        let question = Question::new(&statement, self.page_size, self.container.latest_committed)?;
-        let places = map.as_ref().map_or(1, |map| map.iter().count());
-        let merge = Merge::resumed(statement, question, continuation.progress()?, places);
+        let request =
+            QueryRequest::new(&statement, self.page_size, self.container.latest_committed)?;
+        let targets = map.as_ref().map_or(1, |map| map.iter().count());
+        let merge = Merge::resumed(statement, request, continuation.progress()?, targets);
         let merge = merge.ok_or_else(|| {
-            Error::configuration("the page to go on from is of another query; begin anew")
+            Error::configuration("continuation belongs to another query; start over without it")
         })?;
         Ok(Reading { merge, map })
     }
 
-    /// What each physical partition answers by itself, all asked at once. For pollers that want a few candidates of
-    /// every partition.
+    /// Queries all physical partitions concurrently and returns the rows of each. For pollers that
+    /// need a few candidates of every partition.
     ///
     /// # Errors
-    /// When the service refuses the query or a row does not fit its type.
+    /// When the service refuses the query or a row does not match its type.
     pub async fn per_range(self) -> Result<Vec<RangeRows<Q::Row>>> {
         let mut splits = 0;
         loop {
             match self.read_per_range().await {
-                Err(error) if self.survives(&error, &mut splits) => {}
-                settled => return settled,
+                Err(error) if self.starts_over(&error, &mut splits) => {}
+                result => return result,
             }
         }
     }
@@ -236,9 +228,9 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     }
 
     async fn read_range(&self, range: &RangeId, map: &Arc<RangeMap>) -> Result<RangeRows<Q::Row>> {
-        let mut reading = self.read_from(vec![Place::Range(range.clone())], Some(map.clone()))?;
+        let mut reading = self.read_from(vec![Target::Range(range.clone())], Some(map.clone()))?;
         let mut rows = Vec::new();
-        while let Some(page) = self.settle(reading.rows(self, ALL).await).await? {
+        while let Some(page) = self.refresh_stale(reading.rows(self, ALL).await).await? {
             rows.extend(page);
         }
         Ok(RangeRows {
@@ -247,15 +239,15 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
         })
     }
 
-    /// Whether to ask again after an error: a range was split, and not one that the caller named, which cannot be
-    /// replaced by its children behind his back.
-    fn survives(&self, error: &Error, splits: &mut u32) -> bool {
+    /// Whether to start over after an error: a range was split, and the caller did not choose that
+    /// range.
+    fn starts_over(&self, error: &Error, splits: &mut u32) -> bool {
         *splits += 1;
-        error.is_partition_split() && self.range.is_none() && *splits <= SPLITS_SURVIVED
+        error.is_partition_split() && self.range.is_none() && *splits <= MAX_RESTARTS
     }
 
-    /// Passes a result on; has the ranges listed anew when one of them is gone.
-    async fn settle<T>(&self, result: Result<T, Stale>) -> Result<T> {
+    /// Passes a result on. Lists the ranges again when a range no longer exists.
+    async fn refresh_stale<T>(&self, result: Result<T, Stale>) -> Result<T> {
         match result {
             Ok(rows) => Ok(rows),
             Err(Stale { error, map }) => {
@@ -267,40 +259,47 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
         }
     }
 
+    fn statement(&self) -> Result<Statement> {
+        self.query.statement().map_err(Error::encode)
+    }
+
     async fn merge(&self) -> Result<Reading> {
-        let statement = self.query.statement();
+        let statement = self.statement()?;
         match (&statement.scope, &self.range) {
-            (Scope::Partition(key), _) => self.read_from(vec![Place::Partition(key.clone())], None),
+            (Scope::Partition(key), _) => {
+                self.read_from(vec![Target::Partition(key.clone())], None)
+            }
             (Scope::AllPartitions, Some(range)) => {
                 let map = self.container.context.ranges().await?;
-                self.read_from(vec![Place::Range(range.clone())], Some(map))
+                self.read_from(vec![Target::Range(range.clone())], Some(map))
             }
             (Scope::AllPartitions, None) => {
                 let map = self.container.context.ranges().await?;
-                let places = map.iter().map(|range| Place::Range(range.id.clone()));
-                self.read_from(places.collect(), Some(map.clone()))
+                let targets = map.iter().map(|range| Target::Range(range.id.clone()));
+                self.read_from(targets.collect(), Some(map.clone()))
             }
         }
     }
 
-    fn read_from(&self, places: Vec<Place>, map: Option<Arc<RangeMap>>) -> Result<Reading> {
-        let statement: Statement = self.query.statement();
-        let question = Question::new(&statement, self.page_size, self.container.latest_committed)?;
+    fn read_from(&self, targets: Vec<Target>, map: Option<Arc<RangeMap>>) -> Result<Reading> {
+        let statement = self.statement()?;
+        let request =
+            QueryRequest::new(&statement, self.page_size, self.container.latest_committed)?;
         Ok(Reading {
-            merge: Merge::new(statement, question, places),
+            merge: Merge::new(statement, request, targets),
             map,
         })
     }
 }
 
-/// A query being read, with the map its ranges are from.
+/// A query in progress, with the map of its ranges.
 #[derive(Debug)]
 struct Reading {
     merge: Merge,
     map: Option<Arc<RangeMap>>,
 }
 
-/// An error, with the map that it may prove out of date.
+/// An error, with the map of ranges that it may prove out of date.
 struct Stale {
     error: Error,
     map: Option<Arc<RangeMap>>,
@@ -326,22 +325,7 @@ impl Reading {
     }
 }
 
-/// A query read page by page.
-///
-/// ```
-/// use cdb_model::Query;
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Order, order};
-/// # shop::with_shop(async |shop| {
-///
-/// shop.create(&order(1)).await?;
-/// let mut pages = shop.query(Query::<Order>::across_partitions()).page_size(100).pages();
-/// while let Some(orders) = pages.next_page().await? {
-///     println!("{} more", orders.len());
-/// }
-/// assert!(!pages.has_more());
-/// # Ok(()) }).unwrap();
-/// ```
+/// The pages of a query.
 #[derive(Debug)]
 pub struct Pages<'a, C: Container, Q> {
     run: QueryRun<'a, C, Q>,
@@ -349,27 +333,29 @@ pub struct Pages<'a, C: Container, Q> {
 }
 
 impl<C: Container, Q: Fetch<C>> Pages<'_, C, Q> {
-    /// Whether there may be another page. Certain only if not: the last page can turn out to be empty.
+    /// Whether there may be another page. `false` is certain; after `true`, there may still be no
+    /// more rows.
     pub fn has_more(&self) -> bool {
         let reading = self.reading.as_ref();
         reading.is_none_or(|reading| reading.merge.progress().is_some())
     }
 
-    /// The next page, never empty; `None` at the end.
+    /// Returns the next page, never empty; `None` at the end.
     ///
     /// # Errors
-    /// When the service refuses the query or a row does not fit its type;
-    /// [`is_partition_split`](Error::is_partition_split) when a partition was split since the first page: what was
-    /// read so far cannot be continued, ask again. The next call asks again for a page that could not be had, and goes on
-    /// behind one with a row that does not fit; [`row_by_row`](QueryRun::row_by_row) gives its other rows.
+    /// When the service refuses the query or a row does not match its type;
+    /// [`is_partition_split`](Error::is_partition_split) when a partition was split since the first
+    /// page: start over. The next call requests a failed page again. It skips a page with a row
+    /// that does not match its type; [`row_by_row`](QueryRun::row_by_row) returns the other rows of
+    /// such a page.
     pub async fn next_page(&mut self) -> Result<Option<Vec<Q::Row>>> {
         let mut reading = match self.reading.take() {
             Some(reading) => reading,
             None => self.run.merge().await?,
         };
         let page = reading.rows(&self.run, ALL).await;
-        // Also after an error: the next call asks for the page that could not be had.
+        // Kept after an error, so that the next call requests the failed page again.
         self.reading = Some(reading);
-        self.run.settle(page).await
+        self.run.refresh_stale(page).await
     }
 }

@@ -1,7 +1,7 @@
-//! Rows as they come, and what orders them across physical partitions.
+//! Rows of a query, and their order across physical partitions.
 //!
-//! Order of types, smallest first: undefined, null, booleans, numbers, strings, arrays, objects (azure_data_cosmos_driver
-//! `order_by.rs`). Strings are compared by their bytes, as the index keeps them.
+//! Order of types, smallest first: undefined, null, booleans, numbers, strings, arrays, objects
+//! (azure_data_cosmos_driver `order_by.rs`). Strings are compared byte by byte, as in the index.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -14,11 +14,11 @@ use serde_json::value::RawValue;
 
 use crate::error::{Error, Result};
 
-/// A row with its place in the order.
+/// A row with its sort keys.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     keys: Vec<Option<Value>>,
-    /// What the query's `read_row` gets.
+    /// The argument of the query's `read_row`.
     pub json: Box<RawValue>,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Row {
 pub(super) struct RowReader {
     pub form: RowForm,
     pub order: Vec<SortKey>,
-    /// Whether rows of several sources will be compared. Only then keys are read out of documents.
+    /// Whether rows of several sources are compared. Sort keys are read from documents only then.
     pub merging: bool,
 }
 
@@ -45,10 +45,10 @@ struct ValueWithKeys {
 }
 
 impl RowReader {
-    /// The rows of an answer's body.
+    /// Reads the rows of an answer.
     ///
     /// # Errors
-    /// When the answer is not what the statement asks for.
+    /// When the answer does not have the form of the statement.
     pub(super) fn read(&self, body: &str) -> Result<Vec<Row>> {
         let page: Page<'_> = serde_json::from_str(body).map_err(unreadable)?;
         page.rows.into_iter().map(|row| self.row(row)).collect()
@@ -81,7 +81,7 @@ impl RowReader {
         }
     }
 
-    /// Reads only the properties that the order needs, not the whole document.
+    /// Reads the sort keys of a document, without parsing its other properties.
     fn document_keys(&self, raw: &RawValue) -> Result<Vec<Option<Value>>> {
         if self.order.is_empty() {
             return Ok(Vec::new());
@@ -103,7 +103,7 @@ impl RowReader {
             .collect()
     }
 
-    /// Which of two rows comes first.
+    /// Compares two rows by the order of the query.
     pub(super) fn compare(&self, a: &Row, b: &Row) -> Ordering {
         let keys = a.keys.iter().zip(&b.keys);
         self.order
@@ -122,7 +122,7 @@ impl RowReader {
 }
 
 fn unreadable(error: serde_json::Error) -> Error {
-    Error::protocol(format!("answer to a query cannot be read: {error}")).with_source(error)
+    Error::protocol(format!("answer to a query cannot be parsed: {error}")).with_source(error)
 }
 
 fn rank(value: Option<&Value>) -> u8 {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_all_types_are_ordered_as_the_service_orders_them() {
+    fn values_of_all_types_have_the_order_of_the_service() {
         let ordered = [
             None,
             Some(json!(null)),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_read_out_of_documents_and_directions_honoured() {
+    fn rows_are_ordered_by_keys_in_documents_and_by_direction() {
         let reader = reader(
             RowForm::Document,
             &[
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn values_come_with_their_keys() {
+    fn projected_values_are_ordered_by_their_keys() {
         let reader = reader(RowForm::ValueWithKeys, &[("/n", Direction::Ascending)]);
         let rows = reader
             .read(&page(&json!([{"value": "x", "keys": [2]}, {"keys": []}])))

@@ -1,4 +1,4 @@
-//! One place to ask a query at, page by page: a logical partition, or a physical one.
+//! The pages of a query from one target: a logical partition or a physical one.
 
 use std::collections::VecDeque;
 
@@ -15,19 +15,19 @@ use crate::ranges::RangeId;
 use crate::request::Request;
 use crate::session_token::SessionScope;
 
-/// A charset behind it would be refused.
+/// The service refuses it with a charset.
 const QUERY: &str = "application/query+json";
 
-/// Where a source asks. The two headers exclude each other.
+/// The target of a query. Its two headers exclude each other.
 #[derive(Clone, Debug)]
-pub(super) enum Place {
+pub(super) enum Target {
     Partition(PartitionKey),
     Range(RangeId),
 }
 
-/// What is asked, the same for every page.
+/// The parts of a query request that all pages share.
 #[derive(Clone, Debug)]
-pub(super) struct Question {
+pub(super) struct QueryRequest {
     body: Bytes,
     page_size: Option<u32>,
     latest_committed: bool,
@@ -39,9 +39,9 @@ struct QueryBody<'a> {
     parameters: &'a [Parameter],
 }
 
-impl Question {
+impl QueryRequest {
     /// # Errors
-    /// When a parameter cannot be written.
+    /// When a parameter cannot be serialized.
     pub(super) fn new(
         statement: &Statement,
         page_size: Option<u32>,
@@ -60,33 +60,33 @@ impl Question {
     }
 }
 
-/// A place, how far it has been read, and what was read ahead.
+/// A target, its read position, and the rows read ahead.
 #[derive(Debug)]
 pub(super) struct Source {
-    place: Place,
+    target: Target,
     continuation: Option<String>,
     finished: bool,
     rows: VecDeque<Row>,
-    /// What the page in `rows` was asked with, and how many of its rows were given out.
+    /// The continuation that requested the page in `rows`, and how many of its rows were returned.
     page: Option<String>,
     given: usize,
-    /// Rows that were given out before this source was resumed.
+    /// Rows of the next page that were returned before this source was resumed.
     skip: usize,
 }
 
-/// How far a place was read: the page, and how many of its rows.
+/// The read position of a target: the page, and how many of its rows were returned.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Position {
-    /// `None` for a logical partition, which the query names.
+    /// The physical partition; `None` for a logical partition, which the query names.
     range: Option<RangeId>,
     page: Option<String>,
     given: usize,
 }
 
 impl Source {
-    pub(super) fn new(place: Place) -> Self {
+    pub(super) fn new(target: Target) -> Self {
         Self {
-            place,
+            target,
             continuation: None,
             finished: false,
             rows: VecDeque::new(),
@@ -96,27 +96,28 @@ impl Source {
         }
     }
 
-    /// Goes on behind the rows that were given out. `scope` is where the query asks.
+    /// Continues after the rows that were returned. Returns `None` when the position does not fit
+    /// the scope of the query.
     pub(super) fn resumed(scope: &Scope, position: Position) -> Option<Self> {
-        let place = match (scope, position.range) {
-            (Scope::Partition(key), None) => Place::Partition(key.clone()),
-            (Scope::AllPartitions, Some(range)) => Place::Range(range),
+        let target = match (scope, position.range) {
+            (Scope::Partition(key), None) => Target::Partition(key.clone()),
+            (Scope::AllPartitions, Some(range)) => Target::Range(range),
             _ => return None,
         };
         Some(Self {
             continuation: position.page,
             skip: position.given,
-            ..Self::new(place)
+            ..Self::new(target)
         })
     }
 
-    /// How far it was read.
+    /// Returns the read position.
     pub(super) fn position(&self) -> Position {
-        let range = match &self.place {
-            Place::Partition(_) => None,
-            Place::Range(range) => Some(range.clone()),
+        let range = match &self.target {
+            Target::Partition(_) => None,
+            Target::Range(range) => Some(range.clone()),
         };
-        // Where nothing is read ahead, the next page is the one to go on with.
+        // Without rows read ahead, the next page continues the query.
         let (page, given) = if self.rows.is_empty() {
             (&self.continuation, self.skip)
         } else {
@@ -129,38 +130,38 @@ impl Source {
         }
     }
 
-    /// The next row that was read ahead.
+    /// Returns the next row that was read ahead.
     pub(super) fn first(&self) -> Option<&Row> {
         self.rows.front()
     }
 
-    /// Gives it out.
+    /// Removes and returns the next row that was read ahead.
     pub(super) fn take(&mut self) -> Option<Row> {
         let row = self.rows.pop_front()?;
         self.given += 1;
         Some(row)
     }
 
-    /// Nothing here and nothing to come.
+    /// Whether no row is left.
     pub(super) fn is_drained(&self) -> bool {
         self.finished && self.rows.is_empty()
     }
 
-    /// Whether it has to be asked before its next row is known.
-    pub(super) fn is_hungry(&self) -> bool {
+    /// Whether the next row requires another page.
+    pub(super) fn needs_page(&self) -> bool {
         !self.finished && self.rows.is_empty()
     }
 
-    /// Asks until there is a row or none will come. Empty pages with a continuation are normal: the service stops a
-    /// page after five seconds, found or not.
+    /// Requests pages until there is a row or the query ends. Empty pages with a continuation are
+    /// normal: the service ends a page after five seconds even without a row.
     pub(super) async fn fill(
         &mut self,
         context: &ContainerContext,
-        question: &Question,
+        query: &QueryRequest,
         reader: &RowReader,
     ) -> Result<()> {
-        while self.is_hungry() {
-            let response = context.send(&self.request(context, question)?).await?;
+        while self.needs_page() {
+            let response = context.send(&self.request(context, query)?).await?;
             let rows = reader.read(response.text()?);
             let mut rows = VecDeque::from(rows.map_err(|error| response.unusable(error))?);
             let skipped = self.skip.min(rows.len());
@@ -174,22 +175,22 @@ impl Source {
         Ok(())
     }
 
-    fn request(&self, context: &ContainerContext, question: &Question) -> Result<Request> {
+    fn request(&self, context: &ContainerContext, query: &QueryRequest) -> Result<Request> {
         let mut request = context
-            .items_request(OperationKind::Query, QUERY, question.body.clone())
+            .items_request(OperationKind::Query, QUERY, query.body.clone())
             .header(header::IS_QUERY, "True");
-        request = match &self.place {
-            Place::Partition(key) => request.in_partition(key)?.session(context.session_of(key)),
-            Place::Range(range) => request
+        request = match &self.target {
+            Target::Partition(key) => request.in_partition(key)?.session(context.session_of(key)),
+            Target::Range(range) => request
                 .in_range(range.as_str())?
                 .header(header::CROSS_PARTITION, "True")
                 .session(SessionScope::Range(range.to_string())),
         };
-        if question.latest_committed {
+        if query.latest_committed {
             request = request.header(header::READ_CONSISTENCY, "LatestCommitted");
         }
-        // -1 leaves the size of a page to the service, which knows what fits.
-        request = match question.page_size {
+        // -1 leaves the page size to the service.
+        request = match query.page_size {
             Some(size) => request.header_value(header::MAX_ITEMS, &size.to_string())?,
             None => request.header(header::MAX_ITEMS, "-1"),
         };

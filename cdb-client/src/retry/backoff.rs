@@ -1,5 +1,5 @@
-//! How long to wait before trying again: doubling, with jitter, so that callers who failed together do not return
-//! together.
+//! The delay before a retry: exponential, with jitter, so that callers that failed together do not
+//! retry together.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use uuid::Uuid;
 
 use crate::retry::RetryConfig;
 
-/// A source of numbers from 0 to 1. Injected, so that tests know what it draws.
+/// A source of numbers from 0 to 1. Injected, so that tests control it.
 #[derive(Clone)]
 pub(crate) struct Jitter(Arc<dyn Fn() -> f64 + Send + Sync>);
 
 impl Jitter {
-    /// From the operating system, by way of random UUIDs: there is no need for a generator of our own.
+    /// Draws from random UUIDs, which the operating system generates.
     pub(crate) fn random() -> Self {
         Self(Arc::new(|| {
             let [.., a, b, c, d] = *Uuid::new_v4().as_bytes();
@@ -39,7 +39,7 @@ impl fmt::Debug for Jitter {
     }
 }
 
-/// The waits of one call.
+/// The delays of one call.
 #[derive(Clone, Debug)]
 pub(crate) struct Backoff {
     next: Duration,
@@ -56,23 +56,23 @@ impl Backoff {
         }
     }
 
-    /// The next wait: what the service asked for, if it did.
-    pub(crate) fn delay(&mut self, asked: Option<Duration>) -> Duration {
-        match asked {
-            Some(asked) => self.asked_for(asked),
+    /// Returns the next delay: `retry_after` if the service asked for it.
+    pub(crate) fn delay(&mut self, retry_after: Option<Duration>) -> Duration {
+        match retry_after {
+            Some(retry_after) => self.requested(retry_after),
             None => self.next_delay(),
         }
     }
 
-    /// Half of it certain, half of it drawn.
+    /// Returns half of the delay plus a random part of the other half.
     fn next_delay(&mut self) -> Duration {
         let whole = self.next;
         self.next = whole.saturating_mul(2).min(self.longest);
         (whole / 2).saturating_add((whole / 2).mul_f64(self.jitter.draw()))
     }
 
-    /// A little spread, and never longer than the longest.
-    fn asked_for(&self, delay: Duration) -> Duration {
+    /// Returns the requested delay, limited to the longest one, plus up to 5 ms of jitter.
+    fn requested(&self, delay: Duration) -> Duration {
         let spread = Duration::from_millis(5).mul_f64(self.jitter.draw());
         delay.min(self.longest).saturating_add(spread)
     }
@@ -90,23 +90,23 @@ mod tests {
     }
 
     #[test]
-    fn delays_double_up_to_the_longest_and_jitter_takes_at_most_half() {
+    fn delays_double_up_to_the_longest_and_jitter_removes_at_most_half() {
         assert_eq!(delays(1.0), [10, 20, 40, 50, 50]);
         assert_eq!(delays(0.5), [7, 15, 30, 37, 37]);
         assert_eq!(delays(0.0), [5, 10, 20, 25, 25]);
     }
 
     #[test]
-    fn what_the_service_asks_for_is_honoured_up_to_the_longest() {
+    fn a_requested_delay_is_used_up_to_the_longest_delay() {
         let config = RetryConfig::default();
         let backoff = Backoff::new(&config, Jitter::constant(0.0));
-        let asked = |ms| backoff.asked_for(Duration::from_millis(ms)).as_millis();
-        assert_eq!(asked(250), 250);
-        assert_eq!(asked(60_000), config.longest_delay.as_millis());
+        let delay = |ms| backoff.requested(Duration::from_millis(ms)).as_millis();
+        assert_eq!(delay(250), 250);
+        assert_eq!(delay(60_000), config.longest_delay.as_millis());
     }
 
     #[test]
-    fn delays_without_end_are_as_long_as_there_is_time() {
+    fn the_longest_possible_delays_do_not_overflow() {
         let config = RetryConfig::default().with_delays(Duration::MAX, Duration::MAX);
         let mut backoff = Backoff::new(&config, Jitter::constant(1.0));
         let years = Duration::from_secs(3_000_000_000);

@@ -1,32 +1,27 @@
-//! How long a call may try.
+//! Deadlines and delays of a call.
 
 use std::time::Duration;
 
-/// Limits of one request. All attempts, and the waits between them, stay inside [`deadline`](Self::deadline).
+/// The limits of one request. All attempts and the delays between them stay within
+/// [`deadline`](Self::deadline).
 ///
-/// What is made of many requests has this time for each of them: a query for each page of each physical partition, a
-/// bootstrap for each step. A bulk stops sending operations again after the deadline, and then waits for those that are on
-/// their way. For a limit on the whole, put a time-out around it, `tokio::time::timeout` for example: reads can be
-/// dropped at any time, and a write that is dropped is one without an answer.
-///
-/// ```
-/// use std::time::Duration;
-/// use cdb_client::RetryConfig;
-///
-/// let patient = RetryConfig::default().with_deadline(Duration::from_secs(300));
-/// assert_eq!(patient.attempt_timeout, Duration::from_secs(10));
-/// ```
+/// An operation of several requests has this time for each of them: a query for each page of each
+/// physical partition, a bootstrap for each step. A bulk stops retrying operations at the deadline,
+/// and then waits for the requests in flight. To limit the whole operation, use a timeout such as
+/// `tokio::time::timeout`: a read can be dropped at any time, and a dropped write has an unknown
+/// outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RetryConfig {
-    /// From the first attempt to giving up, 30 s by default (what the official clients spend on throttling).
+    /// The time for all attempts together, 30 s by default (the official clients' limit for
+    /// throttling).
     pub deadline: Duration,
-    /// For one attempt, 10 s by default, of which connecting takes 5 s at most. The service gives up after 5 s by itself;
-    /// less than that makes outcomes unknown that need not be.
+    /// The time for one attempt, 10 s by default, of which connecting takes at most 5 s. The
+    /// service itself gives up after 5 s; a shorter timeout causes avoidable unknown outcomes.
     pub attempt_timeout: Duration,
-    /// The first wait, 10 ms by default; doubles each time.
+    /// The first delay, 10 ms by default; it doubles each time.
     pub first_delay: Duration,
-    /// The longest wait, 2 s by default, also when the service asks for more.
+    /// The longest delay, 2 s by default, even when the service asks for more.
     pub longest_delay: Duration,
 }
 
@@ -42,7 +37,7 @@ impl Default for RetryConfig {
 }
 
 impl RetryConfig {
-    /// Sets the time for the whole call.
+    /// Sets the time for all attempts together.
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
@@ -54,7 +49,7 @@ impl RetryConfig {
         self
     }
 
-    /// Sets the first and the longest wait between attempts.
+    /// Sets the first and the longest delay between attempts.
     pub fn with_delays(mut self, first: Duration, longest: Duration) -> Self {
         self.first_delay = first;
         self.longest_delay = longest;

@@ -1,15 +1,15 @@
-//! Sending until it works, until it cannot, or until the time is up.
+//! Sends a request until it succeeds, fails permanently, or reaches its deadline.
 
+mod accepted;
 mod backoff;
 mod config;
 mod pipeline;
-mod settled;
 #[cfg(test)]
 mod tests;
 mod verdict;
 
+pub(crate) use accepted::Accepted;
 pub(crate) use backoff::{Backoff, Jitter};
 pub use config::RetryConfig;
 pub(crate) use pipeline::{Pipeline, PipelineParts};
-pub(crate) use settled::Settled;
 pub(crate) use verdict::{Outcome, Repeat, Tries, Verdict, verdict};

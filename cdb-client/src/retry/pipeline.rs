@@ -1,4 +1,4 @@
-//! The loop: sign, send, judge, wait, go round. Everything above it sees one call with one result.
+//! The retry loop: sign, send, decide, wait. Its callers see one call with one result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,17 +15,17 @@ use crate::header;
 use crate::operation::OperationKind;
 use crate::request::Request;
 use crate::response::Response;
-use crate::retry::{Backoff, Jitter, Outcome, RetryConfig, Settled, Tries, Verdict, verdict};
+use crate::retry::{Accepted, Backoff, Jitter, Outcome, RetryConfig, Tries, Verdict, verdict};
 use crate::session_token::SessionTokens;
 use crate::status::Status;
 use crate::telemetry::{self, Attempt};
 use crate::transport::{Delivery, HttpRequest, Transport, TransportError};
 use crate::usage::Meter;
 
-/// What a pipeline is made of.
+/// The settings and dependencies of a pipeline.
 #[derive(Debug)]
 pub(crate) struct PipelineParts {
-    /// `https://account.documents.azure.com:443`, without a slash at the end.
+    /// `https://account.documents.azure.com:443`, without a trailing slash.
     pub endpoint: String,
     pub user_agent: HeaderValue,
     pub transport: Arc<dyn Transport>,
@@ -73,20 +73,22 @@ impl Pipeline {
         &self.parts.retry
     }
 
-    /// The waits of a new call.
+    /// Returns the delays of a new call.
     pub(crate) fn backoff(&self) -> Backoff {
         Backoff::new(&self.parts.retry, self.parts.jitter.clone())
     }
 
-    /// Sends `request` until it has a result. Session tokens are taken from and given to `sessions`.
+    /// Sends `request` until it has a result. Reads session tokens from `sessions` and updates
+    /// them.
     ///
     /// # Errors
-    /// The service's refusal, or why there is no answer; [`Error::is_ambiguous`] when a write may have taken effect.
+    /// When the service refuses the request or does not answer; [`Error::is_ambiguous`] when a
+    /// write may have taken effect.
     pub(crate) async fn send(
         &self,
         request: &Request,
         sessions: Option<&SessionTokens>,
-    ) -> Result<Settled> {
+    ) -> Result<Accepted> {
         let mut call = Call {
             request,
             sessions,
@@ -104,7 +106,7 @@ impl Pipeline {
         let span = telemetry::call_span(request);
         let result = {
             use tracing::Instrument as _;
-            self.try_until_settled(&mut call)
+            self.send_with_retries(&mut call)
                 .instrument(span.clone())
                 .await
         };
@@ -119,7 +121,7 @@ impl Pipeline {
         result
     }
 
-    async fn try_until_settled(&self, call: &mut Call<'_>) -> Result<Settled> {
+    async fn send_with_retries(&self, call: &mut Call<'_>) -> Result<Accepted> {
         loop {
             call.attempts += 1;
             let (answer, authorization) = self.attempt(call).await?;
@@ -127,19 +129,19 @@ impl Pipeline {
             call.unknown_outcome |= outcome.is_doubtful() && !call.request.kind.is_read();
             let delay = match verdict(call.request.repeat, call.tries, outcome) {
                 Verdict::Accept => return call.accepted(answer),
-                Verdict::Refuse | Verdict::RefuseUnresolved => return Err(call.refused(answer)),
+                Verdict::Refuse | Verdict::RefuseAmbiguous => return Err(call.refused(answer)),
                 Verdict::RetrySigned => {
                     call.tries.unauthorized += 1;
-                    // A 403 is about the date or the account, and no other key or token would help.
+                    // A 403 concerns the date or the account: another key or token would not help.
                     if matches!(outcome, Outcome::Answered { status, .. } if status.code == 401) {
                         self.parts.credential.refused(&authorization);
                     }
                     Duration::ZERO
                 }
-                Verdict::RetryAfter(asked) => call.backoff.delay(asked),
+                Verdict::RetryAfter(delay) => call.backoff.delay(delay),
             };
             if call.started.elapsed().saturating_add(delay) >= self.parts.retry.deadline {
-                call.give_up_unsatisfiable_session(outcome);
+                call.forget_unsatisfiable_session(outcome);
                 return Err(call.refused(answer));
             }
             telemetry::retrying(&outcome, call.attempts, delay);
@@ -147,7 +149,7 @@ impl Pipeline {
         }
     }
 
-    /// One attempt. The outer error means that nothing could be sent at all.
+    /// Makes one attempt. The outer error means that the request was not sent.
     async fn attempt(
         &self,
         call: &mut Call<'_>,
@@ -167,7 +169,7 @@ impl Pipeline {
             headers: self.headers(call, &date, &authorization)?,
             body: call.request.body.clone(),
         };
-        let limit = self.parts.retry.attempt_timeout.min(self.left(call));
+        let limit = self.parts.retry.attempt_timeout.min(self.remaining(call));
         let sent = Instant::now();
         let answer = match timeout(limit, self.parts.transport.send(outgoing)).await {
             Ok(answer) => answer,
@@ -180,22 +182,22 @@ impl Pipeline {
         Ok((self.received(call, sent, answer), authorization))
     }
 
-    /// A credential may have to ask a service of its own, which has no more time than the call.
+    /// Asks the credential for an authorization, within the deadline of the call.
     async fn authorize(
         &self,
         call: &Call<'_>,
         context: &SigningContext<'_>,
     ) -> Result<Authorization> {
-        let left = self.left(call);
-        let failed = match timeout(left, self.parts.credential.authorize(context)).await {
+        let limit = self.remaining(call);
+        let failed = match timeout(limit, self.parts.credential.authorize(context)).await {
             Ok(Ok(authorization)) => return Ok(authorization),
             Ok(Err(error)) => error,
             Err(_) => Error::new(
                 ErrorKind::Unavailable,
-                format!("no authorization within {} ms", left.as_millis()),
+                format!("no authorization within {} ms", limit.as_millis()),
             ),
         };
-        // What was sent before may have taken effect.
+        // An earlier attempt may have taken effect.
         match call.attempts - 1 {
             0 => Err(failed),
             attempts => Err(failed.with_call(CallDetails {
@@ -205,8 +207,8 @@ impl Pipeline {
         }
     }
 
-    /// What is left of the time for a call.
-    fn left(&self, call: &Call<'_>) -> Duration {
+    /// Returns the time until the deadline of a call.
+    fn remaining(&self, call: &Call<'_>) -> Duration {
         let deadline = self.parts.retry.deadline;
         deadline.saturating_sub(call.started.elapsed())
     }
@@ -217,7 +219,8 @@ impl Pipeline {
         date: &str,
         authorization: &Authorization,
     ) -> Result<HeaderMap> {
-        let broken = |_| Error::configuration("a header of this request cannot be written");
+        let broken =
+            |_| Error::configuration("a header of this request contains invalid characters");
         let mut headers = call.request.headers.clone();
         headers.insert(AUTHORIZATION, authorization.header());
         headers.insert(header::DATE, HeaderValue::from_str(date).map_err(broken)?);
@@ -244,7 +247,7 @@ impl Pipeline {
         Ok(headers)
     }
 
-    /// Learns from an answer what every answer teaches: the time, the session, the cost.
+    /// Updates clock, session tokens and usage from an answer.
     fn received(
         &self,
         call: &mut Call<'_>,
@@ -255,7 +258,7 @@ impl Pipeline {
         let answer = answer
             .map(Response::new)
             .map(|response| match call.request.kind {
-                OperationKind::Batch => response.with_culprit_of_batch(),
+                OperationKind::Batch => response.with_failed_operation_of_batch(),
                 _ => response,
             });
         let mut attempt = Attempt {
@@ -273,7 +276,7 @@ impl Pipeline {
             if let (Some(sessions), Some(token)) = (call.sessions, token)
                 && response.status.carries_session()
             {
-                sessions.learn(token);
+                sessions.update(token);
             }
             if let Some(named) = response.header(&header::ACTIVITY_ID) {
                 named.clone_into(&mut call.activity_id);
@@ -299,9 +302,9 @@ fn outcome_of(answer: &Result<Response, TransportError>) -> Outcome {
 }
 
 impl Call<'_> {
-    fn accepted(&self, answer: Result<Response, TransportError>) -> Result<Settled> {
+    fn accepted(&self, answer: Result<Response, TransportError>) -> Result<Accepted> {
         match answer {
-            Ok(response) => Ok(Settled {
+            Ok(response) => Ok(Accepted {
                 call: self.details(Some(&response)),
                 response,
             }),
@@ -309,9 +312,10 @@ impl Call<'_> {
         }
     }
 
-    /// A replica may lag for a moment, not for a whole deadline. What did not come in that time never will: the container
-    /// was created anew by someone else, and the tokens speak of the old one.
-    fn give_up_unsatisfiable_session(&self, outcome: Outcome) {
+    /// Forgets session tokens that no replica satisfied until the deadline. A replica lags for a
+    /// moment only, so another process has deleted and re-created the container, and the tokens
+    /// belong to the old one.
+    fn forget_unsatisfiable_session(&self, outcome: Outcome) {
         let lagging = matches!(outcome, Outcome::Answered { status, .. } if status == Status::SESSION_NOT_AVAILABLE);
         if let (true, Some(sessions)) = (lagging, self.sessions) {
             sessions.clear();
@@ -324,8 +328,8 @@ impl Call<'_> {
                 let kind = ErrorKind::of_status(response.status);
                 let error =
                     Error::new(kind, response.message()).with_call(self.details(Some(&response)));
-                match response.culprit {
-                    Some(culprit) => error.with_operation_index(culprit.index),
+                match response.failed_operation {
+                    Some(failed_operation) => error.with_operation_index(failed_operation.index),
                     None => error,
                 }
             }

@@ -1,4 +1,4 @@
-//! The loop against scripts: what is sent again, when, and what a caller is told.
+//! The retry loop against scripts: what is sent again, when, and which error the caller gets.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +7,13 @@ use bytes::Bytes;
 use http::{HeaderValue, Method};
 use tokio::time::Instant;
 
-use crate::credential::{Authorization, Credential, MasterKey, SigningContext};
+use crate::credential::{Authorization, Credential, SigningContext};
+use crate::credentials::MasterKey;
 use crate::error::{Error, ErrorKind};
 use crate::operation::OperationKind;
 use crate::request::Request;
 use crate::resource::Resource;
-use crate::retry::{Jitter, Pipeline, PipelineParts, Repeat, RetryConfig, Settled};
+use crate::retry::{Accepted, Jitter, Pipeline, PipelineParts, Repeat, RetryConfig};
 use crate::scripted::{Script, Step};
 use crate::session_token::{SessionScope, SessionTokens};
 use crate::transport::Delivery;
@@ -55,7 +56,7 @@ fn create() -> Request {
     .body("application/json", Bytes::from_static(b"{}"))
 }
 
-async fn play(request: Request, steps: Vec<Step>) -> (Result<Settled, Error>, Script) {
+async fn play(request: Request, steps: Vec<Step>) -> (Result<Accepted, Error>, Script) {
     let script = Script::new(steps);
     let result = pipeline(&script).send(&request, None).await;
     assert_eq!(script.steps_left(), 0);
@@ -63,7 +64,7 @@ async fn play(request: Request, steps: Vec<Step>) -> (Result<Settled, Error>, Sc
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_to_a_read_is_asked_for_again() {
+async fn a_read_is_retried_after_a_lost_answer() {
     let steps = vec![Step::NoAnswer(Delivery::Unknown), Step::status(200)];
     let (result, script) = play(read(), steps).await;
     assert_eq!(result.unwrap().status.code, 200);
@@ -71,7 +72,7 @@ async fn a_lost_answer_to_a_read_is_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_to_a_create_is_told_and_not_sent_again() {
+async fn a_create_is_ambiguous_and_not_retried_after_a_lost_answer() {
     for step in [
         Step::NoAnswer(Delivery::Unknown),
         Step::refusal(408, 0),
@@ -86,7 +87,7 @@ async fn a_lost_answer_to_a_create_is_told_and_not_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_create_that_certainly_did_not_arrive_is_sent_again() {
+async fn a_create_that_was_not_executed_is_retried() {
     let steps = vec![
         Step::NoAnswer(Delivery::NotSent),
         Step::refusal(503, 0),
@@ -109,7 +110,7 @@ async fn a_refusal_after_a_lost_answer_stays_ambiguous_for_writes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn throttling_waits_as_asked_and_tells_so_when_the_time_is_up() {
+async fn a_throttled_request_waits_as_requested_until_the_deadline() {
     let started = Instant::now();
     let throttled = || Step::refusal(429, 3200).header("x-ms-retry-after-ms", "750");
     let (result, _) = play(create(), vec![throttled(), throttled(), Step::status(201)]).await;
@@ -125,7 +126,7 @@ async fn throttling_waits_as_asked_and_tells_so_when_the_time_is_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_without_an_end_is_cut_off() {
+async fn an_attempt_that_hangs_times_out() {
     let started = Instant::now();
     let (result, _) = play(read(), vec![Step::Hang, Step::status(200)]).await;
     result.unwrap();
@@ -142,7 +143,7 @@ async fn an_attempt_without_an_end_is_cut_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_attempt_is_signed_anew_and_a_refused_key_gives_way_to_the_other() {
+async fn every_attempt_has_a_new_signature_and_a_refused_key_switches_to_the_other() {
     let steps = vec![
         Step::refusal(503, 0).header("date", "Wed, 21 Oct 2015 07:28:00 GMT"),
         Step::refusal(401, 0),
@@ -165,7 +166,7 @@ async fn every_attempt_is_signed_anew_and_a_refused_key_gives_way_to_the_other()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_the_service_refuses_is_set_by_its_date() {
+async fn a_refused_date_is_replaced_by_the_date_of_the_answer() {
     let date = "Wed, 21 Oct 2015 07:28:00 GMT";
     let steps = vec![
         Step::refusal(403, 0).header("date", date),
@@ -179,7 +180,7 @@ async fn a_clock_that_the_service_refuses_is_set_by_its_date() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_account_that_refuses_everybody_gets_the_same_key_again() {
+async fn a_403_is_retried_with_the_same_key() {
     // The clock stands still, so only another key would make another signature.
     let (result, script) = play(read(), vec![Step::refusal(403, 0); 2]).await;
     assert_eq!(result.unwrap_err().kind(), ErrorKind::Forbidden);
@@ -190,7 +191,7 @@ async fn an_account_that_refuses_everybody_gets_the_same_key_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_stays_refused_is_an_error_without_the_key() {
+async fn the_error_about_a_refused_key_does_not_contain_the_key() {
     let (result, _) = play(read(), vec![Step::refusal(401, 0); 3]).await;
     let error = result.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unauthorized);
@@ -202,7 +203,7 @@ async fn a_key_that_stays_refused_is_an_error_without_the_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lagging_replica_is_not_an_absent_item() {
+async fn a_lagging_replica_is_not_a_missing_item() {
     let (result, _) = play(read(), vec![Step::refusal(404, 1002), Step::status(200)]).await;
     result.unwrap();
     let (result, _) = play(read(), vec![Step::refusal(404, 0)]).await;
@@ -210,7 +211,7 @@ async fn a_lagging_replica_is_not_an_absent_item() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn session_tokens_are_learnt_from_writes_and_refusals_and_sent_with_reads_only() {
+async fn session_tokens_come_from_writes_and_refusals_and_are_sent_with_reads_only() {
     let script = Script::new([
         Step::status(201).header("x-ms-session-token", "0:-1#5"),
         Step::refusal(412, 0).header("x-ms-session-token", "0:-1#9"),
@@ -228,7 +229,7 @@ async fn session_tokens_are_learnt_from_writes_and_refusals_and_sent_with_reads_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_no_replica_can_satisfy_is_given_up_with_the_call() {
+async fn a_session_that_no_replica_satisfies_is_forgotten_at_the_deadline() {
     let script = Script::new([Step::status(201).header("x-ms-session-token", "0:-1#5")]);
     script.extend((0..40).map(|_| Step::refusal(404, 1002)));
     let pipeline = pipeline(&script);
@@ -260,7 +261,7 @@ async fn attempts_and_charges_add_up_in_errors_and_usage() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_untrusted_server_is_told_at_once_and_not_asked_again() {
+async fn an_untrusted_server_fails_at_once() {
     let started = Instant::now();
     for request in [read(), create()] {
         let (result, script) = play(request, vec![Step::NoAnswer(Delivery::Untrusted)]).await;
@@ -273,7 +274,7 @@ async fn an_untrusted_server_is_told_at_once_and_not_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_too_long_is_not_asked_for_again_and_leaves_a_write_open() {
+async fn an_answer_that_is_too_long_is_not_retried_and_makes_a_write_ambiguous() {
     for (request, ambiguous) in [(read(), false), (create(), true)] {
         let (result, script) = play(request, vec![Step::NoAnswer(Delivery::TooLong)]).await;
         let error = result.unwrap_err();
@@ -294,7 +295,7 @@ impl Credential for SilentCredential {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_credential_that_never_answers_has_no_more_time_than_the_call() {
+async fn a_credential_that_never_answers_fails_at_the_deadline_of_the_call() {
     let script = Script::default();
     let pipeline = Pipeline::new(PipelineParts {
         credential: Arc::new(SilentCredential),

@@ -1,22 +1,22 @@
-//! What an outcome means for the next step. A pure function: no clock, no network, no randomness.
+//! Decides what to do after an attempt. A pure function: no clock, no network, no randomness.
 
 use std::time::Duration;
 
 use crate::status::Status;
 use crate::transport::Delivery;
 
-/// Whether a request may be sent again when nobody knows whether it was carried out.
+/// Whether a request may be sent again after an unknown outcome.
 ///
-/// The official clients disagree on writes (protocol.md 9.5). Here a write is repeated blindly only where the second
-/// execution leaves what the first left: an upsert, replace or delete without ETag, which promised nothing about what
-/// was there before. A create or a conditional write is not: its own first execution would make the second fail with
-/// 409, 412 or 404, and the caller could not tell that from a real refusal.
+/// The official clients disagree on writes (protocol.md 9.5). This client repeats a write only if
+/// its second execution has the same result as its first: an upsert, replace or delete without
+/// ETag. It does not repeat a create or a conditional write: after a first execution, the second
+/// fails with 409, 412 or 404, and the caller could not distinguish that from a real refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeat {
-    /// A second execution does no harm.
+    /// A second execution has the same result.
     Always,
-    /// Only when the service certainly did not carry it out.
-    UnlessPossiblyDone,
+    /// Only if the service certainly did not execute the request.
+    IfNotExecuted,
 }
 
 /// How one attempt ended.
@@ -28,37 +28,37 @@ pub(crate) enum Outcome {
         /// `x-ms-retry-after-ms`.
         retry_after: Option<Duration>,
     },
-    /// No whole answer came, or none in time.
+    /// No complete answer arrived in time.
     NoAnswer(Delivery),
 }
 
-/// What happened before this outcome.
+/// The state of a call before this outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tries {
-    /// Earlier attempts that ended in 401, or in the 403 of a date that is not the service's.
+    /// Earlier attempts that ended in 401, or in a 403 because of a wrong date.
     pub unauthorized: u32,
-    /// The request names a physical partition, so only the caller can address it anew.
+    /// The request names a physical partition, so only the caller can choose another one.
     pub addressed_to_range: bool,
 }
 
-/// What to do.
+/// What to do after an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The answer is the result.
     Accept,
     /// The answer is the error.
     Refuse,
-    /// Give up, and say that the write may have taken effect.
-    RefuseUnresolved,
-    /// Try again at once, signed anew.
+    /// Give up. The write may have taken effect.
+    RefuseAmbiguous,
+    /// Try again at once with a new signature.
     RetrySigned,
-    /// Try again after a wait; what the service asked for, if it did.
+    /// Try again after this delay, or after the backoff delay.
     RetryAfter(Option<Duration>),
 }
 
 impl Outcome {
-    /// Whether a write may have taken effect: 408 and 500 are given by the service in the middle of work, 502 and 504
-    /// by proxies that do not know. 503 is given only for what was not begun.
+    /// Whether a write may have taken effect. The service sends 408 and 500 during execution,
+    /// proxies send 502 and 504. The service sends 503 only before execution.
     pub(crate) fn is_unknown(self) -> bool {
         match self {
             Self::Answered { status, .. } => matches!(status.code, 408 | 500 | 502 | 504),
@@ -66,42 +66,43 @@ impl Outcome {
         }
     }
 
-    /// Whether a refusal that follows may be about this attempt itself. Besides open outcomes that is a 503: the service
-    /// gives it only for what was not begun, so it is sent again, but a proxy may make one up (protocol.md 9.1).
+    /// Whether this attempt may cause a later refusal: its outcome is unknown, or it is a 503. A
+    /// 503 of the service is retried because it was not executed, but a proxy may send one after
+    /// execution (protocol.md 9.1).
     pub(crate) fn is_doubtful(self) -> bool {
-        let made_up = matches!(self, Self::Answered { status, .. } if status.code == 503);
-        made_up || self.is_unknown()
+        let unavailable = matches!(self, Self::Answered { status, .. } if status.code == 503);
+        unavailable || self.is_unknown()
     }
 }
 
-/// Decides about one outcome.
+/// Decides what to do after an outcome.
 ///
 /// | outcome | any request | create, conditional write, batch |
 /// |---|---|---|
 /// | 2xx, 304 | accept | |
-/// | 401 | again twice, signed anew with the service's date and the other key | |
-/// | 403/0 (among others: signed at a time that is not the service's, vscode-cosmosdb#842) | once again, as 401 | |
-/// | 404/1002, 404/1013 (replica behind, container in creation) | again | |
-/// | 410/1002 (range gone) | again; refuse if addressed to that range | |
-/// | other 410 (moving, splitting, stale name) | again | |
-/// | 429, 449, 503 (not carried out) | again, 429 after the time asked for | |
-/// | no connection | again | |
+/// | 401 | retry twice, with a new signature: the service's date, the other key | |
+/// | 403/0 (may be caused by a wrong date, vscode-cosmosdb#842) | retry once, as 401 | |
+/// | 404/1002, 404/1013 (replica behind, container in creation) | retry | |
+/// | 410/1002 (range gone) | retry; refuse if addressed to that range | |
+/// | other 410 (moving, splitting, stale name) | retry | |
+/// | 429, 449, 503 (not executed) | retry, 429 after the requested delay | |
+/// | no connection | retry | |
 /// | certificate not trusted | refuse | |
-/// | 408, 500, 502, 504, no answer | again | refuse, unresolved |
-/// | answer too long | refuse | refuse, unresolved |
+/// | 408, 500, 502, 504, no answer | retry | refuse as ambiguous |
+/// | answer too long | refuse | refuse as ambiguous |
 /// | everything else | refuse | |
 ///
 /// Source: protocol.md 9.1 (azure_data_cosmos_driver `cosmos_status.rs`, `retry_evaluation.rs`).
 pub(crate) fn verdict(repeat: Repeat, tries: Tries, outcome: Outcome) -> Verdict {
     match outcome {
         Outcome::NoAnswer(Delivery::Untrusted) => return Verdict::Refuse,
-        Outcome::NoAnswer(Delivery::TooLong) => return Verdict::RefuseUnresolved,
+        Outcome::NoAnswer(Delivery::TooLong) => return Verdict::RefuseAmbiguous,
         _ => {}
     }
     if outcome.is_unknown() {
         return match repeat {
             Repeat::Always => Verdict::RetryAfter(None),
-            Repeat::UnlessPossiblyDone => Verdict::RefuseUnresolved,
+            Repeat::IfNotExecuted => Verdict::RefuseAmbiguous,
         };
     }
     let Outcome::Answered {
@@ -149,13 +150,13 @@ mod tests {
             "{outcome:?}"
         );
         assert_eq!(
-            verdict(Repeat::UnlessPossiblyDone, tries, outcome),
+            verdict(Repeat::IfNotExecuted, tries, outcome),
             unless_done,
             "{outcome:?}"
         );
     }
 
-    const AGAIN: Verdict = Verdict::RetryAfter(None);
+    const RETRY: Verdict = Verdict::RetryAfter(None);
 
     #[test]
     fn successes_are_accepted() {
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_certainly_not_carried_out_is_always_tried_again() {
+    fn a_request_that_was_not_executed_is_always_retried() {
         for (code, sub) in [
             (410, 1000),
             (410, 1007),
@@ -176,20 +177,20 @@ mod tests {
             (404, 1002),
             (404, 1013),
         ] {
-            check(answered(code, sub), AGAIN, AGAIN);
+            check(answered(code, sub), RETRY, RETRY);
         }
-        check(Outcome::NoAnswer(Delivery::NotSent), AGAIN, AGAIN);
+        check(Outcome::NoAnswer(Delivery::NotSent), RETRY, RETRY);
     }
 
     #[test]
-    fn what_may_have_been_carried_out_is_repeated_only_where_that_does_no_harm() {
+    fn a_request_that_may_have_been_executed_is_retried_only_if_repeatable() {
         for code in [408, 500, 502, 504] {
-            check(answered(code, 0), AGAIN, Verdict::RefuseUnresolved);
+            check(answered(code, 0), RETRY, Verdict::RefuseAmbiguous);
         }
         check(
             Outcome::NoAnswer(Delivery::Unknown),
-            AGAIN,
-            Verdict::RefuseUnresolved,
+            RETRY,
+            Verdict::RefuseAmbiguous,
         );
     }
 
@@ -213,41 +214,34 @@ mod tests {
     }
 
     #[test]
-    fn what_asking_again_cannot_change_is_final() {
+    fn a_failure_that_a_retry_cannot_change_is_final() {
         let untrusted = Outcome::NoAnswer(Delivery::Untrusted);
         check(untrusted, Verdict::Refuse, Verdict::Refuse);
         assert!(!untrusted.is_unknown());
         let too_long = Outcome::NoAnswer(Delivery::TooLong);
-        check(
-            too_long,
-            Verdict::RefuseUnresolved,
-            Verdict::RefuseUnresolved,
-        );
+        check(too_long, Verdict::RefuseAmbiguous, Verdict::RefuseAmbiguous);
         assert!(too_long.is_unknown());
     }
 
     #[test]
-    fn throttling_waits_as_long_as_the_service_asks() {
-        let asked = Some(Duration::from_millis(120));
+    fn a_throttled_request_waits_as_long_as_the_service_asks() {
+        let retry_after = Some(Duration::from_millis(120));
         let outcome = Outcome::Answered {
             status: Status::new(429, 3200),
-            retry_after: asked,
+            retry_after,
         };
-        check(
-            outcome,
-            Verdict::RetryAfter(asked),
-            Verdict::RetryAfter(asked),
-        );
+        let retry = Verdict::RetryAfter(retry_after);
+        check(outcome, retry, retry);
     }
 
     #[test]
-    fn a_refused_signature_is_made_anew_twice_and_a_refused_date_once() {
+    fn a_refused_signature_is_retried_twice_and_a_refused_date_once() {
         let verdict_after = |unauthorized, code| {
             let tries = Tries {
                 unauthorized,
                 ..Tries::default()
             };
-            verdict(Repeat::UnlessPossiblyDone, tries, answered(code, 0))
+            verdict(Repeat::IfNotExecuted, tries, answered(code, 0))
         };
         assert_eq!(verdict_after(0, 401), Verdict::RetrySigned);
         assert_eq!(verdict_after(1, 401), Verdict::RetrySigned);
@@ -257,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_to_a_range_that_is_gone_goes_back_to_the_caller() {
+    fn a_request_addressed_to_a_removed_range_is_refused() {
         let tries = Tries {
             addressed_to_range: true,
             ..Tries::default()
@@ -266,6 +260,6 @@ mod tests {
             verdict(Repeat::Always, tries, answered(410, 1002)),
             Verdict::Refuse
         );
-        assert_eq!(verdict(Repeat::Always, tries, answered(410, 1007)), AGAIN);
+        assert_eq!(verdict(Repeat::Always, tries, answered(410, 1007)), RETRY);
     }
 }

@@ -1,4 +1,4 @@
-//! Something to talk to: an account with a database for one test.
+//! An account with a database for one test: the emulator, or a real account.
 
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, DatabaseClient, MasterKey};
 use cdb_emulator::Emulator;
@@ -6,17 +6,17 @@ use uuid::Uuid;
 
 use crate::shop::Shop;
 
-/// A database of its own, on the emulator or on an account.
+/// A client and a new database.
 pub(crate) struct Account {
     pub(crate) client: CosmosClient,
     pub(crate) database: DatabaseClient,
     pub(crate) endpoint: String,
-    /// Ends with this value. `None` when an account was given.
+    /// Stops when dropped. `None` on a real account.
     emulator: Option<Emulator>,
 }
 
 impl Account {
-    /// An account whose containers have several physical partitions, where the service lets us choose.
+    /// An account whose containers have several physical partitions, if it is the emulator.
     pub(crate) async fn new() -> Self {
         let given = (
             std::env::var("COSMOS_ENDPOINT"),
@@ -46,7 +46,7 @@ impl Account {
         }
     }
 
-    /// A client that knows nothing of what the first one did.
+    /// A client that does not share state with the first one.
     pub(crate) fn other_client(&self) -> CosmosClient {
         let key = match &self.emulator {
             Some(emulator) => emulator.key().to_owned(),
@@ -58,7 +58,7 @@ impl Account {
             .unwrap()
     }
 
-    /// A fresh container.
+    /// A new container.
     pub(crate) async fn shop(&self) -> ContainerClient<Shop> {
         self.database
             .bootstrap("shop", Bootstrap::CreateIfMissing)
@@ -66,12 +66,12 @@ impl Account {
             .unwrap()
     }
 
-    /// The emulator behind it, if it is one.
+    /// The emulator; `None` on a real account.
     pub(crate) fn emulator(&self) -> Option<&Emulator> {
         self.emulator.as_ref()
     }
 
-    /// Removes what the test left in an account.
+    /// Deletes the database of the test.
     pub(crate) async fn end(self) {
         if self.emulator.is_none() {
             self.database.delete().await.unwrap();

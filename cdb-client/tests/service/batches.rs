@@ -7,7 +7,7 @@ use crate::account::Account;
 use crate::shop::{Order, Profile, Shop, order, profile};
 
 #[tokio::test]
-async fn a_batch_takes_place_as_a_whole_and_sees_its_own_writes() {
+async fn a_batch_is_atomic_and_sees_its_own_writes() {
     let account = Account::new().await;
     let shop = account.shop().await;
     let mut batch = Batch::<Shop>::new("ann");
@@ -24,7 +24,7 @@ async fn a_batch_takes_place_as_a_whole_and_sees_its_own_writes() {
 }
 
 #[tokio::test]
-async fn a_batch_that_fails_leaves_nothing_and_names_the_operation() {
+async fn a_failed_batch_has_no_effect_and_names_the_operation() {
     let account = Account::new().await;
     let shop = account.shop().await;
     shop.create(&profile("ann")).await.unwrap();
@@ -58,7 +58,7 @@ async fn a_stale_version_fails_its_batch() {
 }
 
 #[tokio::test]
-async fn a_bulk_reaches_all_partitions_and_each_operation_stands_alone() {
+async fn a_bulk_writes_to_all_partitions_and_operations_are_independent() {
     let account = Account::new().await;
     let shop = account.shop().await;
     shop.create(&profile("customer-3")).await.unwrap();
@@ -76,7 +76,7 @@ async fn a_bulk_reaches_all_partitions_and_each_operation_stands_alone() {
     let refused: Vec<usize> = (0..results.len())
         .filter(|&at| results[at].is_err())
         .collect();
-    assert_eq!(refused, [15], "only the profile that was there");
+    assert_eq!(refused, [15], "only the existing profile");
     assert_eq!(
         results[15].as_ref().unwrap_err().kind(),
         ErrorKind::Conflict

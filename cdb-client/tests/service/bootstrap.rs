@@ -1,4 +1,4 @@
-//! Making sure of the container.
+//! Bootstrap.
 
 use cdb_client::{Bootstrap, BootstrapConfig, ErrorKind, OnDifference};
 
@@ -25,7 +25,7 @@ async fn a_container_made_from_the_model_does_not_differ_from_it() {
 }
 
 #[tokio::test]
-async fn many_may_create_the_same_container_at_once() {
+async fn concurrent_processes_can_create_the_same_container() {
     let account = Account::new().await;
     let create = || {
         account
@@ -52,7 +52,7 @@ async fn a_container_with_another_partition_key_is_refused() {
 }
 
 #[tokio::test]
-async fn a_missing_container_is_named_when_nothing_may_be_created() {
+async fn verify_only_names_the_missing_container() {
     let account = Account::new().await;
     account.shop().await;
     let error = account

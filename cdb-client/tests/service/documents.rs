@@ -1,4 +1,4 @@
-//! One document at a time.
+//! Point operations.
 
 use cdb_client::{CosmosClient, ErrorKind, MasterKey};
 use cdb_model::{Document, ETag, PartitionKey, Patch};
@@ -34,7 +34,7 @@ async fn a_document_is_created_read_replaced_and_deleted() {
 }
 
 #[tokio::test]
-async fn refusals_can_be_told_apart() {
+async fn each_refusal_has_its_own_kind() {
     let account = Account::new().await;
     let shop = account.shop().await;
     let key = profile("ann").key();
@@ -67,7 +67,7 @@ async fn refusals_can_be_told_apart() {
 }
 
 #[tokio::test]
-async fn ids_and_partition_keys_of_any_text_find_their_document() {
+async fn a_document_is_found_by_any_id_and_partition_key() {
     let account = Account::new().await;
     let shop = account.shop().await;
     for customer in [
@@ -92,7 +92,7 @@ async fn ids_and_partition_keys_of_any_text_find_their_document() {
 }
 
 #[tokio::test]
-async fn a_patch_changes_what_it_names_under_its_condition() {
+async fn a_patch_changes_only_its_paths_if_its_condition_holds() {
     let account = Account::new().await;
     let shop = account.shop().await;
     let noted = Order {
@@ -143,7 +143,7 @@ async fn a_missing_container_is_not_a_missing_document() {
 }
 
 #[tokio::test]
-async fn a_wrong_key_is_refused_and_named_as_such() {
+async fn a_wrong_key_is_reported_as_unauthorized() {
     let account = Account::new().await;
     account.shop().await;
     let wrong =
@@ -162,7 +162,7 @@ async fn a_wrong_key_is_refused_and_named_as_such() {
 }
 
 #[tokio::test]
-async fn the_services_clock_becomes_known_and_charges_are_counted() {
+async fn the_client_learns_the_services_clock_and_counts_charges() {
     let account = Account::new().await;
     let shop = account.shop().await;
     shop.create(&profile("ann")).await.unwrap();

@@ -1,4 +1,4 @@
-//! A service that fails one request in ten in six ways. Only the emulator does that on demand.
+//! Faults: an emulator that fails one request in ten, in six ways.
 
 use cdb_client::ContainerClient;
 use cdb_emulator::{Effect, Fault};
@@ -7,7 +7,8 @@ use cdb_model::{Batch, Document, Patch, Query};
 use crate::account::Account;
 use crate::shop::{Order, Profile, Shop, order, profile};
 
-/// Every sixtieth request each way: refused, throttled, lost before, lost after, timed out before and after.
+/// Every sixtieth request in each way: refused, throttled, lost before or after execution, timed
+/// out before or after it.
 fn faults() -> [Fault; 6] {
     let status = |status, substatus, retry_after_ms| Effect::Status {
         status,
@@ -25,7 +26,7 @@ fn faults() -> [Fault; 6] {
     .map(|effect| Fault::with_probability(effect, 1.0 / 60.0))
 }
 
-/// An account that fails, unless it is a real one.
+/// An account with faults, if it is the emulator.
 async fn failing() -> Option<(Account, ContainerClient<Shop>)> {
     let account = Account::new().await;
     let shop = account.shop().await;
@@ -40,8 +41,9 @@ async fn failing() -> Option<(Account, ContainerClient<Shop>)> {
     Some((account, shop))
 }
 
-/// Creates one document for certain: an open outcome is resolved by reading.
-async fn create_surely(shop: &ContainerClient<Shop>, order: &Order) -> u32 {
+/// Creates one document; resolves an ambiguous outcome by reading. Returns the number of ambiguous
+/// outcomes.
+async fn create_exactly_once(shop: &ContainerClient<Shop>, order: &Order) -> u32 {
     let partition = order.partition_key();
     for resolved in 0.. {
         match shop.create(order).await {
@@ -61,13 +63,14 @@ async fn create_surely(shop: &ContainerClient<Shop>, order: &Order) -> u32 {
 }
 
 #[tokio::test]
-async fn creations_happen_exactly_once_when_open_outcomes_are_read() {
+async fn creates_are_exactly_once_when_ambiguous_outcomes_are_read() {
     let Some((account, shop)) = failing().await else {
         return;
     };
     let mut resolved = 0;
     for number in 0..600 {
-        resolved += create_surely(&shop, &order(&format!("customer-{}", number % 7), number)).await;
+        resolved +=
+            create_exactly_once(&shop, &order(&format!("customer-{}", number % 7), number)).await;
     }
     let count = Query::<Order>::across_partitions().count();
     assert_eq!(shop.query(count).first().await.unwrap(), Some(600));
@@ -79,12 +82,12 @@ async fn creations_happen_exactly_once_when_open_outcomes_are_read() {
 }
 
 #[tokio::test]
-async fn batches_happen_exactly_once_when_open_outcomes_are_read() {
+async fn batches_are_exactly_once_when_ambiguous_outcomes_are_read() {
     let Some((account, shop)) = failing().await else {
         return;
     };
     let counter = order("ann", 1_000_000);
-    create_surely(&shop, &counter).await;
+    create_exactly_once(&shop, &counter).await;
     for number in 0..300 {
         let mut batch = Batch::<Shop>::new("ann");
         batch.create(&order("ann", number)).unwrap();
@@ -104,7 +107,7 @@ async fn batches_happen_exactly_once_when_open_outcomes_are_read() {
 }
 
 #[tokio::test]
-async fn what_may_be_repeated_shows_no_faults_at_all() {
+async fn repeatable_requests_never_fail() {
     let Some((account, shop)) = failing().await else {
         return;
     };

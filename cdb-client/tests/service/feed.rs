@@ -23,7 +23,7 @@ async fn drain(feed: &mut ChangeFeed<Shop>) -> BTreeSet<u64> {
 }
 
 #[tokio::test]
-async fn changes_of_all_partitions_come_once_and_later_ones_after() {
+async fn the_feed_returns_all_changes_once_and_later_ones_after() {
     let account = Account::new().await;
     let shop = account.shop().await;
     for number in 0..12 {

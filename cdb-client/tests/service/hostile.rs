@@ -1,4 +1,4 @@
-//! Data that tries to be something else: an SQL fragment, a header, a path. It stays what it is.
+//! Hostile data: SQL fragments, headers and paths in ids, partition keys and values.
 
 use cdb_client::{ContainerClient, Error};
 use cdb_model::{Document, PartitionKey, Query};
@@ -8,7 +8,7 @@ use proptest::test_runner::{Config, TestRunner};
 use crate::account::Account;
 use crate::shop::{Order, Profile, Shop, order, profile};
 
-/// Texts that mean something to somebody on the way.
+/// Texts with a special meaning in SQL, HTTP or URLs.
 const FRAGMENTS: [&str; 14] = [
     "\" OR true --",
     "' OR 1=1; DROP",
@@ -34,13 +34,13 @@ fn hostile() -> impl Strategy<Value = String> {
     prop::collection::vec(part, 1..4).prop_map(|parts| parts.concat())
 }
 
-/// Writes, reads, finds and deletes documents whose partition, id and values are this text.
+/// Writes, reads, queries and deletes documents with this text as partition key, id and value.
 async fn behaves(shop: &ContainerClient<Shop>, text: &str) -> Result<(), Error> {
     let mut stored = order(text, 7);
     text.clone_into(&mut stored.status);
     stored.note = Some(text.to_owned());
     shop.upsert(&stored).await?;
-    // Its id is made of the text.
+    // The id contains the text.
     let named = profile(text);
     shop.upsert(&named).await?;
     let partition = PartitionKey::from(text);
@@ -83,18 +83,18 @@ async fn no_text_becomes_sql_or_a_header_or_a_path() {
         .all()
         .await
         .unwrap();
-    assert_eq!(kept.len(), 1, "nothing else was written or deleted");
+    assert_eq!(kept.len(), 1, "no other document was written or deleted");
     assert_eq!(kept[0].document, Shop::Profile(bystander));
     if let Some(emulator) = account.emulator() {
         let asked = emulator.requests().queries;
-        // In one partition, across all, everything: as many texts as there are queries here, whatever the data.
+        // One SQL text per query in this test, whatever the data.
         assert!(asked.len() <= 3, "SQL depends on data: {asked:#?}");
     }
     account.end().await;
 }
 
 #[tokio::test]
-async fn an_id_that_is_too_long_is_refused_before_anything_is_sent() {
+async fn a_long_id_is_refused_before_anything_is_sent() {
     let account = Account::new().await;
     let shop = account.shop().await;
     let sent = account.client.usage().total().requests;

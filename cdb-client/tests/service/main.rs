@@ -1,4 +1,5 @@
-//! The client against a service: the embedded emulator, or any account given by `COSMOS_ENDPOINT` and `COSMOS_KEY`.
+//! The client against a service: the embedded emulator, or the account of `COSMOS_ENDPOINT` and
+//! `COSMOS_KEY`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! Queries in one partition and across physical ones.
+//! Queries in one logical partition and across physical partitions.
 
 use std::collections::HashSet;
 
@@ -35,7 +35,7 @@ fn expected(of: impl Fn(&Order) -> bool) -> Vec<Order> {
 }
 
 #[tokio::test]
-async fn one_partition_answers_filtered_ordered_and_page_by_page() {
+async fn a_query_in_one_partition_filters_orders_and_pages() {
     let account = Account::new().await;
     let shop = stocked(&account).await;
     let paid = Query::<Order>::in_partition("customer-7")
@@ -53,7 +53,8 @@ async fn one_partition_answers_filtered_ordered_and_page_by_page() {
     account.end().await;
 }
 
-/// All rows by pages of `size`, each asked for by a client of its own that knows the text of the last one alone.
+/// Returns all rows, read in pages of `size`, each by a new client with the continuation of the
+/// page before.
 async fn paged(account: &Account, query: &Query<Order>, size: usize) -> Vec<Order> {
     let (mut rows, mut from) = (Vec::new(), None::<Continuation>);
     loop {
@@ -69,7 +70,7 @@ async fn paged(account: &Account, query: &Query<Order>, size: usize) -> Vec<Orde
 }
 
 #[tokio::test]
-async fn pages_go_on_in_another_process_without_loss_or_repetition() {
+async fn another_process_continues_pages_without_loss_or_repetition() {
     let account = Account::new().await;
     let _shop = stocked(&account).await;
     let sorted = Query::<Order>::across_partitions().order_by(Order::PLACED_AT.asc());
@@ -91,22 +92,19 @@ async fn pages_go_on_in_another_process_without_loss_or_repetition() {
 }
 
 #[tokio::test]
-async fn a_page_of_another_query_is_refused() {
+async fn a_continuation_of_another_query_is_refused() {
     let account = Account::new().await;
     let shop = stocked(&account).await;
     let all = Query::<Order>::across_partitions();
     let next = shop.query(all).page(5, None).await.unwrap().next;
     let one = Query::<Order>::in_partition("customer-7");
     let refused = shop.query(one).page(5, next.as_ref()).await.unwrap_err();
-    assert!(
-        refused.to_string().contains("of another query"),
-        "{refused}"
-    );
+    assert!(refused.to_string().contains("another query"), "{refused}");
     account.end().await;
 }
 
 #[tokio::test]
-async fn a_page_that_somebody_made_up_is_refused_before_many_requests_go_out() {
+async fn a_forged_continuation_is_refused_before_many_requests_are_sent() {
     let account = Account::new().await;
     let shop = stocked(&account).await;
     let place = r#"{"range":"0","page":null,"given":18446744073709551615}"#;
@@ -120,14 +118,14 @@ async fn a_page_that_somebody_made_up_is_refused_before_many_requests_go_out() {
     };
     let sorted = || Query::<Order>::across_partitions().order_by(Order::PLACED_AT.asc());
     let refused = shop.query(sorted()).page(5, Some(&pages(10_000))).await;
-    assert!(refused.unwrap_err().to_string().contains("begin anew"));
+    assert!(refused.unwrap_err().to_string().contains("start over"));
     let skipped = shop.query(sorted()).page(5, Some(&pages(1))).await.unwrap();
     assert!(skipped.rows.is_empty() && skipped.next.is_none());
     account.end().await;
 }
 
 #[tokio::test]
-async fn all_partitions_answer_in_one_order() {
+async fn rows_of_all_partitions_are_in_one_order() {
     let account = Account::new().await;
     let shop = stocked(&account).await;
     assert!(shop.ranges().await.unwrap().len() > 1 || std::env::var("COSMOS_ENDPOINT").is_ok());
@@ -145,7 +143,7 @@ async fn all_partitions_answer_in_one_order() {
 }
 
 #[tokio::test]
-async fn the_top_of_all_partitions_costs_a_page_of_each() {
+async fn top_across_partitions_costs_one_page_of_each() {
     let account = Account::new().await;
     let shop = stocked(&account).await;
     let ranges = shop.ranges().await.unwrap().len();
@@ -168,7 +166,7 @@ async fn the_top_of_all_partitions_costs_a_page_of_each() {
 }
 
 #[tokio::test]
-async fn counts_and_values_come_from_all_partitions() {
+async fn counts_and_projections_include_all_partitions() {
     let account = Account::new().await;
     let shop = stocked(&account).await;
     let paid = Query::<Order>::across_partitions().filter(Order::STATUS.eq("paid"));
@@ -189,7 +187,7 @@ async fn counts_and_values_come_from_all_partitions() {
 }
 
 #[tokio::test]
-async fn each_range_answers_for_itself() {
+async fn per_range_returns_the_rows_of_each_range() {
     let account = Account::new().await;
     let shop = stocked(&account).await;
     let some = Query::<Order>::across_partitions()

@@ -1,4 +1,4 @@
-//! The documents of these tests: orders of customers, and a profile per customer.
+//! The documents of these tests: orders, and one profile per customer.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

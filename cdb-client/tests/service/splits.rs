@@ -1,4 +1,4 @@
-//! Physical partitions that split while a client works: it notices, and nothing is lost or comes twice.
+//! Splits of physical partitions while a client works: no row is lost or repeated.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::shop::{Order, Shop, order};
 
 const SHOP: &str = "shop";
 
-/// One order for each of these customers, in one bulk.
+/// Creates one order for each of these customers, in one bulk.
 async fn place(shop: &ContainerClient<Shop>, numbers: std::ops::Range<u64>) {
     let mut bulk = BulkBatch::<Shop>::new();
     for number in numbers {
@@ -23,7 +23,7 @@ async fn place(shop: &ContainerClient<Shop>, numbers: std::ops::Range<u64>) {
     }
 }
 
-/// The orders of all customers, as a sorted query across physical partitions finds them.
+/// Returns the orders of all customers from a sorted query across physical partitions.
 async fn found(shop: &ContainerClient<Shop>) -> Vec<u64> {
     let all = Query::<Order>::across_partitions().order_by(Order::PLACED_AT.asc());
     let rows = shop.query(all).page_size(7).all().await.unwrap();
@@ -56,10 +56,10 @@ fn split(emulator: &Emulator, account: &Account, id: &str) -> [String; 2] {
 }
 
 #[tokio::test]
-async fn queries_bulks_and_the_change_feed_go_on_over_splits() {
+async fn queries_bulks_and_the_change_feed_work_across_splits() {
     let account = Account::new().await;
     let Some(emulator) = account.emulator() else {
-        return account.end().await; // An account cannot be told to split.
+        return account.end().await; // A test cannot split the partitions of an account.
     };
     let shop = account.shop().await;
     place(&shop, 0..40).await;
@@ -92,10 +92,10 @@ async fn queries_bulks_and_the_change_feed_go_on_over_splits() {
 }
 
 #[tokio::test]
-async fn a_query_in_the_middle_of_its_pages_starts_over_or_says_so() {
+async fn a_split_restarts_a_query_or_fails_its_next_page() {
     let account = Account::new().await;
     let Some(emulator) = account.emulator() else {
-        return account.end().await; // An account cannot be told to split.
+        return account.end().await; // A test cannot split the partitions of an account.
     };
     let shop = account.shop().await;
     place(&shop, 0..60).await;
@@ -120,10 +120,10 @@ async fn a_query_in_the_middle_of_its_pages_starts_over_or_says_so() {
 }
 
 #[tokio::test]
-async fn a_process_reads_its_own_writes_over_a_split() {
+async fn a_process_reads_its_own_writes_after_a_split() {
     let account = Account::new().await;
     let Some(emulator) = account.emulator() else {
-        return account.end().await; // An account cannot be told to split.
+        return account.end().await; // A test cannot split the partitions of an account.
     };
     let shop = account.shop().await;
     for number in 0..12 {

@@ -1,4 +1,4 @@
-//! HTTPS, to an emulator that made its own certificate.
+//! HTTPS to an emulator with a self-signed certificate.
 
 use cdb_client::{Bootstrap, CosmosClient, MasterKey};
 use cdb_emulator::Emulator;
@@ -7,7 +7,7 @@ use cdb_model::Document;
 use crate::shop::{Shop, profile};
 
 #[tokio::test]
-async fn documents_travel_over_https_when_a_certificate_on_loopback_is_taken_on_trust() {
+async fn https_works_with_an_accepted_self_signed_certificate() {
     let emulator = Emulator::builder().tls().start().await.unwrap();
     assert!(emulator.endpoint().starts_with("https://127.0.0.1:"));
     let client = CosmosClient::builder(emulator.endpoint())

@@ -100,7 +100,8 @@ where
             .clone()
             .filter(paths.free(self.container.now()))
             .or_order_by(paths.until().asc());
-        let everywhere = Fetch::<C>::statement(&query).scope == Scope::AllPartitions;
+        let everywhere = Fetch::<C>::statement(&query)
+            .is_ok_and(|statement| statement.scope == Scope::AllPartitions);
         if may_choose && everywhere && width > 1 {
             let ranges = self.container.ranges().await?;
             if let Some(range) = pick(&ranges).filter(|_| ranges.len() > 1) {

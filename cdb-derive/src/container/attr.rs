@@ -1,4 +1,4 @@
-//! What was written, every value with its place; nothing is decided here.
+//! The attributes of an enum as written, every value with its span.
 
 use darling::FromMeta;
 use darling::error::Accumulator;
@@ -9,13 +9,13 @@ use syn::{Attribute, Data, DeriveInput, Expr, Fields, Lit, Meta, Type};
 use crate::diag::mistake;
 use crate::settings::{CratePath, Mark, Setting, Vocabulary, text, ungrouped};
 
-/// An enum as it was written.
+/// An enum as written.
 #[derive(Debug)]
 pub(super) struct RawContainer {
     pub(super) ident: Ident,
     pub(super) settings: ContainerSettings,
     pub(super) variants: Vec<RawVariant>,
-    /// Whether some variant could not be read, and has been reported.
+    /// Whether a variant is invalid and has been reported.
     pub(super) has_unreadable_variants: bool,
 }
 
@@ -26,28 +26,47 @@ pub(super) struct ContainerSettings {
     pub(super) discriminator: Setting<Property>,
     pub(super) default_ttl: Setting<TtlSetting>,
     pub(super) krate: Setting<CratePath>,
-    /// Whether an attribute could not be read at all, so that nothing can be missed.
+    /// Whether an attribute could not be parsed, so that missing settings are not reported.
     pub(super) unreadable: bool,
 }
 
-const OF_ENUM: &[&str] = &["partition_key", "discriminator", "default_ttl", "crate"];
-const OF_VARIANT: &[&str] = &["extends"];
+#[derive(Clone, Copy)]
+enum OfEnum {
+    PartitionKey,
+    Discriminator,
+    DefaultTtl,
+    Crate,
+}
+
+const OF_ENUM: &[(&str, OfEnum)] = &[
+    ("partition_key", OfEnum::PartitionKey),
+    ("discriminator", OfEnum::Discriminator),
+    ("default_ttl", OfEnum::DefaultTtl),
+    ("crate", OfEnum::Crate),
+];
+
+#[derive(Clone, Copy)]
+enum OfVariant {
+    Extends,
+}
+
+const OF_VARIANT: &[(&str, OfVariant)] = &[("extends", OfVariant::Extends)];
 
 impl ContainerSettings {
     /// Reads all attributes of the enum.
     pub(super) fn read(attributes: &[Attribute], errors: &mut Accumulator) -> Self {
         let vocabulary = Vocabulary {
             attribute: "container",
-            words: OF_ENUM,
+            settings: OF_ENUM,
             foreign: OF_VARIANT,
             elsewhere: "a variant, not of the enum",
         };
         let mut found = Self::default();
-        let readable = vocabulary.read(attributes, errors, |word, errors| match &*word.name {
-            "partition_key" => found.partition_key.take(word, errors),
-            "discriminator" => found.discriminator.take(word, errors),
-            "default_ttl" => found.default_ttl.take(word, errors),
-            _ => found.krate.take(word, errors),
+        let readable = vocabulary.read(attributes, errors, |setting, word, errors| match setting {
+            OfEnum::PartitionKey => found.partition_key.take(word, errors),
+            OfEnum::Discriminator => found.discriminator.take(word, errors),
+            OfEnum::DefaultTtl => found.default_ttl.take(word, errors),
+            OfEnum::Crate => found.krate.take(word, errors),
         });
         found.unreadable = !readable;
         found
@@ -110,7 +129,7 @@ impl FromMeta for TtlSetting {
     }
 }
 
-/// A variant as it was written.
+/// A variant as written.
 #[derive(Debug)]
 pub(super) struct RawVariant {
     pub(super) ident: Ident,
@@ -121,18 +140,18 @@ pub(super) struct RawVariant {
 fn extends(attributes: &[Attribute], errors: &mut Accumulator) -> Setting<Mark> {
     let vocabulary = Vocabulary {
         attribute: "container",
-        words: OF_VARIANT,
+        settings: OF_VARIANT,
         foreign: OF_ENUM,
         elsewhere: "the enum, not of a variant",
     };
     let mut extends = Setting::default();
-    vocabulary.read(attributes, errors, |word, errors| {
-        extends.take(word, errors);
+    vocabulary.read(attributes, errors, |setting, word, errors| match setting {
+        OfVariant::Extends => extends.take(word, errors),
     });
     extends
 }
 
-/// Reads a derive's input. `None` when its shape leaves nothing to read.
+/// Reads the input of the derive. Returns `None` if it is not an enum.
 pub(super) fn read(input: &DeriveInput, errors: &mut Accumulator) -> Option<RawContainer> {
     let name = &input.ident;
     let Data::Enum(data) = &input.data else {
@@ -149,32 +168,34 @@ pub(super) fn read(input: &DeriveInput, errors: &mut Accumulator) -> Option<RawC
         ));
     }
     let settings = ContainerSettings::read(&input.attrs, errors);
-    let mut variants = Vec::new();
-    let mut has_unreadable_variants = false;
-    for variant in &data.variants {
-        let extends = extends(&variant.attrs, errors);
+    let variants: Vec<_> = data
+        .variants
+        .iter()
+        .filter_map(|variant| RawVariant::read(variant, errors))
+        .collect();
+    Some(RawContainer {
+        ident: name.clone(),
+        settings,
+        has_unreadable_variants: variants.len() < data.variants.len(),
+        variants,
+    })
+}
+
+impl RawVariant {
+    fn read(variant: &syn::Variant, errors: &mut Accumulator) -> Option<Self> {
+        let (ident, extends) = (&variant.ident, extends(&variant.attrs, errors));
         match &variant.fields {
-            Fields::Unnamed(fields) if fields.unnamed.len() == 1 => variants.push(RawVariant {
-                ident: variant.ident.clone(),
+            Fields::Unnamed(fields) if fields.unnamed.len() == 1 => Some(Self {
+                ident: ident.clone(),
                 ty: fields.unnamed[0].ty.clone(),
                 extends,
             }),
             _ => {
-                has_unreadable_variants = true;
-                errors.push(mistake(
-                    variant.ident.span(),
-                    format!(
-                        "variant `{0}` must hold one document type, `{0}(Type)`",
-                        variant.ident
-                    ),
-                ));
+                let text =
+                    format!("variant `{ident}` must contain one document type, `{ident}(Type)`");
+                errors.push(mistake(ident.span(), text));
+                None
             }
         }
     }
-    Some(RawContainer {
-        ident: name.clone(),
-        settings,
-        variants,
-        has_unreadable_variants,
-    })
 }

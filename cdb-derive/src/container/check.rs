@@ -1,6 +1,6 @@
-//! What an enum must not do, one function per refusal. The first lists them.
+//! The rules of an enum, one function per rule. The first function lists them.
 //!
-//! Only what the enum itself shows; what its document types say about each other is compared by `cdb_model::conflict`.
+//! `cdb_model::conflict` checks the rules between document types.
 
 use std::collections::HashMap;
 
@@ -12,25 +12,25 @@ use crate::diag::{Mistakes, mistake};
 
 const MAX_LEVELS: usize = 3;
 
-/// Every refusal.
+/// Checks all rules.
 pub(super) fn all(raw: &RawContainer, errors: &mut Accumulator) {
-    it_extends_one_container_at_most(raw, errors);
-    types_stand_in_one_variant_each(raw, errors);
-    there_is_a_document_type(raw, errors);
+    at_most_one_base(raw, errors);
+    each_type_has_one_variant(raw, errors);
+    has_a_document_type(raw, errors);
     if raw
         .variants
         .iter()
         .any(|variant| variant.extends.is_given())
     {
-        what_is_inherited_is_not_repeated(raw, errors);
+        inherited_settings_are_not_repeated(raw, errors);
     } else {
-        partition_key_is_there(raw, errors);
+        partition_key_is_given(raw, errors);
     }
-    partition_key_is_made_of_paths(raw, errors);
-    discriminator_is_a_free_property(raw, errors);
+    partition_key_has_paths(raw, errors);
+    discriminator_is_unreserved(raw, errors);
 }
 
-fn it_extends_one_container_at_most(raw: &RawContainer, errors: &mut Accumulator) {
+fn at_most_one_base(raw: &RawContainer, errors: &mut Accumulator) {
     let name = &raw.ident;
     for word in raw
         .variants
@@ -45,7 +45,7 @@ fn it_extends_one_container_at_most(raw: &RawContainer, errors: &mut Accumulator
     }
 }
 
-fn types_stand_in_one_variant_each(raw: &RawContainer, errors: &mut Accumulator) {
+fn each_type_has_one_variant(raw: &RawContainer, errors: &mut Accumulator) {
     let mut seen = HashMap::new();
     for variant in &raw.variants {
         let ty = variant.ty.to_token_stream().to_string();
@@ -53,7 +53,7 @@ fn types_stand_in_one_variant_each(raw: &RawContainer, errors: &mut Accumulator)
             errors.push(mistake(
                 variant.ident.span(),
                 format!(
-                    "`{}` and `{first}` hold the same type; a document type has one variant",
+                    "`{}` and `{first}` contain the same type; a document type has one variant",
                     variant.ident
                 ),
             ));
@@ -63,7 +63,7 @@ fn types_stand_in_one_variant_each(raw: &RawContainer, errors: &mut Accumulator)
     }
 }
 
-fn there_is_a_document_type(raw: &RawContainer, errors: &mut Accumulator) {
+fn has_a_document_type(raw: &RawContainer, errors: &mut Accumulator) {
     let name = &raw.ident;
     errors.unless(
         !raw.variants.is_empty() || raw.has_unreadable_variants,
@@ -72,7 +72,7 @@ fn there_is_a_document_type(raw: &RawContainer, errors: &mut Accumulator) {
     );
 }
 
-fn what_is_inherited_is_not_repeated(raw: &RawContainer, errors: &mut Accumulator) {
+fn inherited_settings_are_not_repeated(raw: &RawContainer, errors: &mut Accumulator) {
     let name = &raw.ident;
     let repeated = [
         ("partition_key", raw.settings.partition_key.word()),
@@ -88,7 +88,7 @@ fn what_is_inherited_is_not_repeated(raw: &RawContainer, errors: &mut Accumulato
     }
 }
 
-fn partition_key_is_there(raw: &RawContainer, errors: &mut Accumulator) {
+fn partition_key_is_given(raw: &RawContainer, errors: &mut Accumulator) {
     let name = &raw.ident;
     let fine = raw.settings.partition_key.is_given() || raw.settings.unreadable;
     errors.unless(fine, name.span(), || {
@@ -96,25 +96,25 @@ fn partition_key_is_there(raw: &RawContainer, errors: &mut Accumulator) {
     });
 }
 
-fn partition_key_is_made_of_paths(raw: &RawContainer, errors: &mut Accumulator) {
+fn partition_key_has_paths(raw: &RawContainer, errors: &mut Accumulator) {
     let setting = &raw.settings.partition_key;
     let (Some(paths), Some(span)) = (setting.get(), setting.span()) else {
         return;
     };
     for path in &paths.0 {
         errors.unless(path.starts_with('/') && path.len() > 1, span, || {
-            format!("`{path}` is no path; a partition key path starts with `/`, for example `/customerId`")
+            format!("`{path}` is not a path; a partition key path starts with `/`, for example `/customerId`")
         });
     }
     errors.unless(paths.0.len() <= MAX_LEVELS, span, || {
         format!(
-            "a partition key has at most {MAX_LEVELS} levels, this one has {}",
+            "a partition key has at most {MAX_LEVELS} levels; this one has {}",
             paths.0.len()
         )
     });
 }
 
-fn discriminator_is_a_free_property(raw: &RawContainer, errors: &mut Accumulator) {
+fn discriminator_is_unreserved(raw: &RawContainer, errors: &mut Accumulator) {
     let setting = &raw.settings.discriminator;
     let (Some(property), Some(span)) = (setting.get(), setting.span()) else {
         return;
@@ -126,7 +126,7 @@ fn discriminator_is_a_free_property(raw: &RawContainer, errors: &mut Accumulator
         && !property.contains('/');
     errors.unless(fine, span, || {
         format!(
-            "`{property}` cannot hold the type; choose a property that the service does not use, without `/`, for example `type`"
+            "`{property}` cannot be the discriminator; use a property that the service does not reserve, without `/`, for example `type`"
         )
     });
 }

@@ -1,4 +1,4 @@
-//! The stages of `#[derive(Container)]`: read, judge, build, write.
+//! The stages of `#[derive(Container)]`: read, check, build, generate.
 
 use darling::error::Accumulator;
 use proc_macro2::TokenStream;
@@ -8,8 +8,6 @@ use super::{attr, check, expand, fallback, model};
 use crate::derived::Derived;
 
 impl Derived for ContainerModel {
-    const WHAT: &'static str = "container";
-
     fn read(input: &syn::DeriveInput, errors: &mut Accumulator) -> Option<Self> {
         let raw = attr::read(input, errors)?;
         check::all(&raw, errors);

@@ -1,5 +1,5 @@
-//! What goes out with an error: stubs of the impls that other code will ask for, so that the user sees one mistake and
-//! not the forty that follow from it.
+//! The stubs of a container with mistakes: impls that other code uses, so that a mistake causes no
+//! further errors.
 
 use std::collections::HashSet;
 
@@ -10,10 +10,10 @@ use super::expand::Membership;
 use super::model::ContainerModel;
 use crate::private::{import, private};
 
-/// Impls that compile and are never run. The empty partition key tells a container that extends this one that there is
-/// nothing to compare.
+/// Generates impls that compile and never run. The empty partition key disables the checks in a
+/// container that extends this one.
 pub(super) fn stubs(mut model: ContainerModel) -> TokenStream {
-    // A type in two variants has been reported; rustc need not say it again.
+    // A type in two variants has been reported; rustc must not report it again.
     let mut seen = HashSet::new();
     model
         .documents

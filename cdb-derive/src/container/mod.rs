@@ -1,4 +1,4 @@
-//! `#[derive(Container)]` in the same four stages.
+//! `#[derive(Container)]`.
 
 mod attr;
 mod check;

@@ -1,19 +1,19 @@
-//! The checked input of the expansion.
+//! The model of a container.
 
 use proc_macro2::Ident;
 use syn::Type;
 
-use super::attr::{ContainerSettings, RawContainer, RawVariant, TtlSetting};
+use super::attr::{RawContainer, RawVariant, TtlSetting};
 
 /// A container.
 #[derive(Debug)]
 pub(crate) struct ContainerModel {
     pub(super) ident: Ident,
-    /// Where `cdb_model` is.
+    /// The path of `cdb_model`.
     pub(super) krate: syn::Path,
-    /// Empty when it is inherited.
+    /// Empty if it is inherited.
     pub(super) partition_key: Vec<String>,
-    /// `None` when it is inherited.
+    /// `None` if it is inherited.
     pub(super) discriminator: Option<String>,
     pub(super) default_ttl: Option<TtlSetting>,
     /// The container that this one extends.
@@ -21,7 +21,7 @@ pub(crate) struct ContainerModel {
     pub(super) documents: Vec<Variant>,
 }
 
-/// A variant and what it holds.
+/// A variant and its type.
 #[derive(Debug)]
 pub(super) struct Variant {
     pub(super) ident: Ident,
@@ -29,7 +29,7 @@ pub(super) struct Variant {
 }
 
 impl ContainerModel {
-    /// All variants, the extended container first.
+    /// Returns all variants, the extended container first.
     pub(super) fn variants(&self) -> impl Iterator<Item = &Variant> {
         self.base.iter().chain(&self.documents)
     }
@@ -37,7 +37,6 @@ impl ContainerModel {
 
 /// Builds the model.
 pub(super) fn build(raw: RawContainer) -> ContainerModel {
-    let krate = crate_path(&raw.settings);
     let settings = raw.settings;
     let is_base = |variant: &RawVariant| variant.extends.is_given();
     let (base, documents): (Vec<_>, Vec<_>) = raw.variants.into_iter().partition(is_base);
@@ -53,7 +52,7 @@ pub(super) fn build(raw: RawContainer) -> ContainerModel {
     };
     ContainerModel {
         ident: raw.ident,
-        krate,
+        krate: settings.krate.path(),
         partition_key: settings
             .partition_key
             .get()
@@ -73,12 +72,4 @@ impl From<RawVariant> for Variant {
             ty: raw.ty,
         }
     }
-}
-
-/// Where `cdb_model` is, `::cdb_model` unless said otherwise.
-pub(super) fn crate_path(settings: &ContainerSettings) -> syn::Path {
-    settings
-        .krate
-        .get()
-        .map_or_else(|| syn::parse_quote!(::cdb_model), |path| path.0.clone())
 }

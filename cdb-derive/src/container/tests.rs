@@ -1,4 +1,4 @@
-//! The derive on plain tokens: what is refused, and what the generated code looks like.
+//! The derive on plain tokens: its diagnostics and its generated code.
 
 use expect_test::{Expect, expect, expect_file};
 use proc_macro2::TokenStream;
@@ -7,7 +7,7 @@ use quote::quote;
 use super::ContainerModel;
 use crate::derived::{derive, mistakes};
 
-/// The diagnostics of an enum, a line each.
+/// Compares the diagnostics of an enum, one per line.
 fn check(input: TokenStream, expected: &Expect) {
     expected.assert_eq(&mistakes::<ContainerModel>(input));
 }
@@ -53,16 +53,16 @@ fn mistakes_in_different_places_are_reported_together() {
             `default_ttl` is `"off"`, `"per_document"`, or a number of seconds from 1
             `default_ttl` is given twice
             unknown setting `extend`; did you mean `extends`?
-            variant `Empty` must hold one document type, `Empty(Type)`
-            `Again` and `Order` hold the same type; a document type has one variant
-            `tenant` is no path; a partition key path starts with `/`, for example `/customerId`
-            `id` cannot hold the type; choose a property that the service does not use, without `/`, for example `type`
+            variant `Empty` must contain one document type, `Empty(Type)`
+            `Again` and `Order` contain the same type; a document type has one variant
+            `tenant` is not a path; a partition key path starts with `/`, for example `/customerId`
+            `id` cannot be the discriminator; use a property that the service does not reserve, without `/`, for example `type`
         "#]],
     );
 }
 
 #[test]
-fn what_cannot_be_read_is_not_said_to_be_missing() {
+fn nothing_is_reported_missing_when_an_attribute_cannot_be_parsed() {
     check(
         quote! {
             #[container(partition_key "/tenant")]
@@ -72,13 +72,13 @@ fn what_cannot_be_read_is_not_said_to_be_missing() {
         },
         &expect![[r"
             expected `,`
-            variant `Order` must hold one document type, `Order(Type)`
+            variant `Order` must contain one document type, `Order(Type)`
         "]],
     );
 }
 
 #[test]
-fn an_expansion_reads_like_code_that_someone_wrote() {
+fn the_generated_code_is_as_expected() {
     let expansion = derive::<ContainerModel>(quote! {
         pub enum LargerShop {
             #[container(extends)]

@@ -1,5 +1,5 @@
-//! What was written, every value with its place; nothing is decided here and everything is optional, so that one
-//! mistake does not silence the others.
+//! The attributes of a struct as written, every value with its span. Everything is optional, so
+//! that all mistakes are reported.
 
 use darling::FromMeta;
 use darling::error::Accumulator;
@@ -14,7 +14,7 @@ use crate::diag::mistake;
 use crate::serde_attr::{SerdeField, SerdeStruct};
 use crate::settings::{CratePath, Mark, Setting, Vocabulary};
 
-/// A struct as it was written.
+/// A struct as written.
 #[derive(Debug)]
 pub(super) struct RawDocument {
     pub(super) ident: Ident,
@@ -32,40 +32,71 @@ pub(super) struct StructSettings {
     pub(super) composite: Vec<CompositeSetting>,
     pub(super) unique: Vec<UniqueSetting>,
     pub(super) krate: Setting<CratePath>,
-    /// Whether an attribute could not be read at all, so that nothing can be missed.
+    /// Whether an attribute could not be parsed, so that missing settings are not reported.
     pub(super) unreadable: bool,
 }
 
-const OF_STRUCT: &[&str] = &["type", "id", "composite", "unique", "crate"];
-const OF_FIELD: &[&str] = &["partition_key", "index", "unindexed", "ttl", "lease"];
+#[derive(Clone, Copy)]
+enum OfStruct {
+    Type,
+    Id,
+    Composite,
+    Unique,
+    Crate,
+}
+
+const OF_STRUCT: &[(&str, OfStruct)] = &[
+    ("type", OfStruct::Type),
+    ("id", OfStruct::Id),
+    ("composite", OfStruct::Composite),
+    ("unique", OfStruct::Unique),
+    ("crate", OfStruct::Crate),
+];
+
+#[derive(Clone, Copy)]
+enum OfField {
+    PartitionKey,
+    Index,
+    Unindexed,
+    Ttl,
+    Lease,
+}
+
+const OF_FIELD: &[(&str, OfField)] = &[
+    ("partition_key", OfField::PartitionKey),
+    ("index", OfField::Index),
+    ("unindexed", OfField::Unindexed),
+    ("ttl", OfField::Ttl),
+    ("lease", OfField::Lease),
+];
 
 impl StructSettings {
     /// Reads all attributes of the struct.
     pub(super) fn read(attributes: &[Attribute], errors: &mut Accumulator) -> Self {
         let vocabulary = Vocabulary {
             attribute: "document",
-            words: OF_STRUCT,
+            settings: OF_STRUCT,
             foreign: OF_FIELD,
             elsewhere: "a field, not of the struct",
         };
         let mut found = Self::default();
-        let readable = vocabulary.read(attributes, errors, |word, errors| match &*word.name {
-            "type" => found.discriminator.take(word, errors),
-            "id" => found.id.take(word, errors),
-            "composite" => found
+        let readable = vocabulary.read(attributes, errors, |setting, word, errors| match setting {
+            OfStruct::Type => found.discriminator.take(word, errors),
+            OfStruct::Id => found.id.take(word, errors),
+            OfStruct::Composite => found
                 .composite
                 .extend(errors.handle(CompositeSetting::from_meta(word.meta))),
-            "unique" => found
+            OfStruct::Unique => found
                 .unique
                 .extend(errors.handle(UniqueSetting::from_meta(word.meta))),
-            _ => found.krate.take(word, errors),
+            OfStruct::Crate => found.krate.take(word, errors),
         });
         found.unreadable = !readable;
         found
     }
 }
 
-/// A field as it was written.
+/// A field as written.
 #[derive(Debug)]
 pub(super) struct RawField {
     pub(super) ident: Ident,
@@ -83,7 +114,7 @@ pub(super) struct FieldSettings {
     pub(super) unindexed: Setting<Mark>,
     pub(super) ttl: Setting<Mark>,
     pub(super) lease: Setting<Mark>,
-    /// Whether an attribute could not be read at all, so that nothing can be missed.
+    /// Whether an attribute could not be parsed, so that missing settings are not reported.
     pub(super) unreadable: bool,
 }
 
@@ -91,44 +122,37 @@ impl FieldSettings {
     fn read(attributes: &[Attribute], errors: &mut Accumulator) -> Self {
         let vocabulary = Vocabulary {
             attribute: "document",
-            words: OF_FIELD,
+            settings: OF_FIELD,
             foreign: OF_STRUCT,
             elsewhere: "the struct, not of a field",
         };
         let mut found = Self::default();
-        let readable = vocabulary.read(attributes, errors, |word, errors| match &*word.name {
-            "partition_key" => found.partition_key.take(word, errors),
-            "index" => found.index.take(word, errors),
-            "unindexed" => found.unindexed.take(word, errors),
-            "ttl" => found.ttl.take(word, errors),
-            _ => found.lease.take(word, errors),
+        let readable = vocabulary.read(attributes, errors, |setting, word, errors| match setting {
+            OfField::PartitionKey => found.partition_key.take(word, errors),
+            OfField::Index => found.index.take(word, errors),
+            OfField::Unindexed => found.unindexed.take(word, errors),
+            OfField::Ttl => found.ttl.take(word, errors),
+            OfField::Lease => found.lease.take(word, errors),
         });
         found.unreadable = !readable;
         found
     }
 }
 
-/// Reads a derive's input. `None` when its shape leaves nothing to read.
+/// Reads the input of the derive. Returns `None` if it is not a struct with named fields.
 pub(super) fn read(input: &DeriveInput, errors: &mut Accumulator) -> Option<RawDocument> {
     let name = &input.ident;
     let fields = match &input.data {
         Data::Struct(data) => match &data.fields {
-            Fields::Named(fields) => &fields.named,
-            Fields::Unnamed(_) | Fields::Unit => {
-                errors.push(mistake(
-                    name.span(),
-                    "`Document` needs a struct with named fields",
-                ));
-                return None;
-            }
+            Fields::Named(fields) => Some(&fields.named),
+            Fields::Unnamed(_) | Fields::Unit => None,
         },
-        Data::Enum(_) | Data::Union(_) => {
-            errors.push(mistake(
-                name.span(),
-                "`Document` needs a struct with named fields",
-            ));
-            return None;
-        }
+        Data::Enum(_) | Data::Union(_) => None,
+    };
+    let Some(fields) = fields else {
+        let text = "`Document` needs a struct with named fields";
+        errors.push(mistake(name.span(), text));
+        return None;
     };
     if let Some(parameter) = input.generics.params.first() {
         errors.push(mistake(
@@ -138,25 +162,26 @@ pub(super) fn read(input: &DeriveInput, errors: &mut Accumulator) -> Option<RawD
             ),
         ));
     }
-    let settings = StructSettings::read(&input.attrs, errors);
-    let serde = SerdeStruct::read(&input.attrs, errors);
-    let fields = fields
-        .iter()
-        .filter_map(|field| {
-            Some(RawField {
-                ident: field.ident.clone()?,
-                ty: field.ty.clone(),
-                vis: field.vis.clone(),
-                settings: FieldSettings::read(&field.attrs, errors),
-                serde: SerdeField::read(&field.attrs, errors),
-            })
-        })
-        .collect();
     Some(RawDocument {
         ident: name.clone(),
         vis: input.vis.clone(),
-        settings,
-        serde,
-        fields,
+        settings: StructSettings::read(&input.attrs, errors),
+        serde: SerdeStruct::read(&input.attrs, errors),
+        fields: fields
+            .iter()
+            .filter_map(|field| RawField::read(field, errors))
+            .collect(),
     })
+}
+
+impl RawField {
+    fn read(field: &syn::Field, errors: &mut Accumulator) -> Option<Self> {
+        Some(Self {
+            ident: field.ident.clone()?,
+            ty: field.ty.clone(),
+            vis: field.vis.clone(),
+            settings: FieldSettings::read(&field.attrs, errors),
+            serde: SerdeField::read(&field.attrs, errors),
+        })
+    }
 }

@@ -1,4 +1,4 @@
-//! The stages of `#[derive(Document)]`: read, build, judge, write.
+//! The stages of `#[derive(Document)]`: read, build, check, generate.
 
 use darling::error::Accumulator;
 use proc_macro2::TokenStream;
@@ -11,8 +11,6 @@ use crate::diag::mistake;
 use crate::id_pattern::{self, Segment};
 
 impl Derived for DocumentModel {
-    const WHAT: &'static str = "document";
-
     fn read(input: &syn::DeriveInput, errors: &mut Accumulator) -> Option<Self> {
         let raw = attr::read(input, errors)?;
         check::settings(&raw, errors);

@@ -1,5 +1,5 @@
-//! What goes out with an error: stubs of everything that other code will ask for, so that the user sees one mistake and
-//! not the forty that follow from it.
+//! The stubs of a document with mistakes: items that other code uses, so that a mistake causes no
+//! further errors.
 
 use std::collections::HashSet;
 
@@ -10,57 +10,60 @@ use super::expand::{KeyStruct, PathConstants, Shape};
 use super::model::{DocumentModel, Indexing};
 use crate::private::{import, private};
 
-/// Items that compile and are never run.
+/// Generates items that compile and never run.
 pub(super) fn stubs(model: DocumentModel) -> TokenStream {
     let (import, private) = (import(&model.krate), private());
-    let (key_struct, key_impls) = (
-        KeyStruct(&model).into_token_stream(),
-        key_stubs(&model, &private),
-    );
-    let model = &open(model);
-    let name = &model.ident;
-    let key = format_ident!("{name}Key");
-    let (constants, shape) = (PathConstants(model), Shape(model));
-    let lease = model.lease().map(|_| lease_stub(name, &private));
+    let key_struct = KeyStruct(&model).into_token_stream();
+    let key_impls = key_stubs(&model, &private);
+    let model = &permissive(model);
+    let constants = PathConstants(model);
+    let document = document_stub(model, &private);
+    let lease = model.lease().map(|_| lease_stub(&model.ident, &private));
     quote! {
         #key_struct
         const _: () = {
             #import
             #constants
             #key_impls
-
-            #[automatically_derived]
-            impl #private::Document for #name {
-                type Key = #key;
-                const SHAPE: &'static #private::DocumentShape = &#shape;
-                fn key(&self) -> Self::Key {
-                    ::core::unreachable!()
-                }
-                fn partition_key(&self) -> #private::PartitionKey {
-                    ::core::unreachable!()
-                }
-            }
-
-            #[automatically_derived]
-            impl #private::Queryable for #name {
-                const SHAPES: &'static [&'static #private::DocumentShape] = &[];
-                const SINGLE_TYPE: #private::bool = true;
-            }
-
-            #[automatically_derived]
-            impl<__C: #private::Container> #private::QueriedIn<__C> for #name
-            where
-                #name: #private::MemberOf<__C>,
-            {
-                fn read_stored(
-                    _: &#private::str,
-                ) -> #private::Result<#private::Stored<Self>, #private::DecodeError> {
-                    ::core::unreachable!()
-                }
-            }
-
+            #document
             #lease
         };
+    }
+}
+
+fn document_stub(model: &DocumentModel, private: &TokenStream) -> TokenStream {
+    let (name, shape) = (&model.ident, Shape(model));
+    let key = format_ident!("{name}Key");
+    quote! {
+        #[automatically_derived]
+        impl #private::Document for #name {
+            type Key = #key;
+            const SHAPE: &'static #private::DocumentShape = &#shape;
+            fn key(&self) -> Self::Key {
+                ::core::unreachable!()
+            }
+            fn partition_key(&self) -> #private::PartitionKey {
+                ::core::unreachable!()
+            }
+        }
+
+        #[automatically_derived]
+        impl #private::Queryable for #name {
+            const SHAPES: &'static [&'static #private::DocumentShape] = &[];
+            const SINGLE_TYPE: #private::bool = true;
+        }
+
+        #[automatically_derived]
+        impl<__C: #private::Container> #private::QueriedIn<__C> for #name
+        where
+            #name: #private::MemberOf<__C>,
+        {
+            fn read_stored(
+                _: &#private::str,
+            ) -> #private::Result<#private::Stored<Self>, #private::DecodeError> {
+                ::core::unreachable!()
+            }
+        }
     }
 }
 
@@ -79,9 +82,10 @@ fn lease_stub(name: &Ident, private: &TokenStream) -> TokenStream {
     }
 }
 
-/// The same document with every path filterable and patchable, and without a partition key: that tells the checks of a
-/// container that there is nothing to compare. Two constants of one name have been reported; one of them stays.
-fn open(mut model: DocumentModel) -> DocumentModel {
+/// Makes every path filterable and patchable, and removes the partition key, which disables the
+/// checks of a container. Of two constants with the same name, which have been reported, one
+/// remains.
+fn permissive(mut model: DocumentModel) -> DocumentModel {
     let mut seen = HashSet::new();
     for field in &mut model.fields {
         if !seen.insert(field.constant.to_string()) {
@@ -108,7 +112,7 @@ fn key_stubs(model: &DocumentModel, private: &TokenStream) -> TokenStream {
     let types = fields.iter().map(|field| &field.ty);
     quote! {
         #[automatically_derived]
-        #[allow(dead_code, reason = "a stub is there for whoever uses the type")]
+        #[allow(dead_code, reason = "not every stub is used")]
         impl #key {
             #[doc(hidden)]
             #vis fn new(#(#idents: impl #private::Into<#types>),*) -> Self {

@@ -1,4 +1,4 @@
-//! `#[derive(Document)]` in four stages: read, build, judge, write.
+//! `#[derive(Document)]`.
 
 mod attr;
 mod check;

@@ -1,28 +1,30 @@
-//! The input that the later stages read: names resolved, paths computed, places kept.
+//! The model of a document type: resolved names, computed paths, and their spans.
 
 use proc_macro2::{Ident, Span};
 use quote::format_ident;
 use syn::Type;
 use syn::ext::IdentExt;
 
-use super::attr::{RawDocument, RawField, StructSettings};
-use super::value::{CompositeSetting, NestedPath, UniqueSetting};
+use super::attr::{FieldSettings, RawDocument, RawField};
+use super::value::{CompositeSetting, NestedPath, PartitionKeySetting, UniqueSetting};
 use crate::id_pattern::Segment;
+use crate::serde_attr::SerdeStruct;
+use crate::settings::Setting;
 
 /// A document type.
 #[derive(Debug)]
 pub(crate) struct DocumentModel {
     pub(super) ident: Ident,
     pub(super) vis: syn::Visibility,
-    /// Where `cdb_model` is.
+    /// The path of `cdb_model`.
     pub(super) krate: syn::Path,
     pub(super) discriminator: String,
-    /// The id pattern; empty when it cannot be read.
+    /// The id pattern; empty if it is invalid.
     pub(super) pattern: Vec<Segment>,
-    /// Where the pattern stands.
     pub(super) pattern_span: Span,
     pub(super) fields: Vec<FieldModel>,
-    /// Whether the attributes of some field could not be read, so that a mark on it cannot be missed.
+    /// Whether the attributes of a field could not be parsed, so that a missing setting is not
+    /// reported.
     pub(super) has_unreadable_fields: bool,
     pub(super) composites: Vec<CompositeSetting>,
     pub(super) uniques: Vec<UniqueSetting>,
@@ -33,16 +35,16 @@ pub(crate) struct DocumentModel {
 pub(super) struct FieldModel {
     pub(super) ident: Ident,
     pub(super) vis: syn::Visibility,
-    /// Without `r#`.
+    /// The name without `r#`.
     pub(super) name: String,
     pub(super) ty: Type,
     /// The stored name.
     pub(super) stored: String,
     pub(super) constant: Ident,
-    /// Which level of the partition key it is, and where that stands.
+    /// The level of the partition key, and its span.
     pub(super) partition_key: Option<(Level, Span)>,
     pub(super) indexing: Indexing,
-    /// Where `index` or `unindexed` stands.
+    /// The span of `index` or `unindexed`.
     pub(super) indexing_span: Span,
     pub(super) indexing_given: Given,
     pub(super) nested: Vec<NestedModel>,
@@ -50,25 +52,25 @@ pub(super) struct FieldModel {
     pub(super) lease: Option<Span>,
     pub(super) skip: Option<(String, Span)>,
     pub(super) skip_serializing_if: Option<Span>,
-    /// Whether the field holds many values, so that its path ends in `/[]`.
+    /// Whether the field is an array, so that its path ends in `/[]`.
     pub(super) is_array: bool,
     pub(super) is_option: bool,
-    /// Whether documents without the field are read.
+    /// Whether a document may lack the field.
     pub(super) may_be_absent: bool,
 }
 
-/// Which level of the partition key a field is.
+/// The level of a field in the partition key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
     /// `partition_key`
     Only,
     /// `partition_key(1)`
     Numbered(usize),
-    /// Reported already.
+    /// The level is invalid and has been reported.
     Unreadable,
 }
 
-/// What the policy does with a field.
+/// How the indexing policy treats a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Indexing {
     Indexed,
@@ -76,7 +78,7 @@ pub(super) enum Indexing {
     Excluded,
 }
 
-/// Which of `index` and `unindexed` were written.
+/// Which of `index` and `unindexed` are given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Given {
     Nothing,
@@ -92,12 +94,12 @@ pub(super) struct NestedModel {
     pub(super) ty: Type,
     pub(super) constant: Ident,
     pub(super) span: Span,
-    /// Elements of arrays have no single value that a filter could name.
+    /// Whether the path passes through an array, so that it has no single value to filter by.
     pub(super) through_array: bool,
 }
 
 impl DocumentModel {
-    /// The fields of the id pattern, in order.
+    /// Returns the fields of the id pattern, in order.
     pub(super) fn key_fields(&self) -> Vec<&FieldModel> {
         let mut fields: Vec<&FieldModel> = Vec::new();
         for segment in &self.pattern {
@@ -111,7 +113,7 @@ impl DocumentModel {
         fields
     }
 
-    /// The partition key, outermost level first.
+    /// Returns the fields of the partition key, outermost level first.
     pub(super) fn partition_key(&self) -> Vec<&FieldModel> {
         let mut fields: Vec<_> = self
             .fields
@@ -122,7 +124,7 @@ impl DocumentModel {
         fields.into_iter().map(|(_, field)| field).collect()
     }
 
-    /// The field that holds the lease.
+    /// Returns the field that contains the lease.
     pub(super) fn lease(&self) -> Option<&FieldModel> {
         self.fields.iter().find(|field| field.lease.is_some())
     }
@@ -131,26 +133,28 @@ impl DocumentModel {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// Whether a patch must leave the field alone.
+    /// Whether the field never changes, so that a patch must not set it.
     pub(super) fn is_fixed(&self, field: &FieldModel) -> bool {
-        field.partition_key.is_some()
-            || self
-                .pattern
-                .iter()
-                .any(|segment| matches!(segment, Segment::Field(name) if *name == field.name))
+        self.fixed_role(field).is_some()
+    }
+
+    /// Returns why the field never changes: `the partition key` or `part of the id`.
+    pub(super) fn fixed_role(&self, field: &FieldModel) -> Option<&'static str> {
+        let in_id =
+            |segment: &Segment| matches!(segment, Segment::Field(name) if *name == field.name);
+        if field.partition_key.is_some() {
+            Some("the partition key")
+        } else {
+            self.pattern.iter().any(in_id).then_some("part of the id")
+        }
     }
 }
 
-/// Builds the model. `pattern` is the parsed id pattern, empty when there is none that can be read.
+/// Builds the model. `pattern` is the parsed id pattern, empty if it is missing or invalid.
 pub(super) fn build(raw: RawDocument, pattern: Vec<Segment>) -> DocumentModel {
-    let rule = raw.serde.rename_all;
-    let may_lack_any = raw.serde.default;
-    let stored = |field: &RawField| match &field.serde.rename {
-        Some(name) => name.clone(),
-        None => rule.apply_to_field(&field.ident.unraw().to_string()),
-    };
+    let serde = &raw.serde;
     DocumentModel {
-        krate: crate_path(&raw.settings),
+        krate: raw.settings.krate.path(),
         discriminator: raw
             .settings
             .discriminator
@@ -163,12 +167,7 @@ pub(super) fn build(raw: RawDocument, pattern: Vec<Segment>) -> DocumentModel {
         fields: raw
             .fields
             .into_iter()
-            .map(|field| {
-                let stored = stored(&field);
-                let mut model = field_model(field, stored);
-                model.may_be_absent |= may_lack_any;
-                model
-            })
+            .map(|field| field_model(field, serde))
             .collect(),
         composites: raw.settings.composite,
         uniques: raw.settings.unique,
@@ -177,60 +176,36 @@ pub(super) fn build(raw: RawDocument, pattern: Vec<Segment>) -> DocumentModel {
     }
 }
 
-/// Where `cdb_model` is, `::cdb_model` unless said otherwise.
-pub(super) fn crate_path(settings: &StructSettings) -> syn::Path {
-    settings
-        .krate
-        .get()
-        .map_or_else(|| syn::parse_quote!(::cdb_model), |path| path.0.clone())
-}
-
-fn field_model(raw: RawField, stored: String) -> FieldModel {
+fn field_model(raw: RawField, serde: &SerdeStruct) -> FieldModel {
     let name = raw.ident.unraw().to_string();
     let settings = raw.settings;
-    let unindexed = settings.unindexed.is_given();
-    let mut nested: Vec<_> = settings
-        .index
-        .get()
-        .into_iter()
-        .flat_map(|index| &index.nested)
-        .map(|path| nested_model(&name, &stored, path))
-        .collect();
-    if let Some(span) = settings.lease.word() {
-        nested.push(lease_expiry(&name, &stored, span));
-    }
-    let indexing = match (settings.index.is_given(), unindexed) {
-        (true, _) if nested.is_empty() => Indexing::Indexed,
-        (false, true) => Indexing::Excluded,
-        _ => Indexing::NotIndexed,
+    let stored = match raw.serde.rename {
+        Some(name) => name,
+        None => serde.rename_all.apply_to_field(&name),
     };
-    let bare = argument_of(&raw.ty, &["Option"]);
+    let nested = nested_models(&settings, &name, &stored);
+    let given = (settings.index.is_given(), settings.unindexed.is_given());
+    let indexing_word = settings.index.word().or(settings.unindexed.word());
+    let element = argument_of(&raw.ty, &["Option"]);
     FieldModel {
-        is_array: is_array(bare.as_ref().unwrap_or(&raw.ty)),
-        is_option: bare.is_some(),
-        may_be_absent: raw.serde.default,
+        is_array: is_array(element.as_ref().unwrap_or(&raw.ty)),
+        is_option: element.is_some(),
+        may_be_absent: raw.serde.default || serde.default,
         constant: format_ident!("{}", name.to_uppercase(), span = raw.ident.span()),
         name,
         stored,
-        partition_key: settings.partition_key.word().map(|span| {
-            let level = match settings.partition_key.get().map(|key| key.level) {
-                Some(Some(level)) => Level::Numbered(level),
-                Some(None) => Level::Only,
-                None => Level::Unreadable,
-            };
-            (level, span)
-        }),
-        indexing_given: match (settings.index.is_given(), unindexed) {
+        partition_key: level(&settings.partition_key),
+        indexing_given: match given {
             (false, false) => Given::Nothing,
             (true, true) => Given::Both,
-            _ => Given::One,
+            (true, false) | (false, true) => Given::One,
         },
-        indexing,
-        indexing_span: settings
-            .index
-            .word()
-            .or(settings.unindexed.word())
-            .unwrap_or(raw.ident.span()),
+        indexing: match given {
+            (true, _) if nested.is_empty() => Indexing::Indexed,
+            (false, true) => Indexing::Excluded,
+            (true, _) | (false, false) => Indexing::NotIndexed,
+        },
+        indexing_span: indexing_word.unwrap_or(raw.ident.span()),
         nested,
         ttl: settings.ttl.word(),
         lease: settings.lease.word(),
@@ -240,6 +215,26 @@ fn field_model(raw: RawField, stored: String) -> FieldModel {
         ty: raw.ty,
         ident: raw.ident,
     }
+}
+
+fn level(setting: &Setting<PartitionKeySetting>) -> Option<(Level, Span)> {
+    let level = match setting.get().map(|key| key.level) {
+        Some(Some(level)) => Level::Numbered(level),
+        Some(None) => Level::Only,
+        None => Level::Unreadable,
+    };
+    Some((level, setting.word()?))
+}
+
+/// Returns the declared paths inside a field, and the expiry of a lease.
+fn nested_models(settings: &FieldSettings, field: &str, stored: &str) -> Vec<NestedModel> {
+    let index = settings.index.get().into_iter();
+    let declared = index.flat_map(|index| &index.nested);
+    let declared = declared.map(|path| nested_model(field, stored, path));
+    let lease = settings.lease.word();
+    declared
+        .chain(lease.map(|span| lease_expiry(field, stored, span)))
+        .collect()
 }
 
 fn nested_model(field: &str, stored: &str, path: &NestedPath) -> NestedModel {
@@ -253,7 +248,7 @@ fn nested_model(field: &str, stored: &str, path: &NestedPath) -> NestedModel {
     }
 }
 
-/// A lease is looked for by when it expires.
+/// Returns the path of a lease's expiry, by which expired leases are found.
 fn lease_expiry(field: &str, stored: &str, span: Span) -> NestedModel {
     let until = ["until".to_owned()];
     NestedModel {
@@ -294,7 +289,7 @@ fn is_array(ty: &Type) -> bool {
         || argument_of(ty, &collections).is_some()
 }
 
-/// `T` of `Wrapper<T>`, however the wrapper is spelled.
+/// Returns `T` of `Wrapper<T>`, with or without a path before the wrapper.
 fn argument_of(ty: &Type, wrappers: &[&str]) -> Option<Type> {
     let Type::Path(path) = ungrouped(ty) else {
         return None;
@@ -312,7 +307,7 @@ fn argument_of(ty: &Type, wrappers: &[&str]) -> Option<Type> {
     }
 }
 
-/// The type itself: what a `macro_rules!` macro hands on stands in an invisible group.
+/// Removes the invisible groups that a `macro_rules!` macro puts around its arguments.
 fn ungrouped(ty: &Type) -> &Type {
     match ty {
         Type::Group(group) => ungrouped(&group.elem),

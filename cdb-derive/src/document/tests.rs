@@ -1,4 +1,4 @@
-//! The derive on plain tokens: what is refused, and what the generated code looks like.
+//! The derive on plain tokens: its diagnostics and its generated code.
 
 use expect_test::{Expect, expect, expect_file};
 use proc_macro2::TokenStream;
@@ -7,7 +7,7 @@ use quote::quote;
 use super::DocumentModel;
 use crate::derived::{derive, mistakes};
 
-/// The diagnostics of a struct, a line each.
+/// Compares the diagnostics of a struct, one per line.
 fn check(input: TokenStream, expected: &Expect) {
     expected.assert_eq(&mistakes::<DocumentModel>(input));
 }
@@ -60,18 +60,18 @@ fn mistakes_in_different_places_are_reported_together() {
         &expect![[r#"
             `type` takes a string, for example `type = "order"`
             unknown setting `composit`; did you mean `composite`?
-            `deny_unknown_fields` would refuse what the service adds to every document; remove it
+            `deny_unknown_fields` would refuse the properties that the service adds to every document; remove it
             `transparent` changes which paths are stored; remove it from a document
             a partition key has the levels 1, 2 and 3
             `flatten` hides which paths are stored; spell the fields out or put them under one field
             `index` is given twice
-            after `{numbr}` a separator must follow, one of : | ; , instead of `-`
+            `{numbr}` must be followed by a separator, one of : | ; , instead of `-`
         "#]],
     );
 }
 
 #[test]
-fn what_cannot_be_read_is_not_said_to_be_missing() {
+fn nothing_is_reported_missing_when_an_attribute_cannot_be_parsed() {
     check(
         quote! {
             #[document(type = "order" id = "{customer}")]
@@ -88,7 +88,7 @@ fn what_cannot_be_read_is_not_said_to_be_missing() {
 }
 
 #[test]
-fn a_literal_is_no_setting() {
+fn a_literal_is_not_a_setting() {
     check(
         quote! {
             #[document(type = "order", id = "order", "index")]
@@ -98,13 +98,13 @@ fn a_literal_is_no_setting() {
             }
         },
         &expect![[r"
-            a setting of `document` starts with a word, such as `type`
+            a setting of `document` starts with its name, such as `type`
         "]],
     );
 }
 
 #[test]
-fn serde_s_names_are_the_stored_ones() {
+fn stored_names_are_those_of_serde() {
     check(
         quote! {
             #[serde(rename_all(serialize = "kebab-case", deserialize = "kebab-case"))]
@@ -132,7 +132,7 @@ fn serde_s_names_are_the_stored_ones() {
 }
 
 #[test]
-fn levels_of_a_partition_key_are_numbered_without_a_gap() {
+fn partition_key_levels_are_numbered_without_a_gap() {
     check(
         quote! {
             #[document(type = "order", id = "order")]
@@ -176,7 +176,7 @@ fn levels_of_a_partition_key_are_numbered_without_a_gap() {
 }
 
 #[test]
-fn the_limits_of_composites_and_unique_keys_are_kept() {
+fn composites_and_unique_keys_have_limits() {
     let fields: Vec<_> = (0..17)
         .map(|number| quote::format_ident!("f{number}"))
         .collect();
@@ -191,14 +191,14 @@ fn the_limits_of_composites_and_unique_keys_are_kept() {
             }
         },
         &expect![[r"
-            composite `ALL` needs 2 to 8 paths and has 9
-            a unique key needs 1 to 16 fields and this one has 17
+            composite `ALL` needs 2 to 8 paths; it has 9
+            a unique key needs 1 to 16 fields; this one has 17
         "]],
     );
 }
 
 #[test]
-fn an_expansion_reads_like_code_that_someone_wrote() {
+fn the_generated_code_is_as_expected() {
     let expansion = derive::<DocumentModel>(quote! {
         #[serde(rename_all = "camelCase")]
         #[document(type = "order", id = "{customer_id}:order:{number}")]

@@ -1,5 +1,5 @@
-//! The values of the settings: their grammar, with the place of every name, and what is said when they are of the wrong
-//! kind. Whether the names exist is judged elsewhere.
+//! The values of the settings: their grammar, with the span of every name. Module `check` checks
+//! that the names exist.
 
 use darling::{Error, FromMeta};
 use proc_macro2::{Ident, Span, TokenStream};
@@ -121,7 +121,7 @@ impl Parse for NestedPath {
         if input.parse::<Option<Token![:]>>()?.is_none() {
             return Err(syn::Error::new(
                 span,
-                "give the path its type, for example `city: String`",
+                "the path needs a type, for example `city: String`",
             ));
         }
         Ok(Self {
@@ -147,7 +147,7 @@ pub(super) struct CompositePath {
 }
 
 const COMPOSITE_FORM: &str =
-    "a composite has a name: write `composite(BY_TOTAL = state, total desc)`";
+    "a composite needs a name, for example `composite(BY_TOTAL = state, total desc)`";
 
 impl FromMeta for CompositeSetting {
     fn from_meta(meta: &Meta) -> Result<Self, Error> {

@@ -1,14 +1,15 @@
-//! Whether two id patterns can make the same id.
+//! Whether two id patterns can produce the same id.
 //!
-//! Components never contain a separator raw (see [`crate::id`]), so an id falls into parts at its separators in one way.
+//! Escaped components never contain a separator (see [`crate::id`]), so the separators split an id
+//! in one way only.
 
 use super::text::starts_with;
 use crate::shape::IdSegment;
 
-/// Whether some value of the placeholders makes the two ids equal.
+/// Whether the two ids can be equal for some values of their placeholders.
 ///
-/// Components never contain a separator, so two ids are equal when their parts between separators are, one by one; and
-/// a part that holds a placeholder is taken to be able to equal anything.
+/// Two ids are equal if all their parts between separators are equal. A part with a placeholder
+/// counts as equal to any part with the same prefix.
 pub(super) const fn ids_can_collide(a: &[IdSegment], b: &[IdSegment]) -> bool {
     let (mut a, mut b) = (Cursor::new(a), Cursor::new(b));
     loop {
@@ -27,7 +28,7 @@ pub(super) const fn ids_can_collide(a: &[IdSegment], b: &[IdSegment]) -> bool {
 
 /// A part of an id between two separators.
 struct Part<'a> {
-    /// Its literal beginning.
+    /// The literal before the placeholder, or the whole part.
     prefix: &'a [u8],
     /// Whether a placeholder follows.
     open: bool,
@@ -63,7 +64,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The next part, and the separator that ends it.
+    /// Returns the next part, and the separator that ends it.
     const fn next_part(&mut self) -> (Part<'a>, Option<u8>) {
         let mut part = Part {
             prefix: &[],
@@ -83,7 +84,8 @@ impl<'a> Cursor<'a> {
                     while end < text.len() && !is_separator(text[end]) {
                         end += 1;
                     }
-                    // A literal after a placeholder starts with a separator, so a prefix is never overwritten.
+                    // A literal after a placeholder starts with a separator, so a prefix is never
+                    // overwritten.
                     if end > start {
                         part.prefix = text.split_at(end).0.split_at(start).1;
                     }
@@ -115,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_collide_only_when_every_part_can() {
+    fn ids_collide_only_if_all_their_parts_can_be_equal() {
         let order = [Field("p"), Literal(":order:"), Field("n")];
         let line = [Field("p"), Literal(":line:"), Field("n")];
         let short = [Field("p"), Literal(":order")];

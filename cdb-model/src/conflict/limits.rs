@@ -1,7 +1,8 @@
-//! The whole container within the service's limits.
+//! The service's limits for a container.
 //!
-//! What several types declare alike is one entry of the policy (see [`crate::policy`]) and is counted once. Comparing
-//! all pairs is only done where counting everything exceeds a limit, which spares the evaluator the work.
+//! Equal declarations of several types are one entry of the policy (see [`crate::policy`]) and
+//! count once. To save work in constant evaluation, all pairs are compared only if the plain count
+//! exceeds a limit.
 
 use super::text::{decimal, fail, same};
 use crate::limits::{MAX_COMPOSITES, MAX_POLICY_PATHS, MAX_UNIQUE_KEYS};
@@ -9,10 +10,10 @@ use crate::shape::{
     CompositeShape, CompositeTarget, Direction, DocumentShape, FieldIndexing, FieldShape,
 };
 
-/// The documents of a container, as constants can walk through them.
+/// The document types of a container.
 type Documents<'a> = &'a [&'static DocumentShape];
 
-/// The whole container stays within the service's limits.
+/// Checks that the container stays within the service's limits.
 #[track_caller]
 pub const fn check_limits(container: &str, documents: &[&'static DocumentShape]) {
     let (mut included, mut excluded, mut composites, mut uniques) = (0, 0, 0, 0);
@@ -31,7 +32,7 @@ pub const fn check_limits(container: &str, documents: &[&'static DocumentShape])
         }
         at += 1;
     }
-    // Each list of paths holds one besides those of the documents: the discriminator, the root.
+    // Each list has one path in addition to those of the documents: the discriminator or the root.
     if included >= MAX_POLICY_PATHS {
         let found = 1 + distinct_paths(documents, true);
         check_limit(container, "included paths", found, MAX_POLICY_PATHS);
@@ -69,7 +70,7 @@ const fn check_limit(container: &str, what: &str, found: usize, limit: usize) {
             decimal(found, &mut found_digits),
             " ",
             what,
-            ", the service takes ",
+            ", the service allows ",
             decimal(limit, &mut limit_digits),
         ]);
     }
@@ -113,7 +114,7 @@ const fn has_composite_before(documents: Documents<'_>, document: usize, at: usi
     false
 }
 
-/// A composite serves its reverse, too.
+/// Whether both composites serve the same sorts: a composite also serves its reverse.
 const fn serve_the_same(a: &CompositeShape, b: &CompositeShape) -> bool {
     if a.paths.len() != b.paths.len() {
         return false;
@@ -197,7 +198,7 @@ const fn counts(field: &FieldShape, included: bool) -> bool {
     }
 }
 
-/// Within one document no path stands twice, so only those before are searched.
+/// Whether a type before `document` has the path. A document type never has a path twice.
 const fn has_path_before(
     documents: Documents<'_>,
     document: usize,
@@ -296,7 +297,7 @@ mod tests {
     };
 
     #[test]
-    fn what_two_types_declare_alike_counts_once() {
+    fn equal_declarations_of_two_types_count_once() {
         let documents: Documents<'_> = &[&ONE, &TWO];
         assert_eq!(distinct_paths(documents, true), 2);
         assert_eq!(distinct_paths(documents, false), 1);
@@ -305,10 +306,10 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_names_what_exceeds_it() {
+    fn the_message_names_the_exceeded_limit() {
         let panic =
             std::panic::catch_unwind(|| check_limit("Shop", "unique keys", 11, MAX_UNIQUE_KEYS));
         let message = panic.unwrap_err().downcast::<String>().unwrap();
-        assert_eq!(*message, "`Shop` has 11 unique keys, the service takes 10");
+        assert_eq!(*message, "`Shop` has 11 unique keys, the service allows 10");
     }
 }

@@ -1,8 +1,9 @@
-//! Checks between the document types of a container, run by the constant evaluator and reported at the variant.
+//! Checks between the document types of a container, which the compiler evaluates as constants.
 //!
-//! A `derive(Container)` sees names of types, not their attributes, so these checks work on the shapes. A panic is the
-//! only way to speak here; `#[track_caller]` all the way puts it at the variant, without a note into this file.
-//! A shape without a partition key is the stub of a type whose derive has failed: nothing is compared with it.
+//! `derive(Container)` sees the names of types, not their attributes, so these checks work on the
+//! shapes. A check reports by a panic; `#[track_caller]` on all functions locates it at the
+//! variant, without a note into this file. A shape without a partition key is the stub of a type
+//! whose derive has failed, and is not checked.
 
 mod ids;
 mod limits;
@@ -15,7 +16,7 @@ use crate::shape::{DocumentShape, FieldIndexing};
 use ids::ids_can_collide;
 use text::{fail, is_path_within, is_property, number, same};
 
-/// A variant, and what it is compared with.
+/// A variant and its container.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     container: &'static str,
@@ -24,12 +25,12 @@ pub struct Place {
     default_ttl: DefaultTtl,
     /// All types of the container.
     documents: &'static [&'static DocumentShape],
-    /// Which of them is the variant's; it is compared with those before it.
+    /// The index of the variant's type, which is compared with the types before it.
     own: usize,
 }
 
 impl Place {
-    /// The variant of `C` that stands `from_end` places before the end.
+    /// Returns the variant of `C` with this index from the end.
     pub const fn new<C: Container>(container: &'static str, from_end: usize) -> Self {
         Self {
             container,
@@ -45,13 +46,13 @@ impl Place {
         self.documents[self.own]
     }
 
-    /// Whether one of the two derives has failed.
+    /// Whether the derive of the container or of the document has failed.
     const fn is_stub(&self) -> bool {
         self.partition_key.is_empty() || self.shape().partition_key.is_empty()
     }
 }
 
-/// The document type has its partition key where the container has it.
+/// Checks that document type and container have the same partition key.
 #[track_caller]
 pub const fn check_partition_key(place: &Place) {
     let (own, expected) = (place.shape().partition_key, place.partition_key);
@@ -64,9 +65,9 @@ pub const fn check_partition_key(place: &Place) {
             place.shape().name,
             "` has a partition key of ",
             number(own.len()),
-            ", the container `",
+            ", but the container `",
             place.container,
-            "` one of ",
+            "` has one of ",
             number(expected.len()),
         ]);
     }
@@ -78,9 +79,9 @@ pub const fn check_partition_key(place: &Place) {
                 place.shape().name,
                 "` has its partition key at `",
                 own[level],
-                "`, the container `",
+                "`, but the container `",
                 place.container,
-                "` at `",
+                "` has it at `",
                 expected[level],
                 "`",
             ]);
@@ -89,7 +90,7 @@ pub const fn check_partition_key(place: &Place) {
     }
 }
 
-/// The container keeps the type where the document has no field.
+/// Checks that no field of the document is stored as the discriminator.
 #[track_caller]
 pub const fn check_discriminator(place: &Place) {
     let shape = place.shape();
@@ -108,14 +109,14 @@ pub const fn check_discriminator(place: &Place) {
                 shape.fields[at].path,
                 "`, where the container `",
                 place.container,
-                "` keeps the type; rename the field or the container's `discriminator`",
+                "` stores the discriminator; rename the field or the container's `discriminator`",
             ]);
         }
         at += 1;
     }
 }
 
-/// The document type can be told apart from the types before.
+/// Checks that the discriminator differs from those of the types before.
 #[track_caller]
 pub const fn check_type(place: &Place) {
     let shape = place.shape();
@@ -128,16 +129,16 @@ pub const fn check_type(place: &Place) {
                 first.name,
                 "` and `",
                 shape.name,
-                "` store the same `",
+                "` have the same `",
                 place.discriminator,
-                "`; give one another",
+                "`; change one of them",
             ]);
         }
         other += 1;
     }
 }
 
-/// No id of the document type can be one of a type before, in the same partition.
+/// Checks that ids of the document type differ from those of the types before.
 #[track_caller]
 pub const fn check_ids(place: &Place) {
     let shape = place.shape();
@@ -150,14 +151,15 @@ pub const fn check_ids(place: &Place) {
                 first.name,
                 "` and `",
                 shape.name,
-                "` can be equal in one partition; start one of them with a literal of its own",
+                "` can be equal in one partition; start each with a different literal",
             ]);
         }
         other += 1;
     }
 }
 
-/// No path is indexed for one type and excluded by name for another: the container has one policy.
+/// Checks that no type excludes a path that another type indexes, because the container has one
+/// policy.
 #[track_caller]
 pub const fn check_indexing(place: &Place) {
     let shape = place.shape();
@@ -183,9 +185,9 @@ const fn report_excluded_index(indexing: &DocumentShape, excluding: &DocumentSha
                 field.path,
                 "` is indexed by `",
                 indexing.name,
-                "` and `",
+                "`, but `",
                 excluded,
-                "` unindexed by `",
+                "` is unindexed by `",
                 excluding.name,
                 "` in the same container; choose one",
             ]);
@@ -194,7 +196,7 @@ const fn report_excluded_index(indexing: &DocumentShape, excluding: &DocumentSha
     }
 }
 
-/// The path of `excluding` that excludes `path` by name.
+/// Returns the path of `excluding` that excludes `path`.
 const fn excluded_prefix(path: &str, excluding: &DocumentShape) -> Option<&'static str> {
     let mut at = 0;
     while at < excluding.fields.len() {
@@ -207,16 +209,17 @@ const fn excluded_prefix(path: &str, excluding: &DocumentShape) -> Option<&'stat
     None
 }
 
-/// A `ttl` of a document counts only where the container's expiry is on.
+/// Checks that the container enables expiry if the document has a `ttl`, which has no effect
+/// otherwise.
 #[track_caller]
 pub const fn check_ttl(place: &Place) {
     if place.shape().ttl && !place.is_stub() && matches!(place.default_ttl, DefaultTtl::Off) {
         fail(&[
             "documents of `",
             place.shape().name,
-            "` have a time to live, which the container `",
+            "` have a time to live, but the container `",
             place.container,
-            "` turns off; remove `default_ttl = \"off\"` from it",
+            "` disables expiry; remove its `default_ttl = \"off\"`",
         ]);
     }
 }

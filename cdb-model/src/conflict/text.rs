@@ -1,9 +1,9 @@
-//! Text in constant evaluation, where neither `==` nor `format!` exists.
+//! Text functions for constant evaluation, which has neither `==` nor `format!`.
 
-/// Longest message; longer ones lose their end.
+/// The longest message. Longer messages are truncated.
 const MAX_MESSAGE: usize = 1024;
 
-/// Ends the evaluation with a message made of `parts`.
+/// Panics with the concatenated `parts`.
 #[track_caller]
 pub(super) const fn fail(parts: &[&str]) -> ! {
     let mut buffer = [0_u8; MAX_MESSAGE];
@@ -21,15 +21,15 @@ pub(super) const fn fail(parts: &[&str]) -> ! {
     }
     match core::str::from_utf8(buffer.split_at(length).0) {
         Ok(message) => panic!("{}", message),
-        // Cut off inside a character.
+        // Truncated inside a character.
         Err(error) => match core::str::from_utf8(buffer.split_at(error.valid_up_to()).0) {
             Ok(message) => panic!("{}", message),
-            Err(_) => panic!("two document types of this container contradict each other"),
+            Err(_) => panic!("two document types of this container conflict"),
         },
     }
 }
 
-/// A count of levels in words.
+/// Returns a count of levels in words.
 pub(super) const fn number(levels: usize) -> &'static str {
     match levels {
         1 => "1 level",
@@ -38,14 +38,14 @@ pub(super) const fn number(levels: usize) -> &'static str {
     }
 }
 
-/// `value` in digits, written into `buffer`, which holds every `usize`.
+/// Writes `value` in digits into `buffer`, which is large enough for every `usize`.
 pub(super) const fn decimal(mut value: usize, buffer: &mut [u8; 20]) -> &str {
     let mut start = buffer.len();
     loop {
         start -= 1;
         #[expect(
             clippy::cast_possible_truncation,
-            reason = "a digit fits a byte; `try_from` is not const"
+            reason = "a digit fits into a byte; `try_from` is not const"
         )]
         let digit = (value % 10) as u8;
         buffer[start] = b'0' + digit;
@@ -92,13 +92,13 @@ pub(super) const fn starts_with(text: &[u8], prefix: &[u8]) -> bool {
     true
 }
 
-/// Whether `path` is `outer` or lies inside it.
+/// Whether `path` is `outer` or inside it.
 pub(super) const fn is_path_within(path: &str, outer: &str) -> bool {
     starts_with(path.as_bytes(), outer.as_bytes())
         && (path.len() == outer.len() || path.as_bytes()[outer.len()] == b'/')
 }
 
-/// Whether `path` is `/property` or lies inside it.
+/// Whether `path` is `/property` or inside it.
 pub(super) const fn is_property(path: &str, property: &str) -> bool {
     let (path, property) = (path.as_bytes(), property.as_bytes());
     let end = property.len() + 1;
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_made_of_its_parts() {
+    fn a_message_concatenates_its_parts() {
         let panic = std::panic::catch_unwind(|| {
             fail(&["`Größe` has ", decimal(1050, &mut [0; 20]), " paths"])
         });
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_message_ends_at_a_character() {
+    fn a_long_message_is_truncated_between_characters() {
         let long = format!("{}ß", "x".repeat(MAX_MESSAGE - 1));
         let panic = std::panic::catch_unwind(|| fail(&[&long]));
         let message = panic.unwrap_err().downcast::<String>().unwrap();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_lies_within_whole_segments() {
+    fn paths_are_compared_by_whole_segments() {
         assert!(is_path_within("/a/b", "/a"));
         assert!(is_path_within("/a", "/a"));
         assert!(!is_path_within("/ab", "/a"));

@@ -1,13 +1,14 @@
 //! Whether a policy indexes a path.
 //!
-//! The rule (indexing policy overview, "include/exclude precedence"): the most precise path that matches decides, and `/?`
-//! is more precise than `/*` at the same depth. `id` and `_ts` are always indexed while anything is.
+//! The rule (indexing policy overview, "include/exclude precedence"): the most precise matching
+//! path decides, and `/?` is more precise than `/*` at the same depth. `id` and `_ts` are always
+//! indexed unless the indexing mode is `none`.
 
 use super::json::{IndexingMode, IndexingPolicy};
 
 impl IndexingPolicy {
-    /// Whether values at `path` are indexed. `path` is in the policy's grammar without its ending: `/address/city`, and
-    /// `/tags/[]` for the elements of an array.
+    /// Whether values at `path` are indexed. `path` is in the policy's grammar without its ending:
+    /// `/address/city`, and `/tags/[]` for the elements of an array.
     pub fn covers(&self, path: &str) -> bool {
         if self.indexing_mode == IndexingMode::None {
             return false;
@@ -24,8 +25,8 @@ impl IndexingPolicy {
     }
 }
 
-/// How precisely an entry of a policy names `path`: its depth, and whether it means this path alone. `None` when it does
-/// not match.
+/// Returns the precision of a matching entry: its depth, and whether it matches only this path.
+/// `None` if it does not match.
 fn precision(entry: &str, path: &str) -> Option<(usize, bool)> {
     if let Some(exact) = entry.strip_suffix("/?") {
         return (exact == path).then(|| (depth(exact), true));
@@ -67,7 +68,7 @@ mod tests {
         assert!(!all.covers("/blob") && !all.covers("/blob/inner"));
         assert!(
             all.covers("/blobs"),
-            "a prefix of a name is no prefix of a path"
+            "a prefix of a name is not a prefix of a path"
         );
         let named = policy(&["/status/?", "/blob/kept/?"], &["/*", "/blob/*"]);
         assert!(named.covers("/status") && named.covers("/blob/kept"));

@@ -1,7 +1,7 @@
-//! How a live container's indexing policy differs from the model's, by name and with the price.
+//! The differences between the indexing policies of a live container and its model, with their
+//! costs.
 //!
-//! The service reorders paths, leaves out what is the default, and adds its own exclusion of `_etag`; none of that is a
-//! difference.
+//! The service reorders paths, omits defaults, and excludes `_etag`; these are not differences.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,47 +9,34 @@ use std::fmt;
 use super::json::{CompositeIndexPath, IndexingMode, IndexingPolicy};
 use crate::shape::Direction;
 
-/// One difference.
-///
-/// ```
-/// use cdb_model::{Container, Drift};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::Shop;
-///
-/// let model = Shop::definition().indexing_policy;
-/// let mut live = model.clone();
-/// live.composite_indexes.clear();
-/// let drift = model.drift_of(&live);
-/// assert!(matches!(drift[..], [Drift::MissingComposite(_)]));
-/// assert!(drift[0].breaks_queries());
-/// println!("{}", drift[0]); // with what it costs to change it
-/// ```
+/// One difference between two indexing policies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Drift {
-    /// Documents are indexed at another time, or not at all.
+    /// The indexing mode differs.
     Mode {
-        /// The model's.
+        /// The mode of the model.
         expected: IndexingMode,
-        /// The container's.
+        /// The mode of the container.
         found: IndexingMode,
     },
-    /// A path that the model's queries need is not indexed: they scan.
+    /// A path that the model's queries need is not indexed, so they scan.
     MissingPath(String),
-    /// A path is indexed that no query of the model needs: every write pays for it.
+    /// A path that no query of the model needs is indexed, at a cost for every write.
     SuperfluousPath(String),
-    /// A path that the model keeps out is not kept out.
+    /// A path that the model excludes is not excluded.
     MissingExclusion(String),
-    /// A path is kept out that the model does not name.
+    /// A path that the model does not exclude is excluded.
     SuperfluousExclusion(String),
-    /// A composite index that the model's queries need is not there: their sorts are refused.
+    /// A composite index that the model's queries need is missing, so their sorts are refused.
     MissingComposite(String),
-    /// A composite index that no query of the model needs: every write pays for it.
+    /// The model's queries do not need a composite index, which costs every write.
     SuperfluousComposite(String),
 }
 
 impl Drift {
-    /// Whether queries of the model are refused or scan because of it; otherwise it only costs.
+    /// Whether queries of the model fail or scan because of the difference. Other differences only
+    /// cost request units.
     pub fn breaks_queries(&self) -> bool {
         matches!(
             self,
@@ -75,7 +62,7 @@ impl fmt::Display for Drift {
             ),
             Self::MissingExclusion(path) => write!(f, "`{path}` is not excluded"),
             Self::SuperfluousExclusion(path) => {
-                write!(f, "`{path}` is excluded and the model does not say so")
+                write!(f, "`{path}` is excluded, but not by the model")
             }
             Self::MissingComposite(paths) => write!(
                 f,
@@ -90,7 +77,7 @@ impl fmt::Display for Drift {
 }
 
 impl IndexingPolicy {
-    /// What is different in the policy of a live container. Empty when both index the same.
+    /// Returns the differences of the policy of a live container; empty if both index the same.
     pub fn drift_of(&self, live: &Self) -> Vec<Drift> {
         let mut drift = Vec::new();
         if self.indexing_mode != live.indexing_mode {
@@ -111,7 +98,7 @@ impl IndexingPolicy {
             let indexes = policy.composite_indexes.iter();
             indexes.map(|paths| normal_form(paths)).collect()
         };
-        // A path that the container covers by a wildcard is indexed, if not under its name.
+        // A wildcard of the container may index the path.
         let is_missing = |path: &String| !live.covers(path.trim_end_matches("/?"));
         let (expected, found) = (included(self), included(live));
         let expected = expected
@@ -138,7 +125,8 @@ impl IndexingPolicy {
         drift
     }
 
-    /// What a live container's policy lacks of this one: the paths and composite indexes to add to it.
+    /// Returns the paths and composite indexes of this policy that the policy of a live container
+    /// lacks.
     pub fn lacking_in(&self, live: &Self) -> Self {
         let mut lacking = self.clone();
         lacking
@@ -163,7 +151,8 @@ fn compare(
     drift.extend(live.difference(model).cloned().map(superfluous));
 }
 
-/// A composite index as text; of an index and its inverse, which serve the same sorts, the same text.
+/// Returns a composite index as text. An index and its reverse, which serve the same sorts, have
+/// the same text.
 fn normal_form(paths: &[CompositeIndexPath]) -> String {
     let invert = paths
         .first()

@@ -1,4 +1,4 @@
-//! The policy as the service writes and reads it.
+//! The indexing policy in the service's form.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,28 +7,28 @@ use crate::shape::Direction;
 /// An indexing policy in the service's form.
 ///
 /// ```
-/// use cdb_model::{Container, IndexingPolicy};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::Shop;
+/// use cdb_model::{Drift, IndexingPolicy};
+/// use shop::Shop;
 ///
-/// let policy = Shop::definition().indexing_policy;
-/// assert!(policy.covers("/totalCents") && !policy.covers("/remark"));
-/// let live: IndexingPolicy = serde_json::from_str(&policy.to_json_pretty())?;
-/// assert!(policy.drift_of(&live).is_empty());
-/// # Ok::<(), serde_json::Error>(())
+/// /// Compares the policy of a live container with that of the model.
+/// fn drift(live: &str) -> serde_json::Result<Vec<Drift>> {
+///     let live: IndexingPolicy = serde_json::from_str(live)?;
+///     Ok(IndexingPolicy::of::<Shop>().drift_of(&live))
+/// }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IndexingPolicy {
-    /// `consistent`, or `none` for pure key-value containers.
+    /// When documents are indexed.
     pub indexing_mode: IndexingMode,
-    /// Whether documents are indexed without being told to.
+    /// Whether all documents are indexed.
     #[serde(default = "yes")]
     pub automatic: bool,
-    /// What is indexed.
+    /// The indexed paths.
     #[serde(default)]
     pub included_paths: Vec<IncludedPath>,
-    /// What is not.
+    /// The paths that are not indexed.
     #[serde(default)]
     pub excluded_paths: Vec<ExcludedPath>,
     /// Indexes over several paths.
@@ -41,39 +41,18 @@ fn yes() -> bool {
 }
 
 /// When documents are indexed.
-///
-/// ```
-/// use cdb_model::{Container, Drift, IndexingMode};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::Shop;
-///
-/// let model = Shop::definition().indexing_policy;
-/// let mut live = model.clone();
-/// live.indexing_mode = IndexingMode::None; // set for a bulk load and forgotten: every query scans
-/// assert!(model.drift_of(&live).iter().any(Drift::breaks_queries));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IndexingMode {
-    /// With the write.
+    /// With each write.
     Consistent,
-    /// In the background; no longer offered for new containers.
+    /// In the background; not available for new containers.
     Lazy,
-    /// Never.
+    /// Never, for key-value containers.
     None,
 }
 
-/// A path that is indexed.
-///
-/// ```
-/// use cdb_model::{Container, IncludedPath};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::Shop;
-///
-/// let policy = Shop::definition().indexing_policy;
-/// let total = IncludedPath { path: "/totalCents/?".into() };
-/// assert!(policy.included_paths.contains(&total));
-/// ```
+/// An indexed path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct IncludedPath {
     /// In the service's grammar: `/a/b/?`, `/a/*`, `/tags/[]/?`.
@@ -81,17 +60,6 @@ pub struct IncludedPath {
 }
 
 /// A path that is not indexed.
-///
-/// ```
-/// use cdb_model::{Container, ExcludedPath};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::Shop;
-///
-/// // All that no type asks for, and what one of them never wants indexed.
-/// let policy = Shop::definition().indexing_policy;
-/// let excluded = ["/*", "/remark/*"].map(|path| ExcludedPath { path: path.into() });
-/// assert_eq!(policy.excluded_paths, excluded);
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ExcludedPath {
     /// In the service's grammar.
@@ -99,24 +67,11 @@ pub struct ExcludedPath {
 }
 
 /// One path of a composite index.
-///
-/// ```
-/// use cdb_model::{CompositeIndexPath, Container, Direction};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::Shop;
-///
-/// let policy = Shop::definition().indexing_policy;
-/// let by_total = ["/type", "/totalCents"].map(|path| CompositeIndexPath {
-///     path: path.into(),
-///     order: Direction::Ascending,
-/// });
-/// assert_eq!(policy.composite_indexes, [by_total]);
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompositeIndexPath {
-    /// Without the `/?` that the service implies.
+    /// The path, without the `/?` that the service implies.
     pub path: String,
-    /// Ascending when the service leaves it out.
+    /// The direction. The service omits `ascending`.
     #[serde(default = "ascending")]
     pub order: Direction,
 }
@@ -126,9 +81,9 @@ fn ascending() -> Direction {
 }
 
 impl IndexingPolicy {
-    /// The policy as indented JSON, the same text for the same policy.
+    /// Returns the policy as indented JSON. Equal policies have equal texts.
     pub fn to_json_pretty(&self) -> String {
-        // Strings, bools and enums: nothing that JSON cannot hold.
+        // Strings, booleans and enums always serialize.
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 }

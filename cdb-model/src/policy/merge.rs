@@ -1,7 +1,7 @@
-//! The union of what the document types ask for, in a fixed order.
+//! Merges the indexes that the document types need, in a fixed order.
 //!
-//! The root is excluded, so a path costs write units only when somebody asks for it. Every included path costs on
-//! every document of the container, also on those that lack it.
+//! The root is excluded, so only indexed paths cost request units. An included path costs on every
+//! document of the container, even on documents that lack it.
 
 use std::collections::BTreeSet;
 
@@ -10,17 +10,17 @@ use crate::container::Container;
 use crate::shape::{CompositeTarget, Direction, DocumentShape, FieldIndexing};
 
 impl IndexingPolicy {
-    /// The policy of container `C`.
+    /// Returns the policy of container `C`.
     pub fn of<C: Container>() -> Self {
         Self::merged(C::DOCUMENTS, C::DISCRIMINATOR)
     }
 
-    /// The policy of these document types. Their order does not matter, and neither does a type that stands twice.
+    /// Returns the policy of these document types. Their order and repetitions do not matter.
     pub(crate) fn merged(documents: &[&DocumentShape], discriminator: &str) -> Self {
         let mut included = BTreeSet::new();
         let mut excluded = BTreeSet::from(["/*".to_owned()]);
         let mut composites: BTreeSet<Vec<CompositePathKey>> = BTreeSet::new();
-        let mut asks_for_type = documents.len() > 1;
+        let mut needs_type = documents.len() > 1;
         for field in documents.iter().flat_map(|shape| shape.fields) {
             match field.indexing {
                 FieldIndexing::Indexed => {
@@ -38,7 +38,7 @@ impl IndexingPolicy {
                 let target = match path.path {
                     CompositeTarget::Path(path) => policy_path(path),
                     CompositeTarget::Discriminator => {
-                        asks_for_type = true;
+                        needs_type = true;
                         policy_path(&format!("/{discriminator}"))
                     }
                 };
@@ -48,10 +48,10 @@ impl IndexingPolicy {
                 .iter()
                 .map(|(path, down)| (path.clone(), !down))
                 .collect();
-            // One index serves a sort and its inverse; of the two, the one that sorts first stands for both.
+            // One index serves a sort and its reverse; the smaller of the two represents both.
             composites.insert(std::cmp::min(paths, inverted));
         }
-        if asks_for_type {
+        if needs_type {
             included.insert(format!("{}/?", policy_path(&format!("/{discriminator}"))));
         }
         Self {
@@ -70,7 +70,7 @@ impl IndexingPolicy {
     }
 }
 
-/// A path and whether it is descending; ascending sorts first.
+/// A path, and whether it is descending.
 type CompositePathKey = (String, bool);
 
 fn composite_index(paths: Vec<CompositePathKey>) -> Vec<CompositeIndexPath> {
@@ -85,7 +85,8 @@ fn composite_index(paths: Vec<CompositePathKey>) -> Vec<CompositeIndexPath> {
     paths.into_iter().map(path).collect()
 }
 
-/// A stored path in the policy's grammar: names that are not plain words are quoted.
+/// Returns a stored path in the policy's grammar, in which names that are not plain words are
+/// quoted.
 pub(crate) fn policy_path(pointer: &str) -> String {
     let mut out = String::new();
     for name in pointer.split('/').filter(|name| !name.is_empty()) {

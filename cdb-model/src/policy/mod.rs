@@ -1,4 +1,4 @@
-//! The indexing policy that a container's document types add up to.
+//! The indexing policy of a container, merged from its document types.
 
 mod covers;
 mod drift;

@@ -1,4 +1,4 @@
-//! Queries put together: where, which, in which order, how many, and what of each.
+//! The builders of queries.
 
 use std::marker::PhantomData;
 
@@ -7,7 +7,9 @@ use serde::de::DeserializeOwned;
 use super::filter::{Predicate, type_condition};
 use super::order::OrderTerm;
 use super::sql::{self, Projection, QueryParts};
-use super::{Fetch, Filter, Order, QueriedIn, Queryable, RowForm, Scope, SortKey, Statement};
+use super::{
+    Fetch, Filter, Order, QueriedIn, Queryable, RowForm, Scope, SortKey, Statement, ValueError,
+};
 use crate::codec::decode_value;
 use crate::codec_error::DecodeError;
 use crate::container::Container;
@@ -19,18 +21,28 @@ use crate::shape::CompositeTarget;
 /// A query for documents of `T`: a document type, or a container for all of its types.
 ///
 /// ```
-/// use cdb_model::Query;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Order, Shop};
+/// use cdb_model::{CountQuery, Query, ValueQuery};
+/// use shop::{Order, Shop};
 ///
-/// let cheapest = Query::<Order>::in_partition("ada")
-///     .filter(Order::TOTAL_CENTS.gt(0_u64))
-///     .order_by(Order::TOTAL_CENTS.asc())
-///     .top(10);
-/// let everything = Query::<Shop>::in_partition("ada"); // all types of the container
-/// let how_many = Query::<Order>::across_partitions().count();
-/// let totals = Query::<Order>::across_partitions().values(Order::TOTAL_CENTS);
-/// # drop((cheapest, everything, how_many, totals));
+/// fn cheapest(customer: &str) -> Query<Order> {
+///     Query::in_partition(customer)
+///         .filter(Order::TOTAL_CENTS.gt(0_u64))
+///         .order_by(Order::TOTAL_CENTS.asc())
+///         .top(10)
+/// }
+///
+/// fn all_types(customer: &str) -> Query<Shop> {
+///     Query::in_partition(customer)
+/// }
+///
+/// fn number_of_orders() -> CountQuery<Order> {
+///     Query::across_partitions().count()
+/// }
+///
+/// fn totals() -> ValueQuery<Order, u64> {
+///     Query::across_partitions().values(Order::TOTAL_CENTS)
+/// }
 /// ```
 #[derive(Debug)]
 pub struct Query<T> {
@@ -47,7 +59,7 @@ impl<T> Clone for Query<T> {
     }
 }
 
-/// A query without types.
+/// An untyped query.
 #[derive(Clone, Debug)]
 pub(super) struct Parts {
     pub(super) scope: Scope,
@@ -69,17 +81,18 @@ impl<T: Queryable> Query<T> {
         }
     }
 
-    /// Asks one logical partition: the cheapest query there is.
+    /// Queries one logical partition, which is the cheapest query.
     pub fn in_partition(key: impl Into<PartitionKey>) -> Self {
         Self::new(Scope::Partition(key.into()))
     }
 
-    /// Asks every physical partition. Each costs at least about 2.5 request units, however little it returns.
+    /// Queries all physical partitions. Each costs at least about 2.5 request units, even without a
+    /// result.
     pub fn across_partitions() -> Self {
         Self::new(Scope::AllPartitions)
     }
 
-    /// Only documents that meet the condition, and those of earlier calls.
+    /// Adds a condition. Several calls add up.
     #[must_use]
     pub fn filter(mut self, filter: Filter<T>) -> Self {
         self.parts.predicate = Filter::<T>::from_predicate(self.parts.predicate)
@@ -88,14 +101,14 @@ impl<T: Queryable> Query<T> {
         self
     }
 
-    /// In this order; the last call counts.
+    /// Sets the order. The last call counts.
     #[must_use]
     pub fn order_by(mut self, order: Order<T>) -> Self {
         self.parts.order = order.terms;
         self
     }
 
-    /// In this order, if no other was asked for.
+    /// Sets the order, unless it is set.
     #[must_use]
     pub fn or_order_by(self, order: Order<T>) -> Self {
         if self.parts.order.is_empty() {
@@ -105,14 +118,14 @@ impl<T: Queryable> Query<T> {
         }
     }
 
-    /// At most this many rows in all.
+    /// Limits the number of rows.
     #[must_use]
     pub fn top(mut self, rows: u32) -> Self {
         self.parts.top = Some(rows);
         self
     }
 
-    /// How many documents there are, instead of the documents. Order and `top` do not matter to it.
+    /// Returns the number of documents instead of the documents. Ignores order and `top`.
     pub fn count(self) -> CountQuery<T> {
         CountQuery {
             query: self,
@@ -120,7 +133,8 @@ impl<T: Queryable> Query<T> {
         }
     }
 
-    /// The sum of a number over all documents, instead of the documents.
+    /// Returns the sum of a path over all documents instead of the documents. Ignores order and
+    /// `top`.
     pub fn sum<V, I, M>(self, path: Path<T, V, I, M>) -> CountQuery<T>
     where
         V: Summand,
@@ -131,7 +145,8 @@ impl<T: Queryable> Query<T> {
         }
     }
 
-    /// One path of each document, instead of the documents. Saves bytes, and hardly any request units.
+    /// Returns one path of each document instead of the documents. Saves bytes, but hardly any
+    /// request units.
     pub fn values<V, I, M>(self, path: Path<T, V, I, M>) -> ValueQuery<T, V> {
         ValueQuery {
             query: self,
@@ -140,7 +155,12 @@ impl<T: Queryable> Query<T> {
         }
     }
 
-    fn statement(&self, discriminator: &str, projection: &Projection, form: RowForm) -> Statement {
+    fn statement(
+        &self,
+        discriminator: &str,
+        projection: &Projection,
+        form: RowForm,
+    ) -> Result<Statement, ValueError> {
         let aggregates = matches!(form, RowForm::Count);
         let order = if aggregates { &[] } else { &*self.parts.order };
         let top = self.parts.top.filter(|_| !aggregates);
@@ -150,7 +170,7 @@ impl<T: Queryable> Query<T> {
             order,
             top,
             discriminator,
-        });
+        })?;
         let keys = order.iter().map(|term| SortKey {
             pointer: match term.target {
                 CompositeTarget::Path(pointer) => pointer.to_owned(),
@@ -158,21 +178,21 @@ impl<T: Queryable> Query<T> {
             },
             direction: term.direction,
         });
-        Statement {
+        Ok(Statement {
             sql,
             parameters,
             scope: self.parts.scope.clone(),
             order: keys.collect(),
             top,
             form,
-        }
+        })
     }
 }
 
 impl<C: Container, T: QueriedIn<C>> Fetch<C> for Query<T> {
     type Row = Stored<T>;
 
-    fn statement(&self) -> Statement {
+    fn statement(&self) -> Result<Statement, ValueError> {
         self.statement(C::DISCRIMINATOR, &Projection::Document, RowForm::Document)
     }
 
@@ -181,19 +201,7 @@ impl<C: Container, T: QueriedIn<C>> Fetch<C> for Query<T> {
     }
 }
 
-/// A number that [`Query::sum`] adds up: an unsigned integer, so that the sum fits the answer.
-///
-/// ```
-/// use cdb_model::{CountQuery, Path, Query, Summand};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::Order;
-///
-/// fn total_of<V: Summand, I, M>(path: Path<Order, V, I, M>) -> CountQuery<Order> {
-///     Query::in_partition("ada").sum(path)
-/// }
-/// let turnover = total_of(Order::TOTAL_CENTS); // `total_of(Order::REMARK)` does not compile
-/// # drop(turnover);
-/// ```
+/// An unsigned integer, whose values [`Query::sum`] can sum.
 pub trait Summand {}
 
 impl Summand for u8 {}
@@ -201,17 +209,7 @@ impl Summand for u16 {}
 impl Summand for u32 {}
 impl Summand for u64 {}
 
-/// A query for a number: how many documents, or the sum of a path.
-///
-/// ```
-/// use cdb_model::Query;
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::Order;
-///
-/// let orders = Query::<Order>::across_partitions().count();
-/// let turnover = Query::<Order>::across_partitions().sum(Order::TOTAL_CENTS);
-/// # drop((orders, turnover));
-/// ```
+/// A query for the number of documents or the sum of a path.
 #[derive(Clone, Debug)]
 pub struct CountQuery<T> {
     query: Query<T>,
@@ -221,13 +219,13 @@ pub struct CountQuery<T> {
 impl<C: Container, T: QueriedIn<C>> Fetch<C> for CountQuery<T> {
     type Row = u64;
 
-    fn statement(&self) -> Statement {
+    fn statement(&self) -> Result<Statement, ValueError> {
         self.query
             .statement(C::DISCRIMINATOR, &self.projection, RowForm::Count)
     }
 
     fn read_row(&self, json: &str) -> Result<u64, DecodeError> {
-        // The service computes in doubles, so a whole number may come as `3.0`.
+        // The service computes in doubles, so `3.0` is possible.
         let number: f64 = decode_value("count", json)?;
         #[expect(
             clippy::cast_possible_truncation,
@@ -239,17 +237,6 @@ impl<C: Container, T: QueriedIn<C>> Fetch<C> for CountQuery<T> {
 }
 
 /// A query for one path of each document.
-///
-/// ```
-/// use cdb_model::{Fetch, Query};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Order, Shop};
-///
-/// let totals = Query::<Order>::in_partition("ada").values(Order::TOTAL_CENTS);
-/// let total: u64 = Fetch::<Shop>::read_row(&totals, "9900")?;
-/// assert_eq!(total, 9_900);
-/// # Ok::<(), cdb_model::DecodeError>(())
-/// ```
 #[derive(Debug)]
 pub struct ValueQuery<T, V> {
     query: Query<T>,
@@ -265,7 +252,7 @@ where
 {
     type Row = V;
 
-    fn statement(&self) -> Statement {
+    fn statement(&self) -> Result<Statement, ValueError> {
         let projection = Projection::Value(self.pointer.to_owned());
         self.query
             .statement(C::DISCRIMINATOR, &projection, RowForm::ValueWithKeys)

@@ -1,6 +1,6 @@
-//! Conditions that are known only at run time: from a search form, a URL, another service.
+//! Conditions from outside the program: from a search form, a URL, another service.
 //!
-//! They go through the same door as typed ones: only indexed fields, only values, never text of a query.
+//! They have the limits of typed conditions: only indexed fields, and values as parameters.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,115 +14,78 @@ use crate::shape::{CompositeTarget, Direction, FieldIndexing, FieldShape};
 /// One condition on a field.
 ///
 /// ```
-/// use cdb_model::{CriteriaError, Criterion, Filter};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::Order;
+/// use cdb_model::{CriteriaError, Criterion, Filter, Query};
+/// use shop::Order;
 ///
-/// let asked: Vec<Criterion> =
-///     serde_json::from_str(r#"[{"field": "totalCents", "operator": "gt", "value": 500}]"#)?;
-/// let filter = Filter::<Order>::from_criteria(&asked)?;
-///
-/// let scan = Criterion { field: "remark".into(), ..asked[0].clone() };
-/// let refused = Filter::<Order>::from_criteria(&[scan]);
-/// assert!(matches!(refused, Err(CriteriaError::NotIndexed { .. })));
-/// # drop(filter);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// /// `[{"field": "totalCents", "operator": "gt", "value": 500}]`
+/// fn search(customer: &str, criteria: &[Criterion]) -> Result<Query<Order>, CriteriaError> {
+///     let filter = Filter::from_criteria(criteria)?; // fails for `remark`, which is not indexed
+///     Ok(Query::in_partition(customer).filter(filter))
+/// }
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Criterion {
-    /// The field, by its Rust name or its stored one; `address.city` for a nested path.
+    /// The Rust name or stored name of the field; `address.city` for a nested path.
     pub field: String,
-    /// How it is compared.
+    /// The comparison.
     #[serde(default)]
     pub operator: Operator,
-    /// With what: a scalar, or a list of scalars for [`Operator::In`].
+    /// The operand: a scalar, or a list of scalars for [`Operator::In`].
     #[serde(default)]
     pub value: Value,
 }
 
-/// How a field is compared.
-///
-/// ```
-/// use cdb_model::{Criterion, Operator};
-///
-/// let asked: Criterion =
-///     serde_json::from_str(r#"{"field": "name", "operator": "starts_with", "value": "Ad"}"#)?;
-/// assert_eq!(asked.operator, Operator::StartsWith);
-/// let asked: Criterion = serde_json::from_str(r#"{"field": "name", "value": "Ada"}"#)?;
-/// assert_eq!(asked.operator, Operator::Eq);
-/// # Ok::<(), serde_json::Error>(())
-/// ```
+/// The comparison of a field with a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Operator {
-    /// Holds the value.
+    /// Equal.
     #[default]
     Eq,
-    /// Holds another value.
+    /// Not equal.
     Ne,
-    /// Holds less.
+    /// Less than.
     Lt,
-    /// Holds the value or less.
+    /// Less than or equal.
     Le,
-    /// Holds more.
+    /// Greater than.
     Gt,
-    /// Holds the value or more.
+    /// Greater than or equal.
     Ge,
-    /// Holds one of the values.
+    /// Equal to one of the values.
     In,
-    /// Holds a text that starts so.
+    /// A string that starts with the value.
     StartsWith,
-    /// Holds an array with this element.
+    /// An array that contains the value.
     Contains,
-    /// Holds null or is not there; takes no value.
+    /// Null or missing; takes no value.
     IsAbsent,
 }
 
 /// A sort by a field.
-///
-/// ```
-/// use cdb_model::{Direction, Order as Sort, SortCriterion};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::Order;
-///
-/// let asked = SortCriterion { field: "total_cents".into(), direction: Direction::Descending };
-/// let sort = Sort::<Order>::from_criterion(&asked)?;
-/// # drop(sort);
-/// # Ok::<(), cdb_model::CriteriaError>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SortCriterion {
-    /// The field, by its Rust name or its stored one.
+    /// The Rust name or stored name of the field.
     pub field: String,
-    /// Its direction.
+    /// The direction.
     pub direction: Direction,
 }
 
-/// Why a criterion cannot be asked.
-///
-/// ```
-/// use cdb_model::{Criterion, CriteriaError, Filter, Operator};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::Order;
-///
-/// let asked = Criterion { field: "totalCent".into(), operator: Operator::Gt, value: 500.into() };
-/// let refused = Filter::<Order>::from_criteria(&[asked]).unwrap_err(); // the asker's fault: 400, not 500
-/// assert!(matches!(refused, CriteriaError::UnknownField { .. }));
-/// assert!(refused.to_string().ends_with("did you mean `total_cents`?"));
-/// ```
+/// Why a criterion is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CriteriaError {
     /// The document type has no such field.
-    #[error("`{document}` has no field `{field}`{hint}")]
+    #[error("`{document}` has no field `{field}`; its indexed fields are {indexed}")]
     UnknownField {
         /// The document type.
         document: &'static str,
-        /// What was asked for.
+        /// The unknown field.
         field: String,
-        /// The nearest field that can be asked for, as text.
-        hint: String,
+        /// The indexed fields, as text.
+        indexed: String,
     },
     /// No index serves the field.
     #[error("`{field}` of `{document}` is not indexed; searching by it would scan every document")]
@@ -132,23 +95,23 @@ pub enum CriteriaError {
         /// The field.
         field: String,
     },
-    /// The value does not fit the operator.
+    /// The value does not match the operator.
     #[error("`{field}` cannot be compared with {value}: {expected}")]
     Value {
         /// The field.
         field: String,
-        /// What was given.
+        /// The value.
         value: String,
-        /// What is wanted.
+        /// The form that the operator requires.
         expected: &'static str,
     },
 }
 
 impl<D: Document> Filter<D> {
-    /// All of these conditions.
+    /// Builds a filter of all these conditions.
     ///
     /// # Errors
-    /// When a field is unknown or not indexed, or a value does not fit its operator.
+    /// When a field is unknown or not indexed, or a value does not match its operator.
     pub fn from_criteria(criteria: &[Criterion]) -> Result<Self, CriteriaError> {
         criteria.iter().try_fold(Self::all(), |filter, criterion| {
             let predicate = predicate(criterion, indexed_field::<D>(&criterion.field)?)?;
@@ -158,7 +121,7 @@ impl<D: Document> Filter<D> {
 }
 
 impl<D: Document> Order<D> {
-    /// A sort by a field.
+    /// Builds a sort by a field.
     ///
     /// # Errors
     /// When the field is unknown or not indexed.
@@ -180,7 +143,7 @@ fn indexed_field<D: Document>(name: &str) -> Result<&'static FieldShape, Criteri
         return Err(CriteriaError::UnknownField {
             document: shape.name,
             field: name.to_owned(),
-            hint: nearest(name, shape.fields),
+            indexed: indexed_names(shape.fields),
         });
     };
     if field.indexing != FieldIndexing::Indexed {
@@ -210,13 +173,13 @@ fn predicate(criterion: &Criterion, field: &FieldShape) -> Result<Predicate, Cri
         Operator::Ge => Comparison::GreaterOrEqual,
         Operator::In => {
             let Value::Array(values) = value else {
-                return Err(wrong("`in` takes a list"));
+                return Err(wrong("`in` requires a list"));
             };
             if values
                 .iter()
                 .any(|value| value.is_array() || value.is_object())
             {
-                return Err(wrong("`in` takes a list of scalars"));
+                return Err(wrong("`in` requires a list of scalars"));
             }
             return Ok(if values.is_empty() {
                 Predicate::Never
@@ -227,9 +190,9 @@ fn predicate(criterion: &Criterion, field: &FieldShape) -> Result<Predicate, Cri
         Operator::StartsWith if value.is_string() => {
             return Ok(Predicate::StartsWith(path, value));
         }
-        Operator::StartsWith => return Err(wrong("`starts_with` takes a text")),
+        Operator::StartsWith => return Err(wrong("`starts_with` requires a string")),
         Operator::Contains if scalar => return Ok(Predicate::ArrayContains(path, value)),
-        Operator::Contains => return Err(wrong("`contains` takes a scalar")),
+        Operator::Contains => return Err(wrong("`contains` requires a scalar")),
         Operator::IsAbsent => {
             let absent = Predicate::Not(Box::new(Predicate::IsDefined(path.clone())));
             return Ok(Predicate::Or(vec![Predicate::IsNull(path), absent]));
@@ -238,22 +201,14 @@ fn predicate(criterion: &Criterion, field: &FieldShape) -> Result<Predicate, Cri
     if scalar {
         Ok(Predicate::Compare(path, comparison, value))
     } else {
-        Err(wrong("a scalar is wanted"))
+        Err(wrong("the operator requires a scalar"))
     }
 }
 
-/// `; did you mean …?` with the indexed field whose name shares the longest beginning, if any does.
-fn nearest(name: &str, fields: &[FieldShape]) -> String {
-    let shared = |field: &&FieldShape| {
-        let pairs = field.name.chars().zip(name.chars());
-        pairs.take_while(|(a, b)| a == b).count()
-    };
-    fields
+fn indexed_names(fields: &[FieldShape]) -> String {
+    let indexed = fields
         .iter()
-        .filter(|field| field.indexing == FieldIndexing::Indexed)
-        .max_by_key(shared)
-        .filter(|field| shared(field) >= 3)
-        .map_or_else(String::new, |field| {
-            format!("; did you mean `{}`?", field.name)
-        })
+        .filter(|field| field.indexing == FieldIndexing::Indexed);
+    let names: Vec<_> = indexed.map(|field| format!("`{}`", field.name)).collect();
+    names.join(", ")
 }

@@ -1,9 +1,11 @@
-//! Which index serves a query, by the service's rules, and what is left to be looked at document by document.
+//! Explains which indexes serve a query by the service's rules, and which conditions are checked
+//! per document.
 //!
-//! The rules (indexing policy overview): equality, range, `IN`, `STARTSWITH`, `IS_DEFINED` and `ARRAY_CONTAINS` on a
-//! path use its range index; a composite serves a filter only when all of its paths are filtered, equalities first and
-//! at most one range, last; a sort by one path needs that path's index, a sort by several a composite with exactly these
-//! paths in these directions, or all of them inverted. Negations are not served.
+//! The rules (indexing policy overview): equality, range, `IN`, `STARTSWITH`, `IS_DEFINED` and
+//! `ARRAY_CONTAINS` on a path use its range index. A composite serves a filter only when all of its
+//! paths are filtered, equalities first and at most one range, last. A sort by one path needs the
+//! index of that path. A sort by several paths needs a composite with exactly these paths, in these
+//! directions or all reversed. No index serves negations.
 
 use std::fmt;
 
@@ -15,46 +17,31 @@ use super::{Queryable, readable};
 use crate::policy::{CompositeIndexPath, IndexingPolicy, policy_path};
 use crate::shape::{CompositeTarget, Direction};
 
-/// What serves a query.
-///
-/// ```
-/// use cdb_model::{Container, Query};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Order, Shop};
-///
-/// let query = Query::<Order>::across_partitions().filter(Order::TOTAL_CENTS.gt(500_u64));
-/// let policy = Shop::definition().indexing_policy;
-/// let found = query.explain(&policy, Shop::DISCRIMINATOR);
-/// assert!(found.is_served() && found.leftover.is_empty());
-///
-/// let mut bare = policy;
-/// bare.included_paths.clear();
-/// assert!(query.explain(&bare, Shop::DISCRIMINATOR).to_string().starts_with("scans every document"));
-/// ```
+/// The indexes that serve a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Explanation {
-    /// The condition, for people.
+    /// The condition, as text.
     pub condition: String,
-    /// Whether the query asks one logical partition.
+    /// Whether the query reads one logical partition.
     pub one_partition: bool,
-    /// Range indexes that narrow the search, as policy paths.
+    /// Range indexes that serve conditions or the sort, as policy paths.
     pub range_indexes: Vec<String>,
-    /// Composite indexes that narrow the search or sort, as lists of policy paths.
+    /// Composite indexes that serve conditions or the sort, as lists of policy paths.
     pub composite_indexes: Vec<String>,
-    /// Conditions that no index narrows: checked on every document that the others leave.
+    /// Conditions that no index serves. The service checks them per document.
     pub leftover: Vec<String>,
-    /// Sorts that no index serves: the service refuses the query.
+    /// Sorts that no index serves. The service refuses the query.
     pub refused: Vec<String>,
 }
 
 impl Explanation {
-    /// Whether indexes serve every condition and every sort: nothing is checked document by document, nothing refused.
+    /// Whether indexes serve every condition and the sort.
     pub fn is_narrowed(&self) -> bool {
         self.is_served() && self.leftover.is_empty()
     }
 
-    /// Whether an index (or the partition key) narrows the search and every sort has its index.
+    /// Whether an index or the partition key narrows the search, and the sort has its index.
     pub fn is_served(&self) -> bool {
         self.refused.is_empty()
             && (self.one_partition
@@ -89,7 +76,20 @@ impl fmt::Display for Explanation {
 }
 
 impl<T: Queryable> Query<T> {
-    /// Says which index of a policy serves this query. `discriminator` is the container's, usually `type`.
+    /// Returns which indexes of a policy serve this query. `discriminator` is the container's,
+    /// usually `type`.
+    ///
+    /// ```
+    /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+    /// use cdb_model::{Container, Query};
+    /// use shop::{Order, Shop};
+    ///
+    /// let large = Query::<Order>::across_partitions().filter(Order::TOTAL_CENTS.gt(500_u64));
+    /// let mut policy = Shop::definition().indexing_policy;
+    /// assert!(large.explain(&policy, Shop::DISCRIMINATOR).is_narrowed());
+    /// policy.included_paths.clear();
+    /// assert!(!large.explain(&policy, Shop::DISCRIMINATOR).is_served());
+    /// ```
     pub fn explain(&self, policy: &IndexingPolicy, discriminator: &str) -> Explanation {
         explain(
             &self.parts.predicate,
@@ -101,7 +101,7 @@ impl<T: Queryable> Query<T> {
     }
 }
 
-/// Which index of a policy serves this condition and this sort.
+/// Returns which indexes of a policy serve a condition and a sort.
 pub(super) fn explain(
     predicate: &Predicate,
     order: &[OrderTerm],
@@ -173,7 +173,9 @@ impl Explainer<'_> {
                 self.on_path(&path, true)
             }
             Predicate::Compare(path, Comparison::Equal, _) => self.on_path(path, true),
-            Predicate::Compare(_, Comparison::NotEqual, _) | Predicate::Not(_) => false,
+            Predicate::Compare(_, Comparison::NotEqual, _)
+            | Predicate::Not(_)
+            | Predicate::Invalid(_) => false,
             Predicate::Compare(path, _, _)
             | Predicate::In(path, _)
             | Predicate::IsNull(path)
@@ -189,7 +191,8 @@ impl Explainer<'_> {
         }
     }
 
-    /// An alternative is served when each of its parts is narrowed by some index; composites do not count.
+    /// Explains an `OR`, which is served if an index serves each of its parts. Composites do not
+    /// count.
     fn alternatives(&mut self, parts: &[Predicate]) -> bool {
         let mut paths = Vec::new();
         for part in parts {
@@ -271,7 +274,7 @@ impl Explainer<'_> {
         }
     }
 
-    /// Whether a composite index has exactly these paths, with every direction turned the same way.
+    /// Whether a composite index has exactly these paths, with `turn` applied to every direction.
     fn has_composite(
         &self,
         wanted: &[(String, Direction)],

@@ -1,4 +1,4 @@
-//! Conditions, typed at the edge and plain data inside.
+//! Conditions: typed for the caller, untyped data inside.
 
 use std::marker::PhantomData;
 use std::ops::{BitAnd, BitOr, Not};
@@ -11,19 +11,9 @@ use crate::container::{Container, MemberOf};
 use crate::document::Document;
 use crate::path::{Indexed, Path};
 
-/// A condition on documents of `T`, which is a document type or a container.
+/// A condition on documents of `T`: a document type or a container.
 ///
-/// ```
-/// use cdb_model::Filter;
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Order, Shop};
-///
-/// let cheap = Order::TOTAL_CENTS.lt(1_000_u64);
-/// let dear = Order::TOTAL_CENTS.ge(100_000_u64);
-/// let unusual: Filter<Order> = cheap | dear;
-/// let in_the_shop: Filter<Shop> = unusual.within(); // for queries of all types
-/// # drop(in_the_shop);
-/// ```
+/// The methods of an indexed [`Path`] create filters; `&`, `|` and `!` combine them.
 #[derive(Debug)]
 pub struct Filter<T> {
     pub(crate) predicate: Predicate,
@@ -36,7 +26,7 @@ impl<T> Clone for Filter<T> {
     }
 }
 
-/// A condition without types. Paths are stored paths, values are JSON.
+/// An untyped condition. Paths are stored paths, values are JSON.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Predicate {
     /// Always true.
@@ -49,20 +39,42 @@ pub(crate) enum Predicate {
     Compare(String, Comparison, Value),
     /// `path IN (values)`.
     In(String, Vec<Value>),
-    /// The path holds null.
+    /// The value is null.
     IsNull(String),
-    /// The path is there.
+    /// The path exists.
     IsDefined(String),
-    /// The path holds a string that starts so.
+    /// The value is a string with this prefix.
     StartsWith(String, Value),
-    /// The path holds an array with this element.
+    /// The value is an array with this element.
     ArrayContains(String, Value),
-    /// Both.
+    /// All conditions hold.
     And(Vec<Predicate>),
-    /// At least one.
+    /// At least one condition holds.
     Or(Vec<Predicate>),
-    /// Not.
+    /// The condition does not hold.
     Not(Box<Predicate>),
+    /// The condition has a value that cannot be serialized. A query or patch with it fails.
+    Invalid(ValueError),
+}
+
+/// A value of a filter or patch that cannot be serialized as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the value for `{path}` cannot be serialized as JSON: {reason}")]
+#[non_exhaustive]
+pub struct ValueError {
+    /// The stored path.
+    pub path: &'static str,
+    /// The message of serde.
+    pub reason: String,
+}
+
+impl ValueError {
+    pub(crate) fn new(path: &'static str, error: &serde_json::Error) -> Self {
+        Self {
+            path,
+            reason: error.to_string(),
+        }
+    }
 }
 
 /// How two values are compared.
@@ -97,17 +109,17 @@ impl<T> Filter<T> {
         }
     }
 
-    /// Every document of `T`.
+    /// Accepts every document of `T`.
     pub fn all() -> Self {
         Self::from_predicate(Predicate::All)
     }
 
-    /// No document.
+    /// Accepts no document.
     pub fn none() -> Self {
         Self::from_predicate(Predicate::Never)
     }
 
-    /// Both conditions.
+    /// Accepts documents that meet both conditions.
     pub fn and(self, other: Self) -> Self {
         let mut parts = Vec::new();
         for predicate in [self.predicate, other.predicate] {
@@ -124,7 +136,7 @@ impl<T> Filter<T> {
         })
     }
 
-    /// At least one of the conditions.
+    /// Accepts documents that meet at least one of the conditions.
     pub fn or(self, other: Self) -> Self {
         let mut parts = Vec::new();
         for predicate in [self.predicate, other.predicate] {
@@ -143,7 +155,8 @@ impl<T> Filter<T> {
 }
 
 impl<D: Document> Filter<D> {
-    /// The same condition on the documents of a container: of type `D`, and meeting it.
+    /// Returns the condition for a query of a container: the document is of type `D` and meets this
+    /// condition.
     pub fn within<C: Container>(self) -> Filter<C>
     where
         D: MemberOf<C>,
@@ -154,7 +167,7 @@ impl<D: Document> Filter<D> {
 }
 
 impl<C: Container> Filter<C> {
-    /// Every document of type `D`.
+    /// Accepts every document of type `D`.
     pub fn of_type<D: MemberOf<C>>() -> Self {
         Self::from_predicate(Predicate::IsType(D::SHAPE.discriminator))
     }
@@ -187,79 +200,36 @@ impl<T> Not for Filter<T> {
     }
 }
 
-/// A value that a path of type `V` can be compared with.
-///
-/// ```
-/// use cdb_model::{Fetch, Filter, Operand, Query};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Order, Shop, order};
-///
-/// fn costing(total: impl Operand<u64>) -> Filter<Order> {
-///     Order::TOTAL_CENTS.eq(total)
-/// }
-/// // A value, or a reference to one; for a `String` also a `&str`, for an `Option<V>` also a `V`.
-/// let [owned, borrowed] = [costing(9_900_u64), costing(&order(7).total_cents)]
-///     .map(|filter| Fetch::<Shop>::statement(&Query::in_partition("ada").filter(filter)));
-/// assert_eq!(owned, borrowed);
-/// ```
+/// A value that can be compared with a path of type `V`: a `V` or `&V`; a `&str` for `String`; a
+/// `V` for `Option<V>`.
 pub trait Operand<V>: Sized {
-    /// Its JSON form.
+    /// Serializes the value.
     ///
     /// # Errors
-    /// When it is not written as a JSON scalar.
+    /// When its `Serialize` fails, or JSON cannot express it.
     #[doc(hidden)]
-    fn into_json(self) -> Value;
+    fn into_json(self) -> serde_json::Result<Value>;
 }
 
-/// A value that cannot be written as JSON compares like nothing at all: as a value that no document holds.
-fn json<T: Serialize + ?Sized>(value: &T) -> Value {
-    serde_json::to_value(value).unwrap_or_else(|_| Value::Array(Vec::new()))
+macro_rules! operands {
+    ($($ty:ty => $path:ty $(, $generic:ident)?;)*) => {$(
+        impl$(<$generic: Serialize>)? Operand<$path> for $ty {
+            fn into_json(self) -> serde_json::Result<Value> {
+                serde_json::to_value(self)
+            }
+        }
+    )*};
 }
 
-impl<V: Serialize> Operand<V> for V {
-    fn into_json(self) -> Value {
-        json(&self)
-    }
+operands! {
+    V => V, V;
+    &V => V, V;
+    V => Option<V>, V;
+    &str => String;
+    &str => Option<String>;
 }
 
-impl<V: Serialize> Operand<V> for &V {
-    fn into_json(self) -> Value {
-        json(self)
-    }
-}
-
-impl<V: Serialize> Operand<Option<V>> for V {
-    fn into_json(self) -> Value {
-        json(&self)
-    }
-}
-
-impl Operand<String> for &str {
-    fn into_json(self) -> Value {
-        json(self)
-    }
-}
-
-impl Operand<Option<String>> for &str {
-    fn into_json(self) -> Value {
-        json(self)
-    }
-}
-
-/// An index serves conditions on a path that is marked like this.
-///
-/// ```
-/// use cdb_model::{Document, Fetch, Filterable, Path, Query, Queryable};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::{Order, Shop};
-///
-/// /// The ten largest by any path that an index serves.
-/// fn largest<D: Document + Queryable, V, I: Filterable<D>, M>(path: Path<D, V, I, M>) -> Query<D> {
-///     Query::across_partitions().order_by(path.desc()).top(10)
-/// }
-/// let query = largest(Order::TOTAL_CENTS); // `largest(Order::REMARK)` does not compile
-/// assert!(Fetch::<Shop>::statement(&query).sql.ends_with("DESC"));
-/// ```
+/// The marker of a path that an index serves.
 #[diagnostic::on_unimplemented(
     message = "no index serves this path of `{D}`",
     label = "filters and sorts need an indexed path",
@@ -269,26 +239,7 @@ pub trait Filterable<D> {}
 
 impl<D> Filterable<D> for Indexed {}
 
-/// A path of strings.
-///
-/// ```
-/// use cdb_model::{Document, Filter, Filterable, Path, Text};
-///
-/// /// What a search box asks while somebody types.
-/// fn typed<D, V, I, M>(path: Path<D, V, I, M>, beginning: &str) -> Filter<D>
-/// where
-///     D: Document,
-///     V: Text, // `String` and `Option<String>`
-///     I: Filterable<D>,
-/// {
-///     if beginning.is_empty() { Filter::all() } else { path.starts_with(beginning) }
-/// }
-/// # #[derive(Document, serde::Serialize, serde::Deserialize)]
-/// # #[document(type = "customer", id = "customer:{number}")]
-/// # struct Customer { #[document(partition_key)] shop: String, number: u64, #[document(index)] name: String }
-/// let found = typed(Customer::NAME, "Ad"); // `typed(Customer::NUMBER, "7")` does not compile
-/// # drop(found);
-/// ```
+/// A string or an optional string.
 #[diagnostic::on_unimplemented(message = "`{Self}` is not a string")]
 pub trait Text {}
 
@@ -296,12 +247,26 @@ impl Text for String {}
 impl Text for Option<String> {}
 
 impl<D: Document, V, I, M> Path<D, V, I, M> {
-    fn compare(self, comparison: Comparison, value: impl Operand<V>) -> Filter<D> {
-        let path = self.pointer().to_owned();
-        Filter::from_predicate(Predicate::Compare(path, comparison, value.into_json()))
+    /// Builds a filter with a serialized value.
+    fn filter<T>(
+        self,
+        value: serde_json::Result<T>,
+        predicate: impl FnOnce(String, T) -> Predicate,
+    ) -> Filter<D> {
+        let path = self.pointer();
+        Filter::from_predicate(match value {
+            Ok(value) => predicate(path.trim_end_matches("/[]").to_owned(), value),
+            Err(error) => Predicate::Invalid(ValueError::new(path, &error)),
+        })
     }
 
-    /// Holds exactly this value.
+    fn compare(self, comparison: Comparison, value: impl Operand<V>) -> Filter<D> {
+        self.filter(value.into_json(), |path, value| {
+            Predicate::Compare(path, comparison, value)
+        })
+    }
+
+    /// The value equals `value`.
     pub fn eq(self, value: impl Operand<V>) -> Filter<D>
     where
         I: Filterable<D>,
@@ -309,7 +274,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
         self.compare(Comparison::Equal, value)
     }
 
-    /// Holds another value. Not true of documents that lack the path.
+    /// The value differs from `value`. Does not hold for documents that lack the path.
     pub fn ne(self, value: impl Operand<V>) -> Filter<D>
     where
         I: Filterable<D>,
@@ -317,7 +282,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
         self.compare(Comparison::NotEqual, value)
     }
 
-    /// Holds less.
+    /// The value is less than `value`.
     pub fn lt(self, value: impl Operand<V>) -> Filter<D>
     where
         I: Filterable<D>,
@@ -325,7 +290,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
         self.compare(Comparison::Less, value)
     }
 
-    /// Holds this value or less.
+    /// The value is less than or equal to `value`.
     pub fn le(self, value: impl Operand<V>) -> Filter<D>
     where
         I: Filterable<D>,
@@ -333,7 +298,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
         self.compare(Comparison::LessOrEqual, value)
     }
 
-    /// Holds more.
+    /// The value is greater than `value`.
     pub fn gt(self, value: impl Operand<V>) -> Filter<D>
     where
         I: Filterable<D>,
@@ -341,7 +306,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
         self.compare(Comparison::Greater, value)
     }
 
-    /// Holds this value or more.
+    /// The value is greater than or equal to `value`.
     pub fn ge(self, value: impl Operand<V>) -> Filter<D>
     where
         I: Filterable<D>,
@@ -349,7 +314,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
         self.compare(Comparison::GreaterOrEqual, value)
     }
 
-    /// Holds a value from `low` to `high`, both included.
+    /// The value is between `low` and `high`, inclusive.
     pub fn between(self, low: impl Operand<V>, high: impl Operand<V>) -> Filter<D>
     where
         I: Filterable<D>,
@@ -357,20 +322,23 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
         self.ge(low).and(self.le(high))
     }
 
-    /// Holds one of these values; never true for none at all.
+    /// The value is one of `values`. Never holds for an empty list.
     pub fn is_in<O: Operand<V>>(self, values: impl IntoIterator<Item = O>) -> Filter<D>
     where
         I: Filterable<D>,
     {
-        let values: Vec<Value> = values.into_iter().map(Operand::into_json).collect();
-        Filter::from_predicate(if values.is_empty() {
-            Predicate::Never
-        } else {
-            Predicate::In(self.pointer().to_owned(), values)
+        let values: serde_json::Result<Vec<Value>> =
+            values.into_iter().map(Operand::into_json).collect();
+        self.filter(values, |path, values| {
+            if values.is_empty() {
+                Predicate::Never
+            } else {
+                Predicate::In(path, values)
+            }
         })
     }
 
-    /// Holds null. Not true of documents that lack the path.
+    /// The value is null. Does not hold for documents that lack the path.
     pub fn is_null(self) -> Filter<D>
     where
         I: Filterable<D>,
@@ -378,7 +346,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
         Filter::from_predicate(Predicate::IsNull(self.pointer().to_owned()))
     }
 
-    /// Is there, with whatever value.
+    /// The path exists, with any value.
     pub fn is_defined(self) -> Filter<D>
     where
         I: Filterable<D>,
@@ -386,29 +354,28 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
         Filter::from_predicate(Predicate::IsDefined(self.pointer().to_owned()))
     }
 
-    /// Holds a string that starts like this.
+    /// The value is a string that starts with `prefix`.
     pub fn starts_with(self, prefix: &str) -> Filter<D>
     where
         I: Filterable<D>,
         V: Text,
     {
         let path = self.pointer().to_owned();
-        Filter::from_predicate(Predicate::StartsWith(path, json(prefix)))
+        Filter::from_predicate(Predicate::StartsWith(path, prefix.into()))
     }
 }
 
 impl<D: Document, V, I, M> Path<D, Vec<V>, I, M> {
-    /// Holds an array with this element.
+    /// The value is an array that contains `element`.
     pub fn contains(self, element: impl Operand<V>) -> Filter<D>
     where
         I: Filterable<D>,
     {
-        let path = self.pointer().trim_end_matches("/[]").to_owned();
-        Filter::from_predicate(Predicate::ArrayContains(path, element.into_json()))
+        self.filter(element.into_json(), Predicate::ArrayContains)
     }
 }
 
-/// The condition that a row is a `T`, where the query does not ask for it anyway.
+/// Returns the condition that a document is a `T`; none for a container.
 pub(crate) fn type_condition<T: Queryable>() -> Predicate {
     match (T::SINGLE_TYPE, T::SHAPES) {
         (true, [shape]) => Predicate::IsType(shape.discriminator),

@@ -1,7 +1,8 @@
-//! The forms of query that a container's types declare: one per indexed field, one per composite.
+//! The forms of query that a container's types declare indexes for: one per indexed field, one per
+//! composite.
 //!
-//! A declared index is a promise that somebody asks by it. Explained against another policy, such as that of a live
-//! container, the forms say what its drift costs without knowing the program's own queries.
+//! Explained against the policy of a live container, they show the cost of its drift without the
+//! program's own queries.
 
 use std::fmt;
 
@@ -15,34 +16,19 @@ use crate::policy::IndexingPolicy;
 use crate::shape::{CompositeShape, CompositeTarget, DocumentShape, FieldIndexing, FieldShape};
 
 /// A form of query that a document type declares an index for.
-///
-/// ```
-/// # use cdb_model::{Container, Document, QueryForm};
-/// # use serde::{Deserialize, Serialize};
-/// # #[derive(Document, Serialize, Deserialize)]
-/// # #[document(type = "order", id = "order:{number}")]
-/// # struct Order { #[document(partition_key)] customer: String, number: u64, #[document(index)] status: String }
-/// # #[derive(Container)]
-/// # #[container(partition_key = "/customer")]
-/// # enum Shop { Order(Order) }
-/// let forms = QueryForm::of::<Shop>();
-/// assert_eq!(forms[0].to_string(), "Order by status");
-/// let policy = Shop::definition().indexing_policy;
-/// assert!(forms[0].explain(&policy, "type").is_narrowed());
-/// ```
 #[derive(Clone, Debug)]
 pub struct QueryForm {
     document: &'static str,
-    asks: String,
+    description: String,
     predicate: Predicate,
     order: Vec<OrderTerm>,
 }
 
 impl QueryForm {
-    /// All forms of the types of a container, in the order of declaration.
+    /// Returns the forms of all types of a container, in the order of declaration.
     pub fn of<C: Container>() -> Vec<Self> {
         let forms = C::DOCUMENTS.iter().flat_map(|shape| {
-            // Where every document is of one type, its discriminator need not be asked for, nor indexed.
+            // A container with one type needs no filter by the discriminator, and no index on it.
             let is_type = match C::DOCUMENTS.len() {
                 1 => Predicate::All,
                 _ => Predicate::IsType(shape.discriminator),
@@ -61,15 +47,15 @@ impl QueryForm {
         let (name, path) = (field.name, field.path);
         let pointer = path.trim_end_matches("/[]");
         let any = Value::from("…");
-        let asked = if pointer == path {
+        let condition = if pointer == path {
             Predicate::Compare(pointer.to_owned(), Comparison::Equal, any)
         } else {
             Predicate::ArrayContains(pointer.to_owned(), any)
         };
         Self {
             document: shape.name,
-            asks: format!("by {name}"),
-            predicate: Predicate::And(vec![is_type.clone(), asked]),
+            description: format!("by {name}"),
+            predicate: Predicate::And(vec![is_type.clone(), condition]),
             order: Vec::new(),
         }
     }
@@ -86,23 +72,24 @@ impl QueryForm {
         let names: Vec<&str> = names.collect();
         Self {
             document: shape.name,
-            asks: format!("sorted {} ({})", composite.name, names.join(", ")),
+            description: format!("sorted {} ({})", composite.name, names.join(", ")),
             predicate: is_type.clone(),
             order: terms.collect(),
         }
     }
 
-    /// Name of the document type.
+    /// Returns the name of the document type.
     pub fn document(&self) -> &'static str {
         self.document
     }
 
-    /// What is asked of it: `by status`, `sorted BY_DUE (type, visibleAt)`.
-    pub fn asks(&self) -> &str {
-        &self.asks
+    /// Returns the form in words: `by status`, `sorted BY_DUE (type, visibleAt)`.
+    pub fn description(&self) -> &str {
+        &self.description
     }
 
-    /// Which index of a policy serves it. `discriminator` is the container's, usually `type`.
+    /// Returns which indexes of a policy serve the form. `discriminator` is the container's,
+    /// usually `type`.
     pub fn explain(&self, policy: &IndexingPolicy, discriminator: &str) -> Explanation {
         explain(&self.predicate, &self.order, false, policy, discriminator)
     }
@@ -110,6 +97,6 @@ impl QueryForm {
 
 impl fmt::Display for QueryForm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.document, self.asks)
+        write!(f, "{} {}", self.document, self.description)
     }
 }

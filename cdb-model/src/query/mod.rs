@@ -1,4 +1,4 @@
-//! Typed queries: what is asked, where, in which order, and how a row is read.
+//! Typed queries: conditions, scope, order, and the form of rows.
 
 mod builder;
 mod criteria;
@@ -13,7 +13,7 @@ mod statement;
 pub use builder::{CountQuery, Query, Summand, ValueQuery};
 pub use criteria::{CriteriaError, Criterion, Operator, SortCriterion};
 pub use explain::Explanation;
-pub use filter::{Filter, Filterable, Operand, Text};
+pub use filter::{Filter, Filterable, Operand, Text, ValueError};
 pub use form::QueryForm;
 pub use order::{Composite, Order};
 pub use queryable::{QueriedIn, Queryable, read_any, read_document};

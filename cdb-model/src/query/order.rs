@@ -8,16 +8,6 @@ use crate::path::Path;
 use crate::shape::{CompositeShape, CompositeTarget, Direction};
 
 /// A sort of documents of `D`.
-///
-/// ```
-/// use cdb_model::{Order as Sort, Query};
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::Order;
-///
-/// let by_total: Sort<Order> = Order::TOTAL_CENTS.desc();
-/// let query = Query::<Order>::in_partition("ada").order_by(by_total);
-/// # drop(query);
-/// ```
 #[derive(Clone, Debug)]
 pub struct Order<D> {
     pub(crate) terms: Vec<OrderTerm>,
@@ -41,7 +31,7 @@ impl<D> Order<D> {
 }
 
 impl<D: Document, V, I, M> Path<D, V, I, M> {
-    /// Smallest first.
+    /// Sorts by this path, smallest value first.
     pub fn asc(self) -> Order<D>
     where
         I: Filterable<D>,
@@ -49,7 +39,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
         self.sorted(Direction::Ascending)
     }
 
-    /// Largest first.
+    /// Sorts by this path, largest value first.
     pub fn desc(self) -> Order<D>
     where
         I: Filterable<D>,
@@ -65,18 +55,8 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     }
 }
 
-/// A composite index that document type `D` declares. The only way to sort by several paths: the service serves such
-/// a sort from an index with exactly these paths and from no other.
-///
-/// ```
-/// use cdb_model::Query;
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// # use shop::Order;
-///
-/// // `#[document(composite(BY_TOTAL = r#type, total_cents))]` made the constant and the index.
-/// let query = Query::<Order>::across_partitions().order_by(Order::BY_TOTAL.desc());
-/// # drop(query);
-/// ```
+/// A composite index that document type `D` declares. A sort by several paths requires one: the
+/// service needs an index with exactly these paths.
 pub struct Composite<D> {
     shape: &'static CompositeShape,
     marker: PhantomData<fn() -> D>,
@@ -92,12 +72,12 @@ impl<D> Composite<D> {
         }
     }
 
-    /// In the declared directions.
+    /// Sorts in the declared directions.
     pub fn asc(self) -> Order<D> {
         self.sorted(|direction| direction)
     }
 
-    /// Every path in the direction opposite to the declared one.
+    /// Sorts in the reverse of the declared directions.
     pub fn desc(self) -> Order<D> {
         self.sorted(Direction::reversed)
     }

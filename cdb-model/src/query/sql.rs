@@ -1,70 +1,55 @@
-//! The only place that writes SQL.
+//! Writes SQL. No other module does.
 //!
-//! Texts are made from the model; values travel as parameters. The condition of a patch cannot take parameters, so
-//! there a value is written as a JSON literal, in which every quotation mark and backslash is escaped.
+//! The text depends on the model only; values are parameters. The condition of a patch cannot have
+//! parameters, so its values are JSON literals, in which every quotation mark and backslash is
+//! escaped.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::filter::{Comparison, Predicate};
+use super::filter::{Comparison, Predicate, ValueError};
 use super::order::OrderTerm;
 use super::statement::Parameter;
 use crate::shape::{CompositeTarget, Direction};
 
-/// What a query returns of each document.
+/// What a query returns.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Projection {
-    /// All of it.
+    /// The whole document.
     Document,
-    /// One path, and the sort keys beside it.
+    /// One path, and the sort keys.
     Value(String),
-    /// How many there are.
+    /// The number of documents.
     Count,
     /// The sum of a path.
     Sum(String),
 }
 
-/// The parts of a query, before they become text.
+/// The parts of a query.
 #[derive(Clone, Debug)]
 pub(crate) struct QueryParts<'a> {
     pub(crate) projection: &'a Projection,
     pub(crate) predicate: &'a Predicate,
     pub(crate) order: &'a [OrderTerm],
     pub(crate) top: Option<u32>,
-    /// Name of the discriminator.
+    /// The name of the discriminator.
     pub(crate) discriminator: &'a str,
 }
 
 /// Writes a query.
-pub(crate) fn query(parts: &QueryParts<'_>) -> (String, Vec<Parameter>) {
+///
+/// # Errors
+/// When the predicate has a value that cannot be serialized.
+pub(crate) fn query(parts: &QueryParts<'_>) -> Result<(String, Vec<Parameter>), ValueError> {
     let mut writer = Writer::new(parts.discriminator, Values::Parameters);
     writer.text.push_str("SELECT ");
     if let Some(top) = parts.top {
-        // A number that the program chose, not data; the service takes no parameter here in all places.
+        // A number of the program, not data. The service does not allow a parameter here
+        // everywhere.
         let _written = write!(writer.text, "TOP {top} ");
     }
-    match parts.projection {
-        Projection::Document => writer.text.push('*'),
-        Projection::Count => writer.text.push_str("VALUE COUNT(1)"),
-        Projection::Sum(path) => {
-            writer.text.push_str("VALUE SUM(");
-            writer.path(path);
-            writer.text.push(')');
-        }
-        Projection::Value(path) => {
-            writer.text.push_str("VALUE {\"value\": ");
-            writer.path(path);
-            writer.text.push_str(", \"keys\": [");
-            for (number, term) in parts.order.iter().enumerate() {
-                if number > 0 {
-                    writer.text.push_str(", ");
-                }
-                writer.target(term.target);
-            }
-            writer.text.push_str("]}");
-        }
-    }
+    writer.projection(parts);
     writer.text.push_str(" FROM c");
     if *parts.predicate != Predicate::All {
         writer.text.push_str(" WHERE ");
@@ -80,19 +65,28 @@ pub(crate) fn query(parts: &QueryParts<'_>) -> (String, Vec<Parameter>) {
             Direction::Descending => " DESC",
         });
     }
-    (writer.text, writer.parameters)
+    match writer.invalid {
+        None => Ok((writer.text, writer.parameters)),
+        Some(error) => Err(error),
+    }
 }
 
 /// Writes the condition of a patch.
-pub(crate) fn patch_condition(predicate: &Predicate) -> String {
-    // A patch names its document, so its type is never asked for and the discriminator's name is not needed.
+///
+/// # Errors
+/// When the predicate has a value that cannot be serialized.
+pub(crate) fn patch_condition(predicate: &Predicate) -> Result<String, ValueError> {
+    // A patch names its document, so the condition has no type and needs no discriminator.
     let mut writer = Writer::new("", Values::Literals);
     writer.text.push_str("from c where ");
     writer.predicate(predicate);
-    writer.text
+    match writer.invalid {
+        None => Ok(writer.text),
+        Some(error) => Err(error),
+    }
 }
 
-/// Writes a condition for people to read.
+/// Writes a condition for a message.
 pub(crate) fn readable(predicate: &Predicate, discriminator: &str) -> String {
     let mut writer = Writer::new(discriminator, Values::Literals);
     writer.predicate(predicate);
@@ -110,6 +104,8 @@ struct Writer<'a> {
     parameters: Vec<Parameter>,
     discriminator: &'a str,
     values: Values,
+    /// The first value that cannot be serialized.
+    invalid: Option<ValueError>,
 }
 
 impl<'a> Writer<'a> {
@@ -119,6 +115,31 @@ impl<'a> Writer<'a> {
             parameters: Vec::new(),
             discriminator,
             values,
+            invalid: None,
+        }
+    }
+
+    fn projection(&mut self, parts: &QueryParts<'_>) {
+        match parts.projection {
+            Projection::Document => self.text.push('*'),
+            Projection::Count => self.text.push_str("VALUE COUNT(1)"),
+            Projection::Sum(path) => {
+                self.text.push_str("VALUE SUM(");
+                self.path(path);
+                self.text.push(')');
+            }
+            Projection::Value(path) => {
+                self.text.push_str("VALUE {\"value\": ");
+                self.path(path);
+                self.text.push_str(", \"keys\": [");
+                for (number, term) in parts.order.iter().enumerate() {
+                    if number > 0 {
+                        self.text.push_str(", ");
+                    }
+                    self.target(term.target);
+                }
+                self.text.push_str("]}");
+            }
         }
     }
 
@@ -218,6 +239,10 @@ impl<'a> Writer<'a> {
                 }
                 self.text.push(')');
             }
+            Predicate::Invalid(error) => {
+                let _written = write!(self.text, "<{error}>");
+                self.invalid.get_or_insert_with(|| error.clone());
+            }
             Predicate::IsNull(path) => self.call("IS_NULL", path, None),
             Predicate::IsDefined(path) => self.call("IS_DEFINED", path, None),
             Predicate::StartsWith(path, value) => self.call("STARTSWITH", path, Some(value)),
@@ -250,13 +275,13 @@ mod tests {
     }
 
     #[test]
-    fn values_are_parameters_and_equal_values_are_one() {
+    fn values_are_parameters_and_equal_values_share_one() {
         let predicate = Predicate::And(vec![
             Predicate::IsType("order"),
             Predicate::Compare("/a/b".to_owned(), Comparison::Less, json!("x\"; DROP")),
             Predicate::In("/c".to_owned(), vec![json!(1), json!("order")]),
         ]);
-        let (sql, parameters) = query(&parts(&Projection::Document, &predicate));
+        let (sql, parameters) = query(&parts(&Projection::Document, &predicate)).unwrap();
         assert_eq!(
             sql,
             r#"SELECT * FROM c WHERE (c["type"] = @p0 AND c["a"]["b"] < @p1 AND c["c"] IN (@p2, @p0))"#
@@ -266,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_comes_with_the_keys_it_is_sorted_by() {
+    fn a_projected_value_has_its_sort_keys() {
         let order = [OrderTerm {
             target: CompositeTarget::Path("/at"),
             direction: Direction::Descending,
@@ -276,7 +301,8 @@ mod tests {
             order: &order,
             top: Some(3),
             ..parts(&projection, &Predicate::All)
-        });
+        })
+        .unwrap();
         assert_eq!(
             sql,
             r#"SELECT TOP 3 VALUE {"value": c["name"], "keys": [c["at"]]} FROM c ORDER BY c["at"] DESC"#
@@ -290,7 +316,8 @@ mod tests {
             "/name".to_owned(),
             Comparison::Equal,
             json!(text),
-        ));
+        ))
+        .unwrap();
         let literal = condition
             .strip_prefix(r#"from c where c["name"] = "#)
             .unwrap();

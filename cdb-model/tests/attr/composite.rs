@@ -1,4 +1,4 @@
-//! `composite`: paths and directions as declared, sorted by one constant.
+//! `composite`: declared paths and directions, and the constant that sorts by them.
 
 use cdb_model::{CompositeTarget, Container, Direction, Document, Fetch, Query};
 use serde::{Deserialize, Serialize};
@@ -42,10 +42,10 @@ fn a_composite_keeps_its_paths_and_directions() {
 }
 
 #[test]
-fn every_composite_is_a_sort() {
+fn every_composite_has_a_sort() {
     let sorted = |order| {
         let query = Query::<Order>::in_partition("c").order_by(order);
-        let sql = Fetch::<Shop>::statement(&query).sql;
+        let sql = Fetch::<Shop>::statement(&query).expect("it is valid").sql;
         sql.split_once("ORDER BY ")
             .map(|(_, order)| order.to_owned())
             .unwrap_or_default()

@@ -1,4 +1,4 @@
-//! `id`: keys make ids, and ids make keys again.
+//! `id`: keys are formatted as ids and parsed back.
 
 use cdb_model::{Document, DocumentKey, IdSegment, PartitionKey, SEPARATORS};
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ struct Twice {
     number: u32,
 }
 
-/// The field names are those of the locals that generated code would like to use.
+/// The field names equal those of likely local variables of generated code.
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "names", id = "{reader}:{type}:{writer}")]
 struct Names {
@@ -60,13 +60,15 @@ fn every_separator_ends_a_placeholder() {
 }
 
 #[test]
-fn a_field_that_stands_twice_is_one_field_of_the_key() {
+fn a_repeated_field_is_one_field_of_the_key() {
     let key = TwiceKey::new("t", 1_u32);
     assert_eq!(key.to_id().unwrap().as_str(), "t:1:t");
     assert_eq!(TwiceKey::parse("t:1:t").unwrap(), key);
     let error = TwiceKey::parse("t:1:u").unwrap_err();
     assert!(
-        error.to_string().contains("`tenant` stands twice"),
+        error
+            .to_string()
+            .contains("`tenant` has two different values"),
         "{error}"
     );
 }
@@ -90,7 +92,7 @@ fn a_pattern_without_placeholders_has_one_key() {
 }
 
 #[test]
-fn keys_can_be_sorted_and_put_into_sets() {
+fn keys_are_ordered_and_hashable() {
     let keys: std::collections::BTreeSet<_> =
         [TwiceKey::new("b", 1_u32), TwiceKey::new("a", 2_u32)].into();
     assert_eq!(keys.first(), Some(&TwiceKey::new("a", 2_u32)));

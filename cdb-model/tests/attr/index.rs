@@ -1,4 +1,4 @@
-//! `index` and `unindexed`: which paths the policy names.
+//! `index` and `unindexed`: the paths of the policy.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ struct Order {
     remark: String,
     note: String,
     #[serde(skip)]
-    #[expect(dead_code, reason = "nobody reads it back")]
+    #[expect(dead_code, reason = "it is never read back")]
     cached: Option<u64>,
 }
 
@@ -43,7 +43,7 @@ fn paths(indexing: FieldIndexing) -> Vec<&'static str> {
 }
 
 #[test]
-fn indexed_paths_are_included_and_arrays_by_their_elements() {
+fn indexed_paths_are_included_and_arrays_are_indexed_by_element() {
     assert_eq!(
         paths(FieldIndexing::Indexed),
         [
@@ -58,7 +58,7 @@ fn indexed_paths_are_included_and_arrays_by_their_elements() {
 }
 
 #[test]
-fn only_what_is_marked_is_excluded_by_name() {
+fn only_marked_paths_are_excluded_by_name() {
     assert_eq!(paths(FieldIndexing::Excluded), ["/remark"]);
     assert_eq!(
         paths(FieldIndexing::NotIndexed),
@@ -80,7 +80,7 @@ fn nested_paths_are_constants_with_the_declared_type() {
 }
 
 #[test]
-fn what_serde_skips_is_no_path() {
+fn a_field_that_serde_skips_has_no_path() {
     assert!(
         Order::SHAPE
             .fields

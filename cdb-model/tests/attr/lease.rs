@@ -1,4 +1,4 @@
-//! `lease`: who works on a document, where that is stored, and how it is asked for and fenced.
+//! `lease`: its stored form, its index, and its conditions.
 
 use cdb_model::{
     Container, Document, Fetch, Leasable, Lease, Patch, Query, Timestamp, decode, encode,
@@ -41,7 +41,7 @@ fn at(millis: u64) -> Timestamp {
 }
 
 #[test]
-fn the_expiry_is_indexed_and_nothing_else_of_the_lease() {
+fn only_the_expiry_of_a_lease_is_indexed() {
     let policy = Shop::definition().indexing_policy;
     let included: Vec<_> = policy
         .included_paths
@@ -62,7 +62,7 @@ fn free_documents_are_found_by_their_expiry() {
         .filter(Order::LEASE_PATHS.free(at(50)))
         .order_by(Order::WORK_LEASE_UNTIL.asc());
     expect![[r#"SELECT * FROM c WHERE (c["type"] = @p0 AND (c["workLease"]["until"] <= @p1 OR NOT (IS_DEFINED(c["workLease"]["until"])))) ORDER BY c["workLease"]["until"] ASC"#]]
-        .assert_eq(&Fetch::<Shop>::statement(&query).sql);
+        .assert_eq(&Fetch::<Shop>::statement(&query).expect("it is valid").sql);
     assert!(
         query
             .explain(&Shop::definition().indexing_policy, "type")
@@ -71,15 +71,15 @@ fn free_documents_are_found_by_their_expiry() {
 }
 
 #[test]
-fn where_every_document_has_a_lease_one_index_serves_both_question_and_order() {
+fn one_index_serves_filter_and_order_if_every_document_has_a_lease() {
     let query = Query::<Parcel>::across_partitions()
         .filter(Parcel::LEASE_PATHS.free(at(50)))
         .order_by(Parcel::LEASE_UNTIL.asc());
-    expect![[r#"SELECT * FROM c WHERE (c["type"] = @p0 AND c["lease"]["until"] <= @p1) ORDER BY c["lease"]["until"] ASC"#]].assert_eq(&Fetch::<Shop>::statement(&query).sql);
+    expect![[r#"SELECT * FROM c WHERE (c["type"] = @p0 AND c["lease"]["until"] <= @p1) ORDER BY c["lease"]["until"] ASC"#]].assert_eq(&Fetch::<Shop>::statement(&query).expect("it is valid").sql);
 }
 
 #[test]
-fn the_fence_is_a_condition_beside_the_one_of_the_patch() {
+fn the_fence_is_added_to_the_condition_of_the_patch() {
     let held = Lease::free().taken("ann", "m1", at(60));
     let patch = Patch::<Order>::new()
         .set(Order::PACKED, true)
@@ -92,7 +92,7 @@ fn the_fence_is_a_condition_beside_the_one_of_the_patch() {
 }
 
 #[test]
-fn a_document_from_before_the_lease_is_free() {
+fn a_document_without_a_lease_is_free() {
     let stored = r#"{"id":"ann:7","type":"order","customer":"ann","number":7,"packed":false,"_etag":"e","_ts":1}"#;
     let mut order = decode::<Shop, Order>(stored).unwrap().document;
     assert_eq!(order.lease(), &Lease::free());

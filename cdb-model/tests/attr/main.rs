@@ -1,5 +1,4 @@
-//! The derives by behaviour: what is declared is what comes out. A file per attribute, and one shop that uses most of
-//! them together.
+//! The derives by behaviour: a file per attribute, and one shop that uses most of them together.
 
 mod composite;
 mod id;

@@ -1,4 +1,4 @@
-//! `partition_key`: levels in their order, whatever the order of the fields.
+//! `partition_key`: the order of levels is independent of the order of fields.
 
 use cdb_model::{Container, Document, LocatedKey, PartitionKeyKind};
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,7 @@ fn a_container_with_levels_is_hashed_over_all_of_them() {
 }
 
 #[test]
-fn a_key_that_holds_every_level_locates_its_document() {
+fn a_key_with_all_levels_locates_its_document() {
     let key = MemberKey::new("t", 7_u32, true);
     assert_eq!(
         LocatedKey::partition_key(&key).to_header(),

@@ -1,12 +1,12 @@
-//! `#[serde(rename…)]`: what the derive takes for stored names is what serde writes, for every rule.
+//! `#[serde(rename…)]`: the derive and serde use the same stored names, for every rule.
 
-#![expect(non_snake_case, reason = "names that people write, too")]
+#![expect(non_snake_case, reason = "users write such names too")]
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Names that the rules treat differently, each stored once under every rule.
+/// Names that the rules treat differently, stored under every rule.
 macro_rules! documents {
     ($($name:ident $rule:literal),* $(,)?) => {$(
         #[derive(Document, Serialize, Deserialize, Default)]
@@ -48,9 +48,9 @@ documents! {
 }
 
 fn check<D: Document>(document: &D, rule: &str) {
-    let written = serde_json::to_value(document).expect("numbers and strings can be written");
+    let written = serde_json::to_value(document).expect("numbers and strings can be serialized");
     let Value::Object(written) = written else {
-        panic!("a struct is written as an object");
+        panic!("a struct is serialized as an object");
     };
     let mut ours: Vec<_> = D::SHAPE
         .fields

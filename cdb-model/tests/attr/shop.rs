@@ -1,4 +1,4 @@
-//! The derives by behaviour: what is declared is what comes out.
+//! The derives by behaviour.
 
 use cdb_model::{
     Batch, Container, Document, DocumentKey, FieldIndexing, Filter, LocatedKey, PartitionKey,
@@ -95,7 +95,7 @@ fn order() -> Order {
 }
 
 #[test]
-fn a_document_is_stored_with_id_and_type_and_comes_back() {
+fn a_document_is_encoded_with_id_and_type_and_decoded() {
     let encoded = encode::<Shop, _>(&order()).unwrap();
     expect![[r#"{"id":"c~3A1:order:7","kind":"order","customerId":"c:1","number":7,"state":"open","totalCents":1250,"tags":["gift"],"address":{"city":"Köln"},"remark":null,"type_of_parcel":null}"#]]
     .assert_eq(encoded.json.get());
@@ -119,13 +119,13 @@ fn a_document_is_stored_with_id_and_type_and_comes_back() {
 }
 
 #[test]
-fn another_type_is_told_apart() {
+fn a_document_of_another_type_is_an_error() {
     let stored =
         r#"{"id":"customer","kind":"customer","customerId":"1","name":"Ada","_etag":"e","_ts":1}"#;
     let error = decode::<Shop, Order>(stored).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "expected a `order`, item `customer` is a `customer`"
+        "expected a `order`, but item `customer` is a `customer`"
     );
     let foreign = stored.replace("\"customer\",", "\"alien\",");
     let error = decode_any::<Shop>(&foreign).unwrap_err();
@@ -136,7 +136,7 @@ fn another_type_is_told_apart() {
 }
 
 #[test]
-fn a_key_makes_the_id_and_parses_it() {
+fn a_key_is_formatted_as_an_id_and_parsed_back() {
     let key = order().key();
     let id = key.to_id().unwrap();
     assert_eq!(OrderKey::parse(id.as_str()).unwrap(), key);
@@ -146,7 +146,7 @@ fn a_key_makes_the_id_and_parses_it() {
 }
 
 #[test]
-fn paths_are_the_stored_ones() {
+fn paths_are_stored_paths() {
     assert_eq!(Order::TOTAL_CENTS.pointer(), "/totalCents");
     assert_eq!(Order::ADDRESS_CITY.pointer(), "/address/city");
     assert_eq!(Order::TYPE_OF.pointer(), "/type_of_parcel");
@@ -214,7 +214,7 @@ fn the_policy_is_the_union_of_all_types() {
 }
 
 #[test]
-fn a_ttl_field_turns_expiry_on_and_unique_keys_are_collected() {
+fn a_ttl_field_enables_expiry_and_unique_keys_are_collected() {
     let definition = Shop::definition();
     assert_eq!(definition.default_ttl, Some(-1));
     assert_eq!(
@@ -225,12 +225,12 @@ fn a_ttl_field_turns_expiry_on_and_unique_keys_are_collected() {
 }
 
 #[test]
-fn queries_ask_for_their_type() {
+fn queries_filter_by_their_type() {
     let query = Query::<Order>::in_partition("c")
         .filter(Order::STATE.eq(State::Open) & Order::TAGS.contains("gift"))
         .order_by(Order::BY_TOTAL.desc())
         .top(5);
-    let statement = Fetch::<Shop>::statement(&query);
+    let statement = Fetch::<Shop>::statement(&query).expect("it is valid");
     expect![[r#"SELECT TOP 5 * FROM c WHERE (c["kind"] = @p0 AND c["state"] = @p1 AND ARRAY_CONTAINS(c["tags"], @p2)) ORDER BY c["kind"] DESC, c["state"] DESC, c["totalCents"] ASC"#]]
         .assert_eq(&statement.sql);
     assert_eq!(statement.scope, Scope::Partition(PartitionKey::from("c")));
@@ -240,11 +240,15 @@ fn queries_ask_for_their_type() {
     expect![[
         r#"SELECT * FROM c WHERE (c["kind"] = @p0 OR (c["kind"] = @p1 AND c["totalCents"] > @p2))"#
     ]]
-    .assert_eq(&Fetch::<Shop>::statement(&everything).sql);
+    .assert_eq(
+        &Fetch::<Shop>::statement(&everything)
+            .expect("it is valid")
+            .sql,
+    );
 }
 
 #[test]
-fn patches_and_batches_take_the_service_s_form() {
+fn patches_and_batches_have_the_form_of_the_service() {
     let patch = Patch::<Order>::new()
         .set(Order::STATE, State::Closed)
         .incr(Order::TOTAL_CENTS, -50)
@@ -268,20 +272,20 @@ fn patches_and_batches_take_the_service_s_form() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        r#"the batch is for partition ["c:1"], the document belongs to ["d"]"#
+        r#"the batch is for partition ["c:1"], but the document belongs to ["d"]"#
     );
     assert_eq!(batch.len(), 3);
 }
 
 #[test]
-fn a_batch_never_exceeds_what_the_service_takes() {
+fn a_batch_never_exceeds_the_limits_of_the_service() {
     let mut batch = Batch::<Shop>::new("c:1");
     for number in 0..100 {
         batch.create(&Order { number, ..order() }).unwrap();
     }
     assert_eq!(
         batch.create(&order()).unwrap_err().to_string(),
-        "a batch takes 100 operations"
+        "the service allows 100 operations per batch"
     );
     let mut batch = Batch::<Shop>::new("c:1");
     let large = Order {
@@ -294,12 +298,12 @@ fn a_batch_never_exceeds_what_the_service_takes() {
             .create(&large)
             .unwrap_err()
             .to_string()
-            .contains("the service takes 2097152")
+            .contains("the service allows 2097152")
     );
 }
 
 #[test]
-fn a_batch_takes_in_another_of_its_partition_whole_or_not_at_all() {
+fn append_adds_all_operations_of_a_batch_or_none() {
     let note = |number| Note {
         customer_id: "c:1".to_owned(),
         number,

@@ -43,7 +43,7 @@ enum Extended {
 }
 
 #[test]
-fn a_document_with_a_time_to_live_turns_expiry_on() {
+fn a_document_with_a_time_to_live_enables_expiry() {
     assert_eq!(Plain::DEFAULT_TTL, DefaultTtl::Off);
     assert_eq!(WithSessions::DEFAULT_TTL, DefaultTtl::PerDocument);
     assert_eq!(Extended::DEFAULT_TTL, DefaultTtl::PerDocument);
@@ -51,7 +51,7 @@ fn a_document_with_a_time_to_live_turns_expiry_on() {
 }
 
 #[test]
-fn what_is_asked_for_is_taken() {
+fn an_explicit_default_ttl_is_used() {
     assert_eq!(Hourly::DEFAULT_TTL, DefaultTtl::Seconds(3600));
     assert_eq!(Asked::DEFAULT_TTL, DefaultTtl::PerDocument);
     assert_eq!(Off::definition().default_ttl, None);

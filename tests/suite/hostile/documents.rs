@@ -34,7 +34,7 @@ async fn a_message_that_does_not_fit_its_type_fails_its_instance_and_no_other() 
     let reason = world.end_of("hurt").await.expect_err("it cannot go on");
     let reason = reason.display_message();
     assert!(reason.contains("hurt:orch:odd"), "{reason}");
-    assert!(reason.contains("it is no `OrchestratorItem`"), "{reason}");
+    assert!(reason.contains("it is not a `OrchestratorItem`"), "{reason}");
     // It went with the turn that failed.
     assert_eq!(raw.of_type("hurt", "orch_queue").await.len(), 0);
     world.stop().await;
@@ -60,7 +60,7 @@ async fn an_instance_that_does_not_fit_its_type_fails_with_the_reason() {
     );
     let reason = world.end_of("hurt").await.expect_err("it cannot go on");
     let reason = reason.display_message();
-    assert!(reason.contains("it is no `Instance`"), "{reason}");
+    assert!(reason.contains("it is not a `Instance`"), "{reason}");
     // The failure has written it whole.
     let info = world
         .client
@@ -143,7 +143,7 @@ async fn an_intent_that_does_not_fit_its_type_is_set_aside_and_others_are_delive
         let intents = raw.of_type("odd", "outbox_intent").await;
         let told = |intent: &serde_json::Value| {
             let failure = intent["failure"].as_str().unwrap_or_default();
-            failure.contains("it is no `OutboxIntent`")
+            failure.contains("it is not a `OutboxIntent`")
         };
         intents.len() == 120 && intents.iter().all(told)
     })

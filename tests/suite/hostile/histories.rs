@@ -58,12 +58,12 @@ const DAMAGES: [Damage; 8] = [
     (
         "wrong-type",
         |it| it["eventCount"] = json!("many"),
-        "it is no `HistorySegment`",
+        "it is not a `HistorySegment`",
     ),
     (
         "no-text",
         |it| it["eventData"] = json!(7),
-        "it is no `HistorySegment`",
+        "it is not a `HistorySegment`",
     ),
     (
         "no-chunks",

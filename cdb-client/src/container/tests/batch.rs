@@ -1,9 +1,9 @@
-//! Batches and bulks: who is to blame, what is sent again, and what stays open.
+//! Batches and bulks: which operation failed, what is retried, and what stays ambiguous.
 
 use cdb_model::{Batch, BulkBatch, Document, ETag};
 use serde_json::{Value, json};
 
-use super::shelf::listing;
+use super::fixture::listing;
 use super::shop::{Order, Profile, Shop, order, profile, shop};
 use crate::error::ErrorKind;
 use crate::scripted::{Script, Step};
@@ -36,7 +36,7 @@ fn batch() -> Batch<Shop> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_goes_out_whole_with_its_etags() {
+async fn a_batch_is_one_request_with_its_etags() {
     let script = Script::new([results(&[201, 200, 204]).header("x-ms-request-charge", "20.5")]);
     let outcome = shop(&script).execute(&batch()).await.unwrap();
     assert_eq!(outcome.etag(0.into()).unwrap().as_str(), "\"v\"");
@@ -56,7 +56,7 @@ async fn a_batch_goes_out_whole_with_its_etags() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_operation_to_blame_decides_the_error() {
+async fn the_failed_operation_determines_the_error() {
     for (codes, kind, index) in [
         ([409, 424, 424], ErrorKind::Conflict, 0),
         ([424, 412, 424], ErrorKind::PreconditionFailed, 1),
@@ -75,7 +75,7 @@ async fn the_operation_to_blame_decides_the_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_that_was_throttled_or_raced_inside_goes_out_again() {
+async fn a_batch_with_a_throttled_or_raced_operation_is_retried() {
     let script = Script::new([
         results(&[424, 429, 424]),
         results(&[449, 424, 424]),
@@ -86,7 +86,7 @@ async fn a_batch_that_was_throttled_or_raced_inside_goes_out_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_without_an_answer_is_not_sent_again() {
+async fn a_batch_without_an_answer_is_not_retried() {
     for lost in [
         Step::NoAnswer(Delivery::Unknown),
         Step::refusal(408, 0),
@@ -99,7 +99,7 @@ async fn a_batch_without_an_answer_is_not_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_accepted_batch_with_an_unreadable_answer_may_have_been_carried_out() {
+async fn an_accepted_batch_with_an_unreadable_answer_is_ambiguous() {
     for answer in [Step::status(200).body("oops"), results(&[201])] {
         let script = Script::new([answer]);
         let error = shop(&script).execute(&batch()).await.unwrap_err();
@@ -109,7 +109,7 @@ async fn an_accepted_batch_with_an_unreadable_answer_may_have_been_carried_out()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_that_does_no_harm_twice_is_sent_again_and_its_reads_come_back() {
+async fn a_repeatable_batch_is_retried_and_returns_its_reads() {
     let read = json!([
         {"statusCode": 200, "eTag": "\"v\""},
         {"statusCode": 200, "resourceBody": {"id": "profile:ann", "type": "profile", "customer": "ann", "name": "Ann", "_etag": "\"v\"", "_ts": 1}},
@@ -130,7 +130,7 @@ async fn a_batch_that_does_no_harm_twice_is_sent_again_and_its_reads_come_back()
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_batch_is_refused_unsent() {
+async fn an_empty_batch_is_refused_before_it_is_sent() {
     let script = Script::default();
     let error = shop(&script).execute(&Batch::new("ann")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Configuration);
@@ -143,7 +143,7 @@ fn order_of(customer: &str, number: u64) -> Order {
     }
 }
 
-/// `redmond` lies at 22E3…, `inst-1` at 23A8….
+/// The hash of `redmond` is 22E3…, that of `inst-1` is 23A8….
 fn bulk() -> BulkBatch<Shop> {
     let mut bulk = BulkBatch::new();
     bulk.upsert(&order_of("redmond", 1)).unwrap();
@@ -211,7 +211,7 @@ async fn a_bulk_follows_a_split() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_bulk_is_sent_again_only_where_that_does_no_harm() {
+async fn a_lost_request_of_a_bulk_is_retried_only_if_repeatable() {
     let script = Script::new([
         listing(&[("1", "", "23", &[]), ("2", "23", "FF", &[])]),
         Step::NoAnswer(Delivery::Unknown),
@@ -223,12 +223,12 @@ async fn a_lost_bulk_is_sent_again_only_where_that_does_no_harm() {
         .iter()
         .map(|result| matches!(result, Err(error) if error.is_ambiguous()))
         .collect();
-    // Range 1 has a create among its operations.
+    // The operations of range 1 include a create.
     assert_eq!(open, [true, false, true]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_earlier_attempt_of_a_bulk_may_have_done_stays_open() {
+async fn an_operation_stays_ambiguous_after_an_ambiguous_attempt() {
     let script = Script::new([
         listing(&[("0", "", "FF", &[])]),
         results(&[408, 408, 503]),
@@ -244,7 +244,7 @@ async fn what_an_earlier_attempt_of_a_bulk_may_have_done_stays_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_accepted_bulk_with_an_unreadable_answer_may_have_been_carried_out() {
+async fn an_accepted_bulk_with_an_unreadable_answer_is_ambiguous() {
     for answer in [Step::status(200).body("oops"), results(&[201])] {
         let script = Script::new([listing(&[("0", "", "FF", &[])]), answer]);
         for result in shop(&script).execute_bulk(&bulk()).await {

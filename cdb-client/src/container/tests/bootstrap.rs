@@ -1,8 +1,8 @@
-//! Bootstrap: what each mode sends, and what a failure says.
+//! Bootstrap: the requests of each mode, and the text of errors.
 
 use serde_json::{Value, json};
 
-use super::shelf::{Shelf, client, two_ranges};
+use super::fixture::{Fixture, client, two_ranges};
 use crate::container::{Bootstrap, BootstrapConfig, ContainerChange, OnDifference, Throughput};
 use crate::error::{Error, ErrorKind};
 use crate::scripted::{Script, Step};
@@ -29,7 +29,7 @@ async fn bootstrap(
     let script = Script::new(steps);
     let result = client(&script)
         .database("db")
-        .bootstrap::<Shelf>("c", config)
+        .bootstrap::<Fixture>("c", config)
         .await;
     assert_eq!(script.steps_left(), 0);
     (result.map(drop), script)
@@ -49,7 +49,7 @@ fn sent(script: &Script) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_missing_is_created_from_the_model() {
+async fn a_missing_database_and_container_are_created_from_the_model() {
     let config = BootstrapConfig::from(Bootstrap::CreateIfMissing)
         .with_throughput(Throughput::Autoscale(1000));
     let steps = vec![
@@ -98,7 +98,7 @@ async fn no_throughput_is_sent_unless_configured() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_that_another_process_creates_is_awaited_and_checked() {
+async fn a_container_that_another_process_creates_is_checked_once_it_is_ready() {
     let steps = vec![
         Step::refusal(404, 0),
         Step::refusal(409, 0),
@@ -121,21 +121,21 @@ async fn a_container_that_another_process_creates_is_awaited_and_checked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_in_place_costs_one_request() {
+async fn an_existing_container_costs_one_request() {
     let (result, script) = bootstrap(Bootstrap::CreateIfMissing, vec![live(|_| {})]).await;
     result.unwrap();
     assert_eq!(sent(&script), ["GET /dbs/db/colls/c"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn skipping_sends_nothing() {
+async fn skip_sends_nothing() {
     let (result, script) = bootstrap(Bootstrap::Skip, vec![]).await;
     result.unwrap();
     assert!(script.requests().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn verifying_creates_nothing_and_says_what_is_missing() {
+async fn verify_only_creates_nothing_and_names_the_missing_container() {
     let (result, _) = bootstrap(Bootstrap::VerifyOnly, vec![Step::refusal(404, 1003)]).await;
     let error = result.unwrap_err();
     assert!(error.is_not_found());
@@ -147,7 +147,7 @@ async fn verifying_creates_nothing_and_says_what_is_missing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missing_right_is_named_with_the_cure() {
+async fn a_missing_right_is_named_with_the_remedy() {
     let steps = vec![Step::refusal(404, 0), Step::refusal(403, 5300)];
     let error = bootstrap(Bootstrap::CreateIfMissing, steps)
         .await
@@ -160,14 +160,14 @@ async fn a_missing_right_is_named_with_the_cure() {
         "{text}"
     );
     assert!(
-        text.contains("an administrator has to create both")
+        text.contains("an administrator has to create database and container")
             && text.contains("partition key /pk, default time to live -1"),
         "{text}"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_identity_without_a_role_is_told_which_one_to_get() {
+async fn the_error_names_the_role_that_an_identity_lacks() {
     let steps = vec![Step::refusal(403, 5301)];
     let error = bootstrap(Bootstrap::VerifyOnly, steps).await.0.unwrap_err();
     let text = error.to_string();
@@ -179,7 +179,7 @@ async fn an_identity_without_a_role_is_told_which_one_to_get() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_partition_key_is_refused_in_every_mode_that_looks() {
+async fn another_partition_key_is_refused_by_every_mode_that_reads() {
     for mode in [Bootstrap::CreateIfMissing, Bootstrap::VerifyOnly] {
         let other = live(|live| live["partitionKey"]["paths"] = json!(["/tenant"]));
         let error = bootstrap(mode, vec![other]).await.0.unwrap_err();
@@ -207,20 +207,20 @@ async fn other_differences_warn_or_fail_as_configured() {
     assert!(
         error
             .to_string()
-            .contains("time to live is off, the model's is left to the documents"),
+            .contains("time to live is off, the model's is set by each document"),
         "{error}"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_indexing_policy_is_reported_path_by_path() {
+async fn differences_of_the_indexing_policy_are_reported_by_path() {
     let older = live(|live| {
         live["indexingPolicy"]["includedPaths"] = json!([{"path": "/gone/?"}]);
         live["uniqueKeyPolicy"] = json!({"uniqueKeys": [{"paths": ["/email"]}]});
     });
     let script = Script::new([older]);
     let database = client(&script).database("db");
-    let differences = database.differences::<Shelf>("c").await.unwrap();
+    let differences = database.differences::<Fixture>("c").await.unwrap();
     let said: Vec<String> = differences.iter().map(ToString::to_string).collect();
     assert_eq!(said.len(), 2, "{said:?}");
     assert!(
@@ -236,11 +236,11 @@ async fn another_indexing_policy_is_reported_path_by_path() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_that_cannot_work_are_refused_before_anything_is_sent() {
+async fn an_invalid_name_is_refused_before_anything_is_sent() {
     let script = Script::default();
     let database = client(&script).database("a/b");
     let error = database
-        .bootstrap::<Shelf>("c", Bootstrap::CreateIfMissing)
+        .bootstrap::<Fixture>("c", Bootstrap::CreateIfMissing)
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Configuration);
@@ -248,8 +248,8 @@ async fn names_that_cannot_work_are_refused_before_anything_is_sent() {
         let database = client(&script).database(database);
         let change = ContainerChange::default();
         for refused in [
-            database.differences::<Shelf>(container).await.map(drop),
-            database.definition::<Shelf>(container).await.map(drop),
+            database.differences::<Fixture>(container).await.map(drop),
+            database.definition::<Fixture>(container).await.map(drop),
             database.indexing_progress(container).await.map(drop),
             database.change_container(container, &change).await,
         ] {
@@ -259,8 +259,9 @@ async fn names_that_cannot_work_are_refused_before_anything_is_sent() {
     assert!(script.requests().is_empty());
 }
 
-/// The container of somebody else: another index of their own, an expiry that is off, and things that we do not know.
-fn somebody_elses() -> Step {
+/// A container of another program: with another index, without expiry, and with members that the
+/// client does not know.
+fn foreign_container() -> Step {
     live(|live| {
         live.as_object_mut().unwrap().remove("defaultTtl");
         live["indexingPolicy"]["includedPaths"] = json!([{"path": "/theirs/?"}]);
@@ -275,15 +276,15 @@ fn progress(percent: &str) -> Step {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_container_lacks_is_added_and_nothing_is_taken_away() {
+async fn missing_indexes_are_added_and_nothing_is_removed() {
     let extend =
         BootstrapConfig::from(Bootstrap::CreateIfMissing).with_on_difference(OnDifference::Extend);
     let steps = vec![
-        somebody_elses(),
-        somebody_elses(),
-        // Somebody else changes it in between.
+        foreign_container(),
+        foreign_container(),
+        // Another process changes it in between.
         Step::refusal(412, 0),
-        somebody_elses(),
+        foreign_container(),
         Step::status(200),
         progress("40"),
         progress("100"),
@@ -311,17 +312,17 @@ async fn what_a_container_lacks_is_added_and_nothing_is_taken_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_extension_whose_answer_is_lost_is_read_and_not_repeated() {
+async fn an_extension_with_a_lost_answer_is_read_before_it_is_repeated() {
     let extend =
         BootstrapConfig::from(Bootstrap::CreateIfMissing).with_on_difference(OnDifference::Extend);
     let steps = vec![
-        somebody_elses(),
-        somebody_elses(),
+        foreign_container(),
+        foreign_container(),
         Step::NoAnswer(Delivery::Unknown),
-        // It did not take place, so it is sent again.
-        somebody_elses(),
+        // The replacement was not executed, so it is sent again.
+        foreign_container(),
         Step::NoAnswer(Delivery::Unknown),
-        // Now it has.
+        // The second replacement was executed.
         live(|_| {}),
         progress("100"),
     ];
@@ -332,22 +333,26 @@ async fn an_extension_whose_answer_is_lost_is_read_and_not_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_extension_without_answers_is_given_up_after_five_attempts() {
+async fn an_extension_without_answers_fails_after_five_attempts() {
     let extend =
         BootstrapConfig::from(Bootstrap::CreateIfMissing).with_on_difference(OnDifference::Extend);
-    let mut steps = vec![somebody_elses()];
+    let mut steps = vec![foreign_container()];
     for _ in 0..5 {
-        steps.extend([somebody_elses(), Step::NoAnswer(Delivery::Unknown)]);
+        steps.extend([foreign_container(), Step::NoAnswer(Delivery::Unknown)]);
     }
     let error = bootstrap(extend, steps).await.0.unwrap_err();
     assert!(error.is_ambiguous(), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_may_not_add_what_lacks_is_told_what_an_administrator_has_to_add() {
+async fn the_error_of_an_identity_without_the_right_names_the_additions() {
     let extend = |mode| BootstrapConfig::from(mode).with_on_difference(OnDifference::Extend);
-    let verifying = (Bootstrap::VerifyOnly, vec![somebody_elses()]);
-    let forbidden = vec![somebody_elses(), somebody_elses(), Step::refusal(403, 5300)];
+    let verifying = (Bootstrap::VerifyOnly, vec![foreign_container()]);
+    let forbidden = vec![
+        foreign_container(),
+        foreign_container(),
+        Step::refusal(403, 5300),
+    ];
     for (mode, steps) in [verifying, (Bootstrap::CreateIfMissing, forbidden)] {
         let error = bootstrap(extend(mode), steps).await.0.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ContainerMismatch);

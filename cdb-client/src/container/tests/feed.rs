@@ -1,9 +1,9 @@
-//! The change feed: cursors, ends, splits.
+//! The change feed: cursors, end of the feed, splits.
 
 use cdb_model::Stored;
 use serde_json::json;
 
-use super::shelf::{Shelf, listing, page, shelf, two_ranges};
+use super::fixture::{Fixture, fixture, listing, page, two_ranges};
 use crate::container::{FeedCursor, FeedStart};
 use crate::error::ErrorKind;
 use crate::scripted::{Script, Step};
@@ -20,12 +20,12 @@ fn nothing_new(etag: &str) -> Step {
     Step::status(304).header("etag", etag)
 }
 
-fn ids(changes: &[Stored<Shelf>]) -> Vec<&str> {
+fn ids(changes: &[Stored<Fixture>]) -> Vec<&str> {
     changes.iter().map(|change| change.id.as_str()).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_range_is_read_on_from_its_own_cursor_until_nothing_is_new() {
+async fn every_range_continues_at_its_own_cursor() {
     let script = Script::new([
         two_ranges(),
         things("\"5\"", &["a", "b"]),
@@ -35,14 +35,14 @@ async fn every_range_is_read_on_from_its_own_cursor_until_nothing_is_new() {
         nothing_new("\"6\""),
         nothing_new("\"9\""),
     ]);
-    let mut feed = shelf(&script).change_feed(FeedStart::Beginning);
+    let mut feed = fixture(&script).change_feed(FeedStart::Beginning);
     assert_eq!(ids(&feed.next_changes().await.unwrap()), ["a", "b", "c"]);
     assert!(feed.next_changes().await.unwrap().is_empty());
 
-    // The cursor survives being stored, and a 304 moves it too.
+    // The cursor can be serialized, and a 304 moves it too.
     let stored = serde_json::to_string(feed.cursor()).unwrap();
     let cursor: FeedCursor = serde_json::from_str(&stored).unwrap();
-    let mut resumed = shelf_with(&feed, cursor);
+    let mut resumed = container_with(&feed, cursor);
     resumed.next_changes().await.unwrap();
     let sent = script.sent_header("if-none-match");
     let cursors: Vec<&str> = sent.iter().flatten().map(String::as_str).collect();
@@ -53,46 +53,46 @@ async fn every_range_is_read_on_from_its_own_cursor_until_nothing_is_new() {
     );
 }
 
-fn shelf_with(
-    feed: &crate::container::ChangeFeed<Shelf>,
+fn container_with(
+    feed: &crate::container::ChangeFeed<Fixture>,
     cursor: FeedCursor,
-) -> crate::container::ChangeFeed<Shelf> {
+) -> crate::container::ChangeFeed<Fixture> {
     feed.container().resume_change_feed(cursor)
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_page_is_not_the_end() {
+async fn an_empty_page_with_a_new_cursor_is_not_the_end() {
     let script = Script::new([
         listing(&[("0", "", "FF", &[])]),
         things("\"5\"", &[]),
         things("\"6\"", &["a"]),
     ]);
-    let mut feed = shelf(&script).change_feed(FeedStart::Now);
+    let mut feed = fixture(&script).change_feed(FeedStart::Now);
     assert_eq!(ids(&feed.next_changes().await.unwrap()), ["a"]);
     assert_eq!(script.sent_header("if-none-match")[1].as_deref(), Some("*"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_page_that_leads_nowhere_is() {
+async fn an_empty_page_with_the_same_cursor_is_the_end() {
     let script = Script::new([
         listing(&[("0", "", "FF", &[])]),
         things("\"1\"", &[]),
         things("\"1\"", &[]),
     ]);
-    let mut feed = shelf(&script).change_feed(FeedStart::Beginning);
+    let mut feed = fixture(&script).change_feed(FeedStart::Beginning);
     assert!(feed.next_changes().await.unwrap().is_empty());
     assert_eq!(script.steps_left(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_time_goes_along_with_every_cursor() {
+async fn the_start_time_is_sent_with_every_cursor() {
     let script = Script::new([
         listing(&[("0", "", "FF", &[])]),
         things("\"5\"", &["a"]),
         nothing_new("\"5\""),
     ]);
     let since = FeedStart::Since(cdb_model::Timestamp::from_millis(1_500_000_000_000));
-    let mut feed = shelf(&script).change_feed(since);
+    let mut feed = fixture(&script).change_feed(since);
     feed.next_changes().await.unwrap();
     feed.next_changes().await.unwrap();
     let times = script.sent_header("if-modified-since");
@@ -101,7 +101,7 @@ async fn a_start_time_goes_along_with_every_cursor() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn children_of_a_split_go_on_from_the_cursor_of_their_parent() {
+async fn the_children_of_a_split_continue_at_the_cursor_of_the_parent() {
     let script = Script::new([
         listing(&[("0", "", "FF", &[])]),
         things("\"5\"", &["a"]),
@@ -110,7 +110,7 @@ async fn children_of_a_split_go_on_from_the_cursor_of_their_parent() {
         things("\"7\"", &["b"]),
         nothing_new("\"5\""),
     ]);
-    let mut feed = shelf(&script).change_feed(FeedStart::Beginning);
+    let mut feed = fixture(&script).change_feed(FeedStart::Beginning);
     feed.next_changes().await.unwrap();
     assert_eq!(ids(&feed.next_changes().await.unwrap()), ["b"]);
     let cursors = script.sent_header("if-none-match");
@@ -118,7 +118,7 @@ async fn children_of_a_split_go_on_from_the_cursor_of_their_parent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn documents_of_other_programs_are_left_out_and_broken_ones_hold_the_cursor() {
+async fn unknown_documents_are_omitted_and_malformed_ones_stop_the_cursor() {
     let mixed = page(&json!([
         {"id": "x", "type": "foreign", "_ts": 1},
         {"id": "a", "type": "thing", "_ts": 1},
@@ -130,7 +130,7 @@ async fn documents_of_other_programs_are_left_out_and_broken_ones_hold_the_curso
         broken.header("etag", "\"6\""),
         nothing_new("\"5\""),
     ]);
-    let mut feed = shelf(&script).change_feed(FeedStart::Beginning);
+    let mut feed = fixture(&script).change_feed(FeedStart::Beginning);
     assert_eq!(ids(&feed.next_changes().await.unwrap()), ["a"]);
     let error = feed.next_changes().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Decode);
@@ -142,7 +142,7 @@ async fn documents_of_other_programs_are_left_out_and_broken_ones_hold_the_curso
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_document_that_cannot_be_read_is_passed_by_only_row_by_row() {
+async fn next_rows_moves_the_cursor_past_an_unreadable_document() {
     let spoiled = json!([
         {"id": "a", "type": "number", "pk": "p", "_etag": "\"e\"", "_ts": 5},
         {"id": "b", "type": "thing", "pk": "p", "_etag": "\"e\"", "_ts": 5},
@@ -154,7 +154,7 @@ async fn a_document_that_cannot_be_read_is_passed_by_only_row_by_row() {
         spoiled(),
         nothing_new("\"5\""),
     ]);
-    let mut feed = shelf(&script).change_feed(FeedStart::Beginning);
+    let mut feed = fixture(&script).change_feed(FeedStart::Beginning);
     let error = feed.next_changes().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Decode);
     let rows = feed.next_rows().await.unwrap();

@@ -1,9 +1,9 @@
-//! The typed container against scripts: what is sent, in which order, and what comes back.
+//! Typed containers against scripts: requests, their order, and results.
 
 mod batch;
 mod bootstrap;
 mod feed;
+mod fixture;
 mod point;
 mod query;
-mod shelf;
 mod shop;

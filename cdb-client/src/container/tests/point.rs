@@ -1,9 +1,9 @@
-//! Point operations: the requests they become, and what happens after a lost answer.
+//! Point operations: their requests, and their results after a lost answer.
 
 use cdb_model::{Document, ETag, PartitionKey, Patch};
 use serde_json::json;
 
-use super::shelf::listing;
+use super::fixture::listing;
 use super::shop::{Order, Profile, order, profile, shop};
 use crate::error::{Error, ErrorKind};
 use crate::scripted::{Script, Step};
@@ -26,7 +26,7 @@ fn etag() -> ETag {
 }
 
 #[tokio::test(start_paused = true)]
-async fn creating_sends_the_stored_form_and_names_the_partition() {
+async fn create_sends_the_stored_form_and_the_partition_key() {
     let script = Script::new([written(201)]);
     let stored = shop(&script).create(&order(7)).await.unwrap();
     assert_eq!(
@@ -53,7 +53,7 @@ async fn creating_sends_the_stored_form_and_names_the_partition() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn writes_without_condition_are_sent_again_after_a_lost_answer() {
+async fn unconditional_writes_are_retried_after_a_lost_answer() {
     let script = Script::new([
         lost(),
         written(200),
@@ -79,7 +79,7 @@ async fn writes_without_condition_are_sent_again_after_a_lost_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn conditional_writes_are_not_sent_again_after_a_lost_answer() {
+async fn conditional_writes_are_not_retried_after_a_lost_answer() {
     let script = Script::new([lost(), lost(), lost(), lost()]);
     let container = shop(&script);
     let patch = Patch::<Profile>::new().set(Profile::NAME, "Anna".to_owned());
@@ -108,7 +108,7 @@ async fn conditional_writes_are_not_sent_again_after_a_lost_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missing_document_after_a_lost_deletion_is_that_deletion() {
+async fn a_delete_succeeds_when_the_document_is_missing_after_a_lost_answer() {
     let script = Script::new([lost(), Step::refusal(404, 0), Step::refusal(404, 0)]);
     let container = shop(&script);
     container.delete(&profile().key()).await.unwrap();
@@ -117,7 +117,7 @@ async fn a_missing_document_after_a_lost_deletion_is_that_deletion() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reading_tells_a_missing_document_from_a_missing_container() {
+async fn a_missing_container_is_an_error_and_a_missing_document_is_none() {
     let found = Step::json(&json!({
         "id": "profile:ann", "type": "profile", "customer": "ann", "name": "Ann",
         "_etag": "\"v3\"", "_ts": 1_500_000_000
@@ -141,7 +141,7 @@ async fn reading_tells_a_missing_document_from_a_missing_container() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_accepted_write_whose_answer_lacks_its_version_may_have_been_carried_out() {
+async fn an_accepted_write_without_an_etag_is_ambiguous() {
     let script = Script::new([Step::status(201), Step::status(200)]);
     for write in [
         shop(&script).create(&order(1)).await,
@@ -154,7 +154,7 @@ async fn an_accepted_write_whose_answer_lacks_its_version_may_have_been_carried_
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_cannot_be_read_says_to_which_call() {
+async fn the_error_about_an_unreadable_answer_names_the_call() {
     let script = Script::new([Step::status(200).body("oops"), Step::status(200).body("{}")]);
     for _ in 0..2 {
         let error = shop(&script).read(&profile().key()).await.unwrap_err();
@@ -168,7 +168,7 @@ async fn an_answer_that_cannot_be_read_says_to_which_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_document_of_another_type_under_the_id_is_an_error() {
+async fn a_document_of_another_type_with_the_same_id_is_an_error() {
     let other =
         Step::json(&json!({"id": "order:7", "type": "profile", "_etag": "\"v\"", "_ts": 1}));
     let script = Script::new([other]);
@@ -181,7 +181,7 @@ async fn a_document_of_another_type_under_the_id_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_patch_that_only_sets_is_sent_again_and_one_that_counts_is_not() {
+async fn a_patch_that_only_sets_is_retried_and_an_increment_is_not() {
     let script = Script::new([lost(), written(200), lost()]);
     let container = shop(&script);
     let (partition, key) = (PartitionKey::from("ann"), order(7).key());
@@ -206,7 +206,7 @@ async fn a_patch_that_only_sets_is_sent_again_and_one_that_counts_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_sent_is_an_error_before_anything_is() {
+async fn an_invalid_document_fails_before_anything_is_sent() {
     let script = Script::default();
     let container = shop(&script);
     let empty = Patch::<Profile>::new();
@@ -222,7 +222,7 @@ async fn what_cannot_be_sent_is_an_error_before_anything_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_carries_no_session_token_and_the_read_after_it_does() {
+async fn reads_carry_the_session_token_of_earlier_writes() {
     let found = Step::json(
         &json!({"id": "x", "type": "profile", "customer": "a", "name": "n", "_etag": "\"v\"", "_ts": 1}),
     );
@@ -245,7 +245,7 @@ async fn a_write_carries_no_session_token_and_the_read_after_it_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_of_an_unknown_range_shows_a_split_that_nobody_told_of() {
+async fn a_session_token_of_an_unknown_range_reloads_the_ranges() {
     let found = || {
         let body = json!({"id": "x", "type": "profile", "customer": "a", "name": "n", "_etag": "\"v\"", "_ts": 1});
         Step::json(&body)
@@ -276,7 +276,7 @@ async fn a_token_of_an_unknown_range_shows_a_split_that_nobody_told_of() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_document_that_is_nested_without_end_is_refused_and_harms_nobody() {
+async fn a_deeply_nested_document_is_an_error_and_not_a_stack_overflow() {
     let nested = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
     for field in ["status", "foreign"] {
         let document = format!(

@@ -1,16 +1,16 @@
-//! Queries: merged order, pages, counts, splits, sessions.
+//! Queries: merged order, pages, counts, splits, session tokens.
 
-use cdb_model::{DecodeError, Fetch, PartitionKey, RowForm, Scope, Statement};
+use cdb_model::{DecodeError, Fetch, PartitionKey, RowForm, Scope, Statement, ValueError};
 use serde_json::json;
 
-use super::shelf::{
-    Ask, Shelf, continued, listing, n_of, numbers, ordered, page, shelf, two_ranges,
+use super::fixture::{
+    Ask, Fixture, continued, fixture, listing, n_of, numbers, ordered, page, two_ranges,
 };
 use crate::error::ErrorKind;
 use crate::operation::OperationKind;
 use crate::scripted::{Script, Step};
 
-fn ranges_asked(script: &Script) -> Vec<String> {
+fn queried_ranges(script: &Script) -> Vec<String> {
     script
         .sent_header("x-ms-documentdb-partitionkeyrangeid")
         .into_iter()
@@ -25,14 +25,14 @@ fn count() -> Ask {
     ask
 }
 
-/// Asks for documents with a number, and for their numbers.
+/// Returns the numbers of documents that have one.
 struct Numbers(Ask);
 
-impl Fetch<Shelf> for Numbers {
+impl Fetch<Fixture> for Numbers {
     type Row = i64;
 
-    fn statement(&self) -> Statement {
-        Fetch::<Shelf>::statement(&self.0)
+    fn statement(&self) -> Result<Statement, ValueError> {
+        Fetch::<Fixture>::statement(&self.0)
     }
 
     fn read_row(&self, json: &str) -> Result<i64, DecodeError> {
@@ -52,15 +52,15 @@ fn in_partition(key: &str) -> Ask {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_answers_of_all_ranges_are_merged_in_order() {
+async fn rows_of_all_ranges_are_merged_in_order() {
     let script = Script::new([two_ranges(), numbers(&[1, 4, 5]), numbers(&[2, 3, 6])]);
-    let rows = shelf(&script).query(ordered(None)).all().await.unwrap();
+    let rows = fixture(&script).query(ordered(None)).all().await.unwrap();
     assert_eq!(n_of(&rows), [1, 2, 3, 4, 5, 6]);
-    assert_eq!(ranges_asked(&script), ["1", "2"]);
+    assert_eq!(queried_ranges(&script), ["1", "2"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_page_of_a_range_is_fetched_before_a_row_could_overtake_it() {
+async fn the_next_page_of_a_range_is_read_before_rows_that_may_follow_it() {
     let script = Script::new([
         two_ranges(),
         continued(numbers(&[1])),
@@ -68,9 +68,9 @@ async fn the_next_page_of_a_range_is_fetched_before_a_row_could_overtake_it() {
         continued(numbers(&[])),
         numbers(&[3]),
     ]);
-    let rows = shelf(&script).query(ordered(None)).all().await.unwrap();
+    let rows = fixture(&script).query(ordered(None)).all().await.unwrap();
     assert_eq!(n_of(&rows), [1, 2, 3, 9]);
-    assert_eq!(ranges_asked(&script), ["1", "2", "1", "1"]);
+    assert_eq!(queried_ranges(&script), ["1", "2", "1", "1"]);
     let continuations = script.sent_header("x-ms-continuation");
     assert_eq!(
         continuations[3..],
@@ -79,21 +79,25 @@ async fn the_next_page_of_a_range_is_fetched_before_a_row_could_overtake_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_top_counts_over_all_ranges() {
+async fn top_limits_the_rows_of_all_ranges_together() {
     let script = Script::new([two_ranges(), numbers(&[1, 4]), numbers(&[2, 3])]);
-    let rows = shelf(&script).query(ordered(Some(2))).all().await.unwrap();
+    let rows = fixture(&script)
+        .query(ordered(Some(2)))
+        .all()
+        .await
+        .unwrap();
     assert_eq!(n_of(&rows), [1, 2]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn counts_are_added_up_over_ranges_and_pages() {
+async fn counts_are_summed_over_ranges_and_pages() {
     let script = Script::new([
         two_ranges(),
         continued(page(&json!([3]))),
         page(&json!([4.0])),
         page(&json!([5])),
     ]);
-    let container = shelf(&script);
+    let container = fixture(&script);
     assert_eq!(
         container.query(count()).first().await.unwrap(),
         Some(json!(12))
@@ -101,22 +105,22 @@ async fn counts_are_added_up_over_ranges_and_pages() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn counts_that_nobody_can_have_bring_nobody_down() {
+async fn a_count_beyond_u64_does_not_panic() {
     let most = page(&json!([u64::MAX]));
     let script = Script::new([two_ranges(), most.clone(), most]);
-    let counted = shelf(&script).query(count()).first().await.unwrap();
+    let counted = fixture(&script).query(count()).first().await.unwrap();
     assert_eq!(counted, Some(json!(u64::MAX)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_count_of_nothing_is_zero() {
+async fn a_count_without_partial_counts_is_zero() {
     let script = Script::new([two_ranges(), page(&json!([0])), page(&json!([]))]);
-    let rows = shelf(&script).query(count()).all().await.unwrap();
+    let rows = fixture(&script).query(count()).all().await.unwrap();
     assert_eq!(rows, [json!(0)]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn ranges_are_listed_once_and_asked_with_their_own_session_token() {
+async fn ranges_are_listed_once_and_queried_with_their_own_session_token() {
     let script = Script::new([
         two_ranges(),
         numbers(&[1]).header("x-ms-session-token", "1:-1#7"),
@@ -124,7 +128,7 @@ async fn ranges_are_listed_once_and_asked_with_their_own_session_token() {
         numbers(&[]),
         numbers(&[]),
     ]);
-    let container = shelf(&script);
+    let container = fixture(&script);
     container.query(ordered(None)).all().await.unwrap();
     container.query(ordered(None)).all().await.unwrap();
     assert_eq!(container.usage().of(OperationKind::ReadRanges).requests, 1);
@@ -143,20 +147,20 @@ async fn a_query_starts_over_on_the_children_of_a_split() {
         numbers(&[1, 4]),
         numbers(&[2]),
     ]);
-    let rows = shelf(&script).query(ordered(None)).all().await.unwrap();
+    let rows = fixture(&script).query(ordered(None)).all().await.unwrap();
     assert_eq!(n_of(&rows), [1, 2, 4]);
-    assert_eq!(ranges_asked(&script), ["0", "0", "1", "2"]);
+    assert_eq!(queried_ranges(&script), ["0", "0", "1", "2"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_already_given_out_are_not_given_out_again_after_a_split() {
+async fn returned_pages_are_not_repeated_after_a_split() {
     let script = Script::new([
         listing(&[("0", "", "FF", &[])]),
         continued(numbers(&[1])),
         Step::refusal(410, 1002),
         listing(&[("1", "", "1F", &["0"]), ("2", "1F", "FF", &["0"])]),
     ]);
-    let container = shelf(&script);
+    let container = fixture(&script);
     let mut pages = container.query(ordered(None)).pages();
     assert_eq!(n_of(&pages.next_page().await.unwrap().unwrap()), [1]);
     let error = pages.next_page().await.unwrap_err();
@@ -168,13 +172,13 @@ async fn pages_already_given_out_are_not_given_out_again_after_a_split() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_that_could_not_be_had_is_asked_for_again_by_the_next_call() {
+async fn the_next_call_requests_a_failed_page_again() {
     let script = Script::new([
         continued(numbers(&[1])),
         Step::refusal(400, 0),
         numbers(&[2]),
     ]);
-    let container = shelf(&script);
+    let container = fixture(&script);
     let mut pages = container.query(in_partition("a")).pages();
     assert_eq!(n_of(&pages.next_page().await.unwrap().unwrap()), [1]);
     pages.next_page().await.unwrap_err();
@@ -183,9 +187,9 @@ async fn a_page_that_could_not_be_had_is_asked_for_again_by_the_next_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_range_can_be_asked_by_itself() {
+async fn each_range_can_be_queried_separately() {
     let script = Script::new([two_ranges(), numbers(&[1, 4]), numbers(&[2]), numbers(&[5])]);
-    let container = shelf(&script);
+    let container = fixture(&script);
     let answers = container.query(ordered(Some(2))).per_range().await.unwrap();
     let by_range: Vec<(String, Vec<i64>)> = answers
         .iter()
@@ -204,13 +208,13 @@ async fn each_range_can_be_asked_by_itself() {
         .await
         .unwrap();
     assert_eq!(n_of(&rows), [5]);
-    assert_eq!(ranges_asked(&script), ["1", "2", "2"]);
+    assert_eq!(queried_ranges(&script), ["1", "2", "2"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_query_of_one_partition_names_it_and_needs_no_ranges() {
     let script = Script::new([numbers(&[2, 1])]);
-    let rows = shelf(&script)
+    let rows = fixture(&script)
         .query(in_partition("größe"))
         .all()
         .await
@@ -239,9 +243,9 @@ async fn a_query_of_one_partition_names_it_and_needs_no_ranges() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_row_costs_a_page_of_one() {
+async fn first_requests_a_page_of_one_row() {
     let script = Script::new([continued(numbers(&[])), continued(numbers(&[7]))]);
-    let row = shelf(&script)
+    let row = fixture(&script)
         .query(in_partition("a"))
         .first()
         .await
@@ -252,9 +256,9 @@ async fn the_first_row_costs_a_page_of_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_latest_committed_state_is_asked_for_where_wanted() {
+async fn latest_committed_sets_the_consistency_of_reads_and_queries() {
     let script = Script::new([numbers(&[]), numbers(&[])]);
-    let container = shelf(&script);
+    let container = fixture(&script);
     container.query(in_partition("a")).all().await.unwrap();
     container
         .latest_committed()
@@ -267,29 +271,29 @@ async fn the_latest_committed_state_is_asked_for_where_wanted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listing_made_in_the_middle_of_a_split_is_asked_for_again() {
+async fn ranges_are_listed_again_when_a_listing_overlaps_with_a_split() {
     let script = Script::new([
         listing(&[("1", "", "1F", &["0"])]),
         two_ranges(),
         numbers(&[1]),
         numbers(&[2]),
     ]);
-    let rows = shelf(&script).query(ordered(None)).all().await.unwrap();
+    let rows = fixture(&script).query(ordered(None)).all().await.unwrap();
     assert_eq!(n_of(&rows), [1, 2]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_row_that_cannot_be_read_keeps_nobody_from_the_others() {
+async fn row_by_row_returns_the_other_rows_beside_an_unreadable_one() {
     let spoiled = json!([{"n": 1}, {"n": "2", "pk": "a", "id": "i", "_etag": "\"7\"", "_ts": 1}]);
     let steps = || [two_ranges(), page(&spoiled), numbers(&[0, 3])];
 
     let script = Script::new(steps());
-    let container = shelf(&script);
+    let container = fixture(&script);
     let error = container.query(Numbers(ordered(None))).all().await;
     assert_eq!(error.unwrap_err().kind(), ErrorKind::Decode);
 
     let script = Script::new(steps());
-    let container = shelf(&script);
+    let container = fixture(&script);
     let query = container.query(Numbers(ordered(None))).row_by_row();
     let (rows, spoiled): (Vec<_>, Vec<_>) = query
         .all()
@@ -308,6 +312,6 @@ async fn a_row_that_cannot_be_read_keeps_nobody_from_the_others() {
     assert_eq!(location.partition_key, PartitionKey::from("a"));
     assert_eq!(
         spoiled.to_string(),
-        "item `i` in partition [\"a\"] cannot be read: expected a `number`, item `` is a ``"
+        "item `i` in partition [\"a\"] cannot be read: expected a `number`, but item `` is a ``"
     );
 }

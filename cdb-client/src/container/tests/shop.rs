@@ -1,9 +1,9 @@
-//! A container with two document types, one of which finds its partition by its key alone.
+//! A container with two document types. The key of `Profile` contains its partition key.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};
 
-use super::shelf::client;
+use super::fixture::client;
 use crate::container::ContainerClient;
 use crate::scripted::Script;
 

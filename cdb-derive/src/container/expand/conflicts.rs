@@ -1,4 +1,5 @@
-//! Facts across types, which no single derive can see: left to the constant evaluator, at the variant that causes them.
+//! The checks between document types, which no single derive can see. The compiler evaluates them
+//! as constants and reports them at the variant.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
@@ -7,7 +8,8 @@ use super::private;
 use crate::container::model::ContainerModel;
 use crate::respan::located_at;
 
-/// The rules of `cdb_model::conflict`, each compared on its own, so that all mistakes come in one compile.
+/// The rules of `cdb_model::conflict`. Each is a separate constant, so that one compilation reports
+/// all mistakes.
 const RULES: [&str; 6] = [
     "check_partition_key",
     "check_discriminator",
@@ -17,7 +19,8 @@ const RULES: [&str; 6] = [
     "check_ttl",
 ];
 
-/// One constant per variant and rule, which compares it with the container and with all types before it.
+/// One constant per variant and rule, which compares the variant with the container and with all
+/// types before it.
 pub(super) struct Conflicts<'a>(pub(super) &'a ContainerModel);
 
 impl ToTokens for Conflicts<'_> {
@@ -26,7 +29,8 @@ impl ToTokens for Conflicts<'_> {
         let private = private();
         let name = &model.ident;
         let container = name.to_string();
-        // Inherited types come first in `DOCUMENTS` and were compared with each other by their own container.
+        // Inherited types are first in `DOCUMENTS`; their own container has compared them with each
+        // other.
         let own = model.documents.len();
         for (at, document) in model.documents.iter().enumerate() {
             let from_end = own - at;

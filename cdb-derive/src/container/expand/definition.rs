@@ -1,4 +1,5 @@
-//! The trait `Container`: what the container is made of, and how any of its documents is read.
+//! The impl of `Container`: the definition of the container, and the method that reads its
+//! documents.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -43,7 +44,7 @@ impl ToTokens for ContainerImpl<'_> {
     }
 }
 
-/// An item of the container that this one extends.
+/// Returns an item of the container that this one extends.
 fn inherited(model: &ContainerModel, item: &TokenStream) -> TokenStream {
     let private = private();
     let base = model.base.as_ref().map(|base| &base.ty);
@@ -54,7 +55,7 @@ fn path_list(paths: &[String]) -> TokenStream {
     quote!(&[#(#paths),*])
 }
 
-/// The inherited types, then the own ones.
+/// The list of inherited types and own types.
 struct Documents<'a>(&'a ContainerModel);
 
 impl ToTokens for Documents<'_> {
@@ -113,8 +114,8 @@ impl ToTokens for Decode<'_> {
     }
 }
 
-/// The method that tells the type of a document. It reads every variant's field, so that a program that never does is not
-/// warned of dead code.
+/// The method that returns the type of a document. It reads the field of every variant, so that the
+/// compiler does not warn of dead code.
 struct ShapeOf<'a>(&'a ContainerModel);
 
 impl ToTokens for ShapeOf<'_> {
@@ -136,7 +137,8 @@ impl ToTokens for ShapeOf<'_> {
     }
 }
 
-/// What was asked for, or what the documents need: one with a `ttl` of its own needs expiry to be on.
+/// Returns the given default, or else what the documents need: a type with a `ttl` field needs
+/// `PerDocument`.
 fn default_ttl(model: &ContainerModel) -> TokenStream {
     let private = private();
     match model.default_ttl {

@@ -1,6 +1,6 @@
-//! Which types belong to the container, as traits, and the conversions into its enum.
+//! The traits of the container's document types, and the conversions into its enum.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
 
 use super::private;
@@ -14,20 +14,19 @@ impl ToTokens for Membership<'_> {
         let model = self.0;
         let private = private();
         let name = &model.ident;
-        for variant in model.variants() {
-            let (ident, ty) = (&variant.ident, &variant.ty);
-            tokens.extend(quote! {
-                #[automatically_derived]
-                impl #private::From<#ty> for #name {
-                    fn from(document: #ty) -> Self {
-                        Self::#ident(document)
-                    }
-                }
-            });
-        }
+        let idents = model.variants().map(|variant| &variant.ident);
+        let types = model.variants().map(|variant| &variant.ty);
         let documents = model.documents.iter().map(|variant| &variant.ty);
         let base = model.base.iter().map(|variant| &variant.ty);
         tokens.extend(quote! {
+            #(
+                #[automatically_derived]
+                impl #private::From<#types> for #name {
+                    fn from(document: #types) -> Self {
+                        Self::#idents(document)
+                    }
+                }
+            )*
             #(
                 #[automatically_derived]
                 impl #private::MemberOf<#name> for #documents {}
@@ -37,25 +36,30 @@ impl ToTokens for Membership<'_> {
                 impl #private::Extends<#base> for #name {}
             )*
         });
-        tokens.extend(quote! {
-            #[automatically_derived]
-            impl #private::Extends<#name> for #name {}
+        tokens.extend(queryable(name));
+    }
+}
 
-            #[automatically_derived]
-            impl #private::Queryable for #name {
-                const SHAPES: &'static [&'static #private::DocumentShape] =
-                    <#name as #private::Container>::DOCUMENTS;
-                const SINGLE_TYPE: #private::bool = false;
-            }
+fn queryable(name: &Ident) -> TokenStream {
+    let private = private();
+    quote! {
+        #[automatically_derived]
+        impl #private::Extends<#name> for #name {}
 
-            #[automatically_derived]
-            impl #private::QueriedIn<#name> for #name {
-                fn read_stored(
-                    json: &#private::str,
-                ) -> #private::Result<#private::Stored<Self>, #private::DecodeError> {
-                    #private::read_any::<#name>(json)
-                }
+        #[automatically_derived]
+        impl #private::Queryable for #name {
+            const SHAPES: &'static [&'static #private::DocumentShape] =
+                <#name as #private::Container>::DOCUMENTS;
+            const SINGLE_TYPE: #private::bool = false;
+        }
+
+        #[automatically_derived]
+        impl #private::QueriedIn<#name> for #name {
+            fn read_stored(
+                json: &#private::str,
+            ) -> #private::Result<#private::Stored<Self>, #private::DecodeError> {
+                #private::read_any::<#name>(json)
             }
-        });
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The generated code, one kind of thing per file.
+//! The generated code, one file per kind of item.
 
 mod conflicts;
 mod definition;
@@ -12,7 +12,7 @@ pub(super) use membership::Membership;
 use super::model::ContainerModel;
 use crate::private::{import, private};
 
-/// Everything that `#[derive(Container)]` generates.
+/// Generates the code of `#[derive(Container)]`.
 pub(super) fn container(model: &ContainerModel) -> TokenStream {
     let definition = definition::ContainerImpl(model);
     let membership = Membership(model);

@@ -1,8 +1,8 @@
-//! What makes a document findable: its type, its id, its partition key.
+//! The rules of the type, the id and the partition key.
 
 use darling::error::Accumulator;
 
-use crate::diag::{Mistakes, mistake, nearest};
+use crate::diag::{Mistakes, mistake, suggestion};
 use crate::document::attr::RawDocument;
 use crate::document::model::{DocumentModel, FieldModel, Level};
 use crate::id_pattern::Segment;
@@ -10,11 +10,11 @@ use crate::id_pattern::Segment;
 pub(super) fn type_is_given(raw: &RawDocument, errors: &mut Accumulator) {
     let (name, setting) = (&raw.ident, &raw.settings.discriminator);
     errors.unless(setting.is_given() || raw.settings.unreadable, name.span(), || {
-        format!("`{name}` has no type; add `#[document(type = \"…\")]`, the text that marks its documents")
+        format!("`{name}` has no type; add `#[document(type = \"…\")]`, the discriminator of its documents")
     });
     if let (Some(value), Some(span)) = (setting.get(), setting.span()) {
         errors.unless(!value.0.is_empty(), span, || {
-            format!("the type of `{name}` is empty; name it, for example `type = \"order\"`")
+            format!("the type of `{name}` is empty; write for example `type = \"order\"`")
         });
     }
 }
@@ -28,11 +28,11 @@ pub(super) fn id_is_given(raw: &RawDocument, errors: &mut Accumulator) {
     });
 }
 
-pub(super) fn partition_key_is_there(model: &DocumentModel, errors: &mut Accumulator) {
+pub(super) fn partition_key_is_given(model: &DocumentModel, errors: &mut Accumulator) {
     let name = &model.ident;
     let fine = !model.partition_key().is_empty() || model.has_unreadable_fields;
     errors.unless(fine, name.span(), || {
-        format!("`{name}` has no partition key; mark the field that holds it with `#[document(partition_key)]`")
+        format!("`{name}` has no partition key; mark its field with `#[document(partition_key)]`")
     });
 }
 
@@ -67,9 +67,9 @@ pub(super) fn partition_key_levels_are_complete(model: &DocumentModel, errors: &
             }
             _ => {}
         }
-        let lonely = before.is_empty()
+        let fits = before.is_empty()
             || (*level != Level::Only && before.iter().all(|(other, _)| *other != Level::Only));
-        errors.unless(lonely, *span, || {
+        errors.unless(fits, *span, || {
             format!(
                 "second partition key on `{name}`; for a hierarchical key give each its level, `partition_key(1)`, `partition_key(2)`"
             )
@@ -84,16 +84,13 @@ pub(super) fn placeholders_are_fields(model: &DocumentModel, errors: &mut Accumu
                 model.field(placeholder).is_some(),
                 model.pattern_span,
                 || {
-                    let known: Vec<String> = model
-                        .fields
-                        .iter()
-                        .map(|field| format!("{{{}}}", field.name))
-                        .collect();
+                    let fields = model.fields.iter();
+                    let known = fields.map(|field| format!("{{{}}}", field.name));
                     let written = format!("{{{placeholder}}}");
                     format!(
                         "`{written}` is not a field of `{}`{}",
                         model.ident,
-                        nearest(&written, &known)
+                        suggestion(&written, known)
                     )
                 },
             );
@@ -101,24 +98,15 @@ pub(super) fn placeholders_are_fields(model: &DocumentModel, errors: &mut Accumu
     }
 }
 
-pub(super) fn keys_are_definite(
+pub(super) fn keys_are_not_optional(
     model: &DocumentModel,
     field: &FieldModel,
     errors: &mut Accumulator,
 ) {
-    if !field.is_option || !model.is_fixed(field) {
-        return;
+    let role = model.fixed_role(field).filter(|_| field.is_option);
+    if let Some(role) = role {
+        let name = &field.name;
+        let text = format!("`{name}` is {role} and must always have a value; remove `Option`");
+        errors.push(mistake(field.ident.span(), text));
     }
-    let role = if field.partition_key.is_some() {
-        "the partition key"
-    } else {
-        "part of the id"
-    };
-    errors.push(mistake(
-        field.ident.span(),
-        format!(
-            "`{}` is {role} and must always have a value; take it out of `Option`",
-            field.name
-        ),
-    ));
 }

@@ -1,4 +1,4 @@
-//! What a struct must not do, one function per refusal. [`list`] names them all.
+//! The rules of a struct, one function per rule. [`list`] calls them all.
 
 mod identity;
 mod lease;

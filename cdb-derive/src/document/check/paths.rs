@@ -1,15 +1,15 @@
-//! What the indexing policy and the constants are made from.
+//! The rules of composites, unique keys, indexes and the generated constants.
 
 use std::collections::HashMap;
 
 use darling::error::Accumulator;
 use syn::ext::IdentExt;
 
-use crate::diag::{Mistakes, mistake, nearest};
+use crate::diag::{Mistakes, mistake, suggestion};
 use crate::document::model::{DocumentModel, FieldModel, Given, Indexing};
 use crate::document::value::{CompositePath, CompositeSetting};
 
-/// As in `cdb_model::limits`, which a derive cannot name.
+/// The limits of `cdb_model::limits`, which a derive cannot use.
 const MAX_COMPOSITE_PATHS: usize = 8;
 const MAX_UNIQUE_KEY_PATHS: usize = 16;
 
@@ -22,7 +22,7 @@ pub(super) fn composites_are_sortable(model: &DocumentModel, errors: &mut Accumu
             name.span(),
             || {
                 format!(
-                    "composite `{name}` needs 2 to {MAX_COMPOSITE_PATHS} paths and has {length}"
+                    "composite `{name}` needs 2 to {MAX_COMPOSITE_PATHS} paths; it has {length}"
                 )
             },
         );
@@ -33,7 +33,7 @@ pub(super) fn composites_are_sortable(model: &DocumentModel, errors: &mut Accumu
                 .any(|before| before.field == path.field);
             errors.unless(!twice, path.field.span(), || {
                 format!(
-                    "`{}` stands twice in composite `{name}`; name it once",
+                    "`{}` is repeated in composite `{name}`; name it once",
                     path.field.unraw()
                 )
             });
@@ -56,9 +56,9 @@ fn composite_path_is_sortable(
             format!("`{field}` is in composite `{name}` but not indexed; add `#[document(index)]` to it"),
         )),
         Some(known) => errors.unless(!known.is_array, span, || {
-            format!("`{field}` is in composite `{name}` but holds many values; a composite sorts by single ones")
+            format!("`{field}` is in composite `{name}` but is an array; a composite sorts by single values")
         }),
-        // The discriminator, which the container names.
+        // The discriminator; the container determines its name.
         None if field == "type" => {}
         None => errors.push(mistake(span, unknown_field(model, &field))),
     }
@@ -67,14 +67,20 @@ fn composite_path_is_sortable(
 pub(super) fn uniques_are_fields(model: &DocumentModel, errors: &mut Accumulator) {
     for unique in &model.uniques {
         let length = unique.fields.len();
-        errors.unless((1..=MAX_UNIQUE_KEY_PATHS).contains(&length), unique.span, || {
-            format!("a unique key needs 1 to {MAX_UNIQUE_KEY_PATHS} fields and this one has {length}")
-        });
+        errors.unless(
+            (1..=MAX_UNIQUE_KEY_PATHS).contains(&length),
+            unique.span,
+            || {
+                format!(
+                    "a unique key needs 1 to {MAX_UNIQUE_KEY_PATHS} fields; this one has {length}"
+                )
+            },
+        );
         for ident in &unique.fields {
             let field = ident.unraw().to_string();
             match model.field(&field) {
                 Some(known) => errors.unless(!known.is_array, ident.span(), || {
-                    format!("`{field}` holds many values; the service compares single ones in a unique key")
+                    format!("`{field}` is an array; a unique key compares single values")
                 }),
                 None => errors.push(mistake(ident.span(), unknown_field(model, &field))),
             }
@@ -83,44 +89,29 @@ pub(super) fn uniques_are_fields(model: &DocumentModel, errors: &mut Accumulator
 }
 
 fn unknown_field(model: &DocumentModel, field: &str) -> String {
-    let known: Vec<String> = model
-        .fields
-        .iter()
-        .map(|field| field.name.clone())
-        .collect();
+    let known = model.fields.iter().map(|field| &field.name);
     format!(
         "`{field}` is not a field of `{}`{}",
         model.ident,
-        nearest(field, &known)
+        suggestion(field, known)
     )
 }
 
-/// Paths and composites become constants of the struct, under names made from theirs.
+/// Checks that the constants of paths and composites have different names.
 pub(super) fn constants_differ(model: &DocumentModel, errors: &mut Accumulator) {
     let mut seen: HashMap<String, String> = HashMap::new();
     let stored = model.fields.iter().filter(|field| field.skip.is_none());
     let of_fields = stored.flat_map(|field| {
-        let own = (
-            field.constant.to_string(),
-            format!("`{}`", field.name),
-            field.ident.span(),
-        );
-        let nested = field.nested.iter().map(|nested| {
-            (
-                nested.constant.to_string(),
-                format!("`{}`", nested.name),
-                nested.span,
-            )
-        });
+        let own = (&field.constant, &field.name, field.ident.span());
+        let nested = field.nested.iter();
+        let nested = nested.map(|nested| (&nested.constant, &nested.name, nested.span));
         std::iter::once(own).chain(nested)
     });
+    let of_fields =
+        of_fields.map(|(constant, name, span)| (constant.to_string(), format!("`{name}`"), span));
     let of_composites = model.composites.iter().map(|composite| {
-        let name = composite.name.to_string();
-        (
-            name.clone(),
-            format!("composite `{name}`"),
-            composite.name.span(),
-        )
+        let name = &composite.name;
+        (name.to_string(), format!("composite `{name}`"), name.span())
     });
     for (constant, source, span) in of_fields.chain(of_composites) {
         if let Some(first) = seen.get(&constant) {
@@ -134,7 +125,7 @@ pub(super) fn constants_differ(model: &DocumentModel, errors: &mut Accumulator) 
     }
 }
 
-pub(super) fn indexing_is_one_thing(field: &FieldModel, errors: &mut Accumulator) {
+pub(super) fn indexing_is_unambiguous(field: &FieldModel, errors: &mut Accumulator) {
     let one = field.indexing_given != Given::Both;
     errors.unless(one, field.indexing_span, || {
         format!("`{}` is both `index` and `unindexed`; keep one", field.name)

@@ -1,4 +1,4 @@
-//! What stands in the stored JSON: under which names, and whether always.
+//! The rules of the stored JSON: the names of properties, and which of them are always stored.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use darling::error::Accumulator;
 use crate::diag::{Mistakes, mistake};
 use crate::document::model::{DocumentModel, FieldModel, Indexing};
 
-/// Properties that every document has from the service or from the model.
+/// Properties of every document that the service or the model sets.
 const RESERVED: [&str; 7] = [
     "id",
     "_etag",
@@ -38,78 +38,72 @@ pub(super) fn name_is_not_reserved(field: &FieldModel, errors: &mut Accumulator)
     let fine = !RESERVED.contains(&&**stored) || field.skip.is_some();
     errors.unless(fine, field.ident.span(), || {
         if stored == "id" {
-            "`id` is made from the id pattern; give the field another name and put it into the pattern".to_owned()
+            "the id pattern generates `id`; rename the field and use it in the pattern".to_owned()
         } else {
             format!("`{stored}` is set by the service; read it from `Stored<…>`")
         }
     });
 }
 
-/// A path is made of stored names, so a name must not look like a path.
+/// Checks that a stored name is a single property, because paths are made of stored names.
 pub(super) fn name_is_one_property(field: &FieldModel, errors: &mut Accumulator) {
     let stored = &field.stored;
     let fine = !stored.is_empty() && !stored.contains(['/', '"', '\\', '~']) && stored != "[]";
     errors.unless(fine || field.skip.is_some(), field.ident.span(), || {
         format!(
-            "`{}` is stored as `{stored}`, which no path can name; rename it without `/`, `\\`, `~` and quotation marks",
+            "`{}` is stored as `{stored}`, which a path cannot contain; rename it without `/`, `\\`, `~` and quotation marks",
             field.name
         )
     });
 }
 
-pub(super) fn what_counts_is_stored(
+pub(super) fn required_fields_are_stored(
     model: &DocumentModel,
     field: &FieldModel,
     errors: &mut Accumulator,
 ) {
-    let role = if field.partition_key.is_some() {
-        "is the partition key"
-    } else if model.is_fixed(field) {
-        "is part of the id"
-    } else if field.ttl.is_some() {
-        "is the time to live"
-    } else if field.lease.is_some() {
-        "is the lease"
-    } else if field.indexing == Indexing::Indexed || !field.nested.is_empty() {
-        "is indexed"
-    } else {
-        return;
-    };
-    if let Some((word, span)) = &field.skip {
-        errors.push(mistake(
-            *span,
-            format!(
-                "`{}` {role}, so it must be stored; remove `{word}`",
-                field.name
-            ),
-        ));
-    }
-    if let Some(span) = field.skip_serializing_if
-        && model.is_fixed(field)
+    let (name, fixed) = (&field.name, model.fixed_role(field));
+    if let Some((word, span)) = &field.skip
+        && let Some(role) = fixed.or(stored_role(field))
     {
-        errors.push(mistake(
-            span,
-            format!(
-                "`{}` {role}, so it must always be stored; remove `skip_serializing_if`",
-                field.name
-            ),
-        ));
+        let text = format!("`{name}` is {role}, so it must be stored; remove `{word}`");
+        errors.push(mistake(*span, text));
+    }
+    if let (Some(span), Some(role)) = (field.skip_serializing_if, fixed) {
+        let text = format!(
+            "`{name}` is {role}, so it must always be stored; remove `skip_serializing_if`"
+        );
+        errors.push(mistake(span, text));
     }
 }
 
-/// The service itself reads the property `ttl`: whatever stands there decides when the document is gone.
-pub(super) fn ttl_is_stored_as_such(field: &FieldModel, errors: &mut Accumulator) {
+/// Returns why a field that may change has to be stored.
+fn stored_role(field: &FieldModel) -> Option<&'static str> {
+    if field.ttl.is_some() {
+        Some("the time to live")
+    } else if field.lease.is_some() {
+        Some("the lease")
+    } else if field.indexing == Indexing::Indexed || !field.nested.is_empty() {
+        Some("indexed")
+    } else {
+        None
+    }
+}
+
+/// Checks that only the time to live is stored as `ttl`, because the service deletes documents by
+/// this property.
+pub(super) fn ttl_has_its_stored_name(field: &FieldModel, errors: &mut Accumulator) {
     let Some(span) = field.ttl else {
-        let harmless = field.stored != "ttl" || field.skip.is_some();
-        errors.unless(harmless, field.ident.span(), || {
-            "`ttl` is the property from which the service reads the time to live; mark it with `#[document(ttl)]` or rename it"
+        let fine = field.stored != "ttl" || field.skip.is_some();
+        errors.unless(fine, field.ident.span(), || {
+            "the service reads the time to live from `ttl`; mark the field with `#[document(ttl)]` or rename it"
                 .to_owned()
         });
         return;
     };
     errors.unless(field.stored == "ttl", span, || {
         format!(
-            "the service reads the time to live from `ttl`, `{}` is stored as `{}`; rename it with `#[serde(rename = \"ttl\")]`",
+            "the service reads the time to live from `ttl`, but `{}` is stored as `{}`; rename it with `#[serde(rename = \"ttl\")]`",
             field.name, field.stored
         )
     });

@@ -1,15 +1,15 @@
-//! The traits of the document itself.
+//! The traits of the document.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 use syn::spanned::Spanned;
 
 use super::private;
 use super::shape::Shape;
-use crate::document::model::DocumentModel;
+use crate::document::model::{DocumentModel, FieldModel};
 use crate::respan::located_at;
 
-/// `Document`, and what makes it queryable.
+/// The impls of `Document`, `Queryable` and `QueriedIn`, and a check of the type of a `ttl`.
 pub(super) struct DocumentImpl<'a>(pub(super) &'a DocumentModel);
 
 impl ToTokens for DocumentImpl<'_> {
@@ -24,23 +24,11 @@ impl ToTokens for DocumentImpl<'_> {
         let levels = model.partition_key().into_iter().map(|field| {
             let ident = &field.ident;
             let level = quote!(#private::PartitionKeyPart::to_partition_key_value(&self.#ident));
-            // A type that cannot be a partition key is reported where it stands.
+            // The span is that of the type, which may not be allowed in a partition key.
             located_at(field.ty.span(), level)
         });
-        let ttls = model
-            .fields
-            .iter()
-            .filter(|field| field.ttl.is_some())
-            .map(|field| {
-                let ty = &field.ty;
-                located_at(
-                    ty.span(),
-                    quote!(const _: () = #private::is_time_to_live::<#ty>();),
-                )
-            });
+        tokens.extend(ttl_checks(model));
         tokens.extend(quote! {
-            #(#ttls)*
-
             #[automatically_derived]
             impl #private::Document for #name {
                 type Key = #key;
@@ -55,25 +43,41 @@ impl ToTokens for DocumentImpl<'_> {
                     #private::PartitionKey::from_values(#private::vec![#(#levels),*])
                 }
             }
-
-            #[automatically_derived]
-            impl #private::Queryable for #name {
-                const SHAPES: &'static [&'static #private::DocumentShape] =
-                    &[<#name as #private::Document>::SHAPE];
-                const SINGLE_TYPE: #private::bool = true;
-            }
-
-            #[automatically_derived]
-            impl<__C: #private::Container> #private::QueriedIn<__C> for #name
-            where
-                #name: #private::MemberOf<__C>,
-            {
-                fn read_stored(
-                    json: &#private::str,
-                ) -> #private::Result<#private::Stored<Self>, #private::DecodeError> {
-                    #private::read_document::<__C, Self>(json)
-                }
-            }
         });
+        tokens.extend(queryable(name));
+    }
+}
+
+fn ttl_checks(model: &DocumentModel) -> TokenStream {
+    let private = private();
+    let ttls = model.fields.iter().filter(|field| field.ttl.is_some());
+    ttls.map(|FieldModel { ty, .. }| {
+        let check = quote!(const _: () = #private::is_time_to_live::<#ty>(););
+        located_at(ty.span(), check)
+    })
+    .collect()
+}
+
+fn queryable(name: &Ident) -> TokenStream {
+    let private = private();
+    quote! {
+        #[automatically_derived]
+        impl #private::Queryable for #name {
+            const SHAPES: &'static [&'static #private::DocumentShape] =
+                &[<#name as #private::Document>::SHAPE];
+            const SINGLE_TYPE: #private::bool = true;
+        }
+
+        #[automatically_derived]
+        impl<__C: #private::Container> #private::QueriedIn<__C> for #name
+        where
+            #name: #private::MemberOf<__C>,
+        {
+            fn read_stored(
+                json: &#private::str,
+            ) -> #private::Result<#private::Stored<Self>, #private::DecodeError> {
+                #private::read_document::<__C, Self>(json)
+            }
+        }
     }
 }

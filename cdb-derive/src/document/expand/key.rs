@@ -9,7 +9,7 @@ use crate::document::model::{DocumentModel, FieldModel};
 use crate::id_pattern::Segment;
 use crate::respan::located_at;
 
-/// The struct itself; it must stand outside of the const block to be visible.
+/// The struct of the key. It is outside of the const block, because it must be visible.
 pub(in crate::document) struct KeyStruct<'a>(pub(in crate::document) &'a DocumentModel);
 
 impl ToTokens for KeyStruct<'_> {
@@ -41,7 +41,7 @@ impl ToTokens for KeyStruct<'_> {
     }
 }
 
-/// Its constructor and traits.
+/// The constructor and traits of the key.
 pub(super) struct KeyImpls<'a>(pub(super) &'a DocumentModel);
 
 impl ToTokens for KeyImpls<'_> {
@@ -58,16 +58,16 @@ impl ToTokens for KeyImpls<'_> {
             .pattern
             .iter()
             .map(|segment| write_segment(model, segment));
-        // Of this macro alone, so that a field may have the same name.
+        // Hygienic names, so that a field may have the same name.
         let reader = Ident::new("reader", Span::mixed_site());
         let id = Ident::new("id", Span::mixed_site());
         let reads = reads(model, &reader);
         let located = located(model, &private);
         tokens.extend(quote! {
             #[automatically_derived]
-            #[allow(dead_code, reason = "not every document is looked for by its key")]
+            #[allow(dead_code, reason = "not every key is used")]
             impl #key {
-                /// The key with these fields.
+                /// Creates the key from its fields.
                 #vis fn new(#(#idents: impl #private::Into<#types>),*) -> Self {
                     Self { #(#idents: #private::Into::into(#idents)),* }
                 }
@@ -102,14 +102,14 @@ fn write_segment(model: &DocumentModel, segment: &Segment) -> TokenStream {
                 return TokenStream::new();
             };
             let ident = &field.ident;
-            // A type without a text form is reported where it stands.
+            // The span is that of the type, which may not be allowed in an id.
             located_at(field.ty.span(), quote!(.field(#name, &self.#ident)))
         }
     }
 }
 
-/// A field that stands twice in the pattern is read twice and must be the same both times, which the check for the
-/// canonical form cannot see; so the second reading is compared.
+/// Generates the reads of all segments. The second read of a repeated field is compared with the
+/// first, which the check for the canonical form cannot do.
 fn reads(model: &DocumentModel, reader: &Ident) -> TokenStream {
     let mut seen: Vec<&str> = Vec::new();
     let mut out = TokenStream::new();
@@ -135,7 +135,8 @@ fn reads(model: &DocumentModel, reader: &Ident) -> TokenStream {
     out
 }
 
-/// The pattern holds the whole partition key: the key alone locates the document.
+/// Generates `LocatedKey` if the pattern contains the whole partition key, so that the key alone
+/// locates the document.
 fn located(model: &DocumentModel, private: &TokenStream) -> TokenStream {
     let keys = model.key_fields();
     let partition = model.partition_key();

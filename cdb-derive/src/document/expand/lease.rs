@@ -8,7 +8,7 @@ use super::private;
 use crate::document::model::DocumentModel;
 use crate::respan::located_at;
 
-/// `Leasable`, for a type with a field `#[document(lease)]`; nothing for others.
+/// The impl of `Leasable` for a type with a lease; empty for other types.
 pub(super) struct LeaseImpl<'a>(pub(super) &'a DocumentModel);
 
 impl ToTokens for LeaseImpl<'_> {
@@ -20,7 +20,7 @@ impl ToTokens for LeaseImpl<'_> {
         let or_absent = field.may_be_absent.then(|| quote!(.or_absent()));
         let paths =
             ["", "/until", "/token", "/mark"].map(|inner| format!("/{}{inner}", field.stored));
-        // A type that cannot be a lease is reported where it stands.
+        // The span is that of the type, which may not be a lease.
         let located = |tokens| located_at(field.ty.span(), tokens);
         let get = located(quote!(#private::LeaseField::as_lease(&self.#ident)));
         let set = located(quote!(#private::LeaseField::put_lease(&mut self.#ident, lease)));

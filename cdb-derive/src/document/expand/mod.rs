@@ -1,4 +1,4 @@
-//! The generated code, one kind of thing per file.
+//! The generated code, one file per kind of item.
 
 mod document_impl;
 mod key;
@@ -17,7 +17,7 @@ pub(super) use shape::Shape;
 use super::model::DocumentModel;
 use crate::private::{import, private};
 
-/// Everything that `#[derive(Document)]` generates.
+/// Generates the code of `#[derive(Document)]`.
 pub(super) fn document(model: &DocumentModel) -> TokenStream {
     let key = KeyStruct(model);
     let key_impls = key::KeyImpls(model);

@@ -1,4 +1,4 @@
-//! A constant per stored path and per composite, with everything that is known about it in its type.
+//! The constants of stored paths and composites.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};

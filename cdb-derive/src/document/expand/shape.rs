@@ -1,4 +1,4 @@
-//! The document type as constant data, from which policy, checks and explanations are made.
+//! The document type as constant data, for the policy, the checks and `explain`.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -22,25 +22,15 @@ impl ToTokens for Shape<'_> {
             Segment::Literal(text) => quote!(#private::IdSegment::Literal(#text)),
             Segment::Field(field) => quote!(#private::IdSegment::Field(#field)),
         });
-        let partition_key = model
-            .partition_key()
-            .into_iter()
-            .map(|field| format!("/{}", field.stored));
-        let fields = model
-            .fields
-            .iter()
-            .filter(|field| field.skip.is_none())
-            .flat_map(|field| field_shapes(&private, field));
-        let composites = model
-            .composites
-            .iter()
-            .map(|composite| composite_shape(model, composite));
+        let partition_key = model.partition_key().into_iter().map(stored_path);
+        let fields = model.fields.iter().filter(|field| field.skip.is_none());
+        let fields = fields.flat_map(|field| field_shapes(&private, field));
+        let composites = model.composites.iter();
+        let composites = composites.map(|composite| composite_shape(model, composite));
         let uniques = model.uniques.iter().map(|unique| {
-            let paths = unique
-                .fields
-                .iter()
-                .filter_map(|field| model.field(&field.unraw().to_string()))
-                .map(|field| format!("/{}", field.stored));
+            let fields = unique.fields.iter();
+            let fields = fields.filter_map(|field| model.field(&field.unraw().to_string()));
+            let paths = fields.map(stored_path);
             quote!(&[#(#paths),*])
         });
         let ttl = model.fields.iter().any(|field| field.ttl.is_some());
@@ -57,6 +47,10 @@ impl ToTokens for Shape<'_> {
             }
         });
     }
+}
+
+fn stored_path(field: &FieldModel) -> String {
+    format!("/{}", field.stored)
 }
 
 fn field_shapes(private: &TokenStream, field: &FieldModel) -> Vec<TokenStream> {

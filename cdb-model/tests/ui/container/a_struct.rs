@@ -1,4 +1,4 @@
-//! The types of a container are the variants of an enum.
+//! The variants of an enum are the types of a container.
 
 use cdb_model::Container;
 

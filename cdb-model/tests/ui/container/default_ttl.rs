@@ -1,4 +1,4 @@
-//! A misread time to live deletes documents.
+//! A misread time to live would delete documents.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

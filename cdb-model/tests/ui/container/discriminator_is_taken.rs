@@ -1,4 +1,4 @@
-//! The service uses this property itself.
+//! The service uses this property.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

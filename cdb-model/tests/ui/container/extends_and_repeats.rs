@@ -1,4 +1,4 @@
-//! Both describe the same container.
+//! Both settings describe the same container.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

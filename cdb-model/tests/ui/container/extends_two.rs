@@ -1,4 +1,4 @@
-//! Two bases could contradict each other.
+//! Two bases could conflict.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

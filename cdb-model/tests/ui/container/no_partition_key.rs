@@ -1,4 +1,4 @@
-//! A container is partitioned by paths that are chosen once.
+//! The paths of the partition key are chosen when a container is created.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! A container without types could neither be written nor read.
+//! A container without types cannot be written or read.
 
 use cdb_model::Container;
 

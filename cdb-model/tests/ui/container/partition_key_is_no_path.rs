@@ -1,4 +1,4 @@
-//! The service takes paths.
+//! A partition key consists of paths.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

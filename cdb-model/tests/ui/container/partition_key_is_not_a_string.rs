@@ -1,4 +1,4 @@
-//! Paths are text.
+//! Paths are strings.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

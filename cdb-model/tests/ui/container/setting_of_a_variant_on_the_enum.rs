@@ -1,4 +1,4 @@
-//! One variant holds the extended container.
+//! One variant contains the extended container.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

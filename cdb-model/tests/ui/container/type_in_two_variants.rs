@@ -1,4 +1,4 @@
-//! A stored document is read into one variant.
+//! A stored document is decoded into one variant.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

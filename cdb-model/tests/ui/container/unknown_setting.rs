@@ -1,4 +1,4 @@
-//! A misspelt setting would otherwise do nothing.
+//! A misspelt setting would have no effect.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

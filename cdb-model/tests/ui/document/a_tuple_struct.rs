@@ -1,4 +1,4 @@
-//! Paths belong to named fields.
+//! Paths are made of named fields.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

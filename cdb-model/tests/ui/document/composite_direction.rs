@@ -1,4 +1,4 @@
-//! A sort goes up or down.
+//! A sort is ascending or descending.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

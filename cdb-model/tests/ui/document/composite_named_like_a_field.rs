@@ -1,4 +1,4 @@
-//! Composites become constants beside those of the fields.
+//! Composites and fields become constants of the same struct.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! A document with many values has no single place in a sort.
+//! A document with an array of values has no single position in a sort.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

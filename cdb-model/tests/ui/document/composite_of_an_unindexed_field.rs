@@ -1,4 +1,4 @@
-//! A composite adds to the index of its paths and does not replace it.
+//! A composite does not replace the index of its paths.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

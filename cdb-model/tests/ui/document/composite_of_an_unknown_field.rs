@@ -1,4 +1,4 @@
-//! A composite names fields.
+//! A composite consists of fields.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! One path needs no composite.
+//! A sort by one path needs no composite.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

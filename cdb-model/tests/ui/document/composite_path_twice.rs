@@ -1,4 +1,4 @@
-//! A second place in the sort would never decide.
+//! A repeated path never affects the order.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

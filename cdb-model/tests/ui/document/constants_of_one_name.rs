@@ -1,4 +1,4 @@
-//! Paths become constants under upper-case names.
+//! Paths become constants with upper-case names.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Generated code names the model through this path.
+//! Generated code refers to the model by this path.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

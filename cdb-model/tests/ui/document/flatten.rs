@@ -1,4 +1,4 @@
-//! Flattened fields leave no trace of which paths are stored.
+//! The stored paths of flattened fields are unknown to the derive.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The pattern holds literals and placeholders, so it is a string.
+//! The pattern contains literals and placeholders, so it is a string.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Paths inside a field stand in parentheses, with their types.
+//! Paths inside a field are given in parentheses, with their types.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! A path is included or excluded.
+//! A path is either included or excluded.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! A lease changes, an id does not.
+//! A lease changes, but an id does not.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

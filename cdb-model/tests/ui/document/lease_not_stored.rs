@@ -1,4 +1,4 @@
-//! A lease is for other processes to see.
+//! Other processes have to read the lease.
 
 use cdb_model::{Document, Lease};
 use serde::{Deserialize, Serialize};

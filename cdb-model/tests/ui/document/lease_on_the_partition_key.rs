@@ -1,4 +1,4 @@
-//! A lease changes, a partition key does not.
+//! A lease changes, but a partition key does not.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! A token that is forgotten begins at one again, and an old holder has the same.
+//! A token that is not stored starts at one again, so two holders could have the same token.
 
 use cdb_model::{Document, Lease};
 use serde::{Deserialize, Serialize};

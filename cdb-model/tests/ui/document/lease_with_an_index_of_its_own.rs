@@ -1,4 +1,4 @@
-//! What a lease has indexed follows from what is asked of it.
+//! The derive chooses the index of a lease.
 
 use cdb_model::{Document, Lease};
 use serde::{Deserialize, Serialize};

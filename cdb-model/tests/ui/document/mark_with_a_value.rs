@@ -1,4 +1,4 @@
-//! A mark is only a word.
+//! A mark has no value.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

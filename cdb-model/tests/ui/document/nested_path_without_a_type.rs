@@ -1,4 +1,4 @@
-//! The type of a nested path is not visible in the struct.
+//! The derive does not see the types inside a field.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Every document has an id, and only its author knows what makes it unique.
+//! Every document has an id, and only its author knows which fields make it unique.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Without a partition key the service cannot place the document.
+//! The service distributes documents by partition key.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The type tells documents of one container apart.
+//! The type distinguishes the documents of a container.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

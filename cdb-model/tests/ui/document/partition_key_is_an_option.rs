@@ -1,4 +1,4 @@
-//! A document without a partition key value would be in a partition that no key names.
+//! No key names the partition of documents without a partition key value.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

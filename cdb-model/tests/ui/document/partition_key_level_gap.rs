@@ -1,4 +1,4 @@
-//! Levels are numbered from 1, so that none is missing.
+//! Levels are numbered from 1 without a gap.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The service knows three levels.
+//! The service supports three levels.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! A document without the property would be in another partition than its key says.
+//! A document without the property would be in another partition than its key.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! An id is made from values that are always there.
+//! The fields of an id always have a value.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

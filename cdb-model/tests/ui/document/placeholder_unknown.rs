@@ -1,4 +1,4 @@
-//! A placeholder stands for a field.
+//! A placeholder is a field.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

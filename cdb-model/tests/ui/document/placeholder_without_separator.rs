@@ -1,4 +1,4 @@
-//! A value ends at a separator, so that the id can be read back and compared with other patterns.
+//! A value ends at a separator, so that ids can be parsed and patterns compared.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

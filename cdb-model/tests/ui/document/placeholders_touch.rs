@@ -1,4 +1,4 @@
-//! Two values without a separator cannot be read back.
+//! Two values without a separator cannot be parsed.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

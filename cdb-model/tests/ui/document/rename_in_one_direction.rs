@@ -1,4 +1,4 @@
-//! A filter has to know the one name that is stored.
+//! A filter uses one stored name.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Two fields under one name would overwrite each other.
+//! Two fields with the same stored name overwrite each other.
 
 #![allow(unreachable_patterns)] // what serde says of the same mistake
 

@@ -1,4 +1,4 @@
-//! The id is made from the pattern.
+//! The pattern generates the id.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

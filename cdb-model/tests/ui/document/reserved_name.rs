@@ -1,4 +1,4 @@
-//! The service writes this property itself.
+//! The service sets this property.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

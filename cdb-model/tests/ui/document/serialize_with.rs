@@ -1,4 +1,4 @@
-//! Filters and patches write a value by its own type.
+//! Filters and patches serialize a value by its type.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Indexing is declared where the field is.
+//! Indexing is declared at the field.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

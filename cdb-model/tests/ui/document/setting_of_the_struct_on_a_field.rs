@@ -1,4 +1,4 @@
-//! The id belongs to the document as a whole.
+//! The id belongs to the whole document.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

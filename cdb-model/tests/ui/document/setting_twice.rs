@@ -1,4 +1,4 @@
-//! Of two values one would be lost.
+//! One of two values would be ignored.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Settings stand in parentheses.
+//! Settings are in parentheses.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! All mistakes are reported in one compile, and code that uses the type adds none.
+//! One compilation reports all mistakes, and code that uses the type adds none.
 
 use cdb_model::{Container, Document, DocumentKey, Query, decode_any};
 use serde::{Deserialize, Serialize};

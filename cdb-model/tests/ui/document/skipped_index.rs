@@ -1,4 +1,4 @@
-//! What is not stored cannot be found.
+//! A property that is not stored cannot be found.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! A slash in a name could not be told from a step in a path.
+//! A slash in a name cannot be distinguished from a step of a path.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

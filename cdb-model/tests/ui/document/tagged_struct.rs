@@ -1,4 +1,4 @@
-//! The discriminator is written by the model.
+//! The model stores the discriminator.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Whatever is stored as `ttl` decides when the document is gone.
+//! The service deletes documents by the property `ttl`.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Two holders of one document would not know of each other.
+//! The two holders of one document would not exclude each other.
 
 use cdb_model::{Document, Lease};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Two marks without levels do not say which comes first.
+//! Two marks without levels have no order.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! An empty type could not be told from a missing one.
+//! An empty type cannot be distinguished from a missing one.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The type is stored as text.
+//! The type is stored as a string.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! A unique key names fields.
+//! A unique key consists of fields.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! A unique key over nothing would allow one document per partition.
+//! A unique key without fields would allow one document per partition.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! An extension is compared with what it extends.
+//! The types of an extension are compared with the inherited types.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

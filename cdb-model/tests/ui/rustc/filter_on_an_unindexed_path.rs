@@ -1,4 +1,4 @@
-//! A filter that no index serves would read every document.
+//! A filter without an index would read every document.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Two documents of one partition need two ids.
+//! Two documents of one partition need different ids.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

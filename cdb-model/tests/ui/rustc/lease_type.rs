@@ -1,4 +1,4 @@
-//! A lease has a stored form of its own.
+//! A lease has its own stored form.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

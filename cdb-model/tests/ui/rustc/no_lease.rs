@@ -1,4 +1,4 @@
-//! Only a document with a lease can be leased.
+//! Only a document type with a lease can be leased.
 
 use cdb_model::{Document, Leasable};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! A container takes the types that it names.
+//! A container stores only its own types.
 
 use cdb_model::{Batch, Container, Document};
 use serde::{Deserialize, Serialize};

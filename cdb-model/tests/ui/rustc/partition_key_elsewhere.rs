@@ -1,4 +1,4 @@
-//! The service reads the partition key at one path.
+//! A container has its partition key at one path.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! All documents of a container have a key of the same depth.
+//! All documents of a container have partition keys with the same levels.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

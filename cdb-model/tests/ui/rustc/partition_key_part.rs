@@ -1,4 +1,4 @@
-//! The service partitions by strings, numbers and truth values.
+//! The service partitions by strings, numbers and booleans.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

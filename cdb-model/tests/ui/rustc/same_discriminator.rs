@@ -1,4 +1,4 @@
-//! Two types with one discriminator cannot be told apart.
+//! Two types with the same discriminator cannot be distinguished.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

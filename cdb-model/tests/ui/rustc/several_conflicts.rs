@@ -1,4 +1,4 @@
-//! All conflicts are reported in one compile, each at its variant.
+//! One compilation reports all conflicts, each at its variant.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! A sort that no index serves is refused by the service.
+//! The service refuses a sort without an index.
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

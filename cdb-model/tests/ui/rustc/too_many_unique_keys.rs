@@ -1,4 +1,4 @@
-//! The service takes 10 unique keys per container.
+//! The service allows 10 unique keys per container.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! A time to live counts only where expiry is on.
+//! A time to live has no effect if the container disables expiry.
 
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

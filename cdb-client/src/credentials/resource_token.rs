@@ -1,7 +1,8 @@
-//! Resource tokens: rights to single containers, items or partitions, handed out by a program that holds the key.
+//! Resource tokens: rights to single containers, items or partitions, issued by a program that has
+//! the account key.
 //!
-//! Such a token is a complete authorization already (protocol.md 1.3). It is good for ten minutes to a day, so
-//! whoever hands them out gives a new one in time, to [`ResourceTokens::insert`].
+//! A resource token is a complete authorization (protocol.md 1.3). It is valid for ten minutes to a
+//! day, so the issuer passes a new one to [`ResourceTokens::insert`] in time.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,20 +15,18 @@ use zeroize::Zeroizing;
 use crate::credential::{Authorization, Credential, SigningContext};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Authorizes with the token of the resource that a request is about, or of one around it. Clones share the tokens.
+/// Authorizes a request with the token of its resource, or else of the nearest parent with a token.
+/// Clones share the tokens.
 ///
 /// ```
-/// use cdb_client::ResourceTokens;
+/// use cdb_client::{CosmosClient, ResourceTokens};
 ///
 /// let tokens = ResourceTokens::default();
 /// tokens.insert("dbs/shop/colls/orders", "type=resource&ver=1&sig=NVeoo+A8ZH7IL+TEYWzfZQ==;4a0dNg==;")?;
-/// let given_to_the_client = tokens.clone();
-/// // Before it ends, its successor; the client takes it at once.
+/// let builder = CosmosClient::builder("https://account.documents.azure.com");
+/// let client = builder.credential(tokens.clone()).build()?;
+/// // Before the token expires: the client uses the new one from its next request on.
 /// tokens.insert("dbs/shop/colls/orders", "type=resource&ver=1&sig=c09PEVJrgp2uQRkr934kFQ==;4a0dNh==;")?;
-///
-/// let error = tokens.insert("dbs/shop", "type=master&ver=1.0&sig=NVeoo").unwrap_err();
-/// assert!(error.to_string().contains("does not begin with `type=resource&`"));
-/// # drop(given_to_the_client);
 /// # Ok::<(), cdb_client::Error>(())
 /// ```
 #[derive(Clone, Default)]
@@ -36,11 +35,11 @@ pub struct ResourceTokens {
 }
 
 impl ResourceTokens {
-    /// Uses `token` for the resource with this link, such as `dbs/shop/colls/orders`, and for what lies below it, in
-    /// every clone from the next request on.
+    /// Uses `token` for the resource with this link, such as `dbs/shop/colls/orders`, and for its
+    /// descendants, in every clone from the next request on.
     ///
     /// # Errors
-    /// When `token` is no resource token; the message never shows it.
+    /// When `token` is not a resource token. The message does not quote it.
     pub fn insert(&self, link: &str, token: &str) -> Result<()> {
         let plain = Zeroizing::new(
             percent_decode_str(token.trim())
@@ -49,7 +48,7 @@ impl ResourceTokens {
         );
         if !plain.starts_with("type=resource&") || !plain.contains("&sig=") {
             return Err(Error::configuration(
-                "resource token does not begin with `type=resource&`; give it as the permission shows it",
+                "resource token does not begin with `type=resource&`; use it as the permission shows it",
             ));
         }
         let header = Zeroizing::new(utf8_percent_encode(&plain, NON_ALPHANUMERIC).to_string());
@@ -112,7 +111,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_nearest_resource_with_a_token_authorizes() {
+    async fn a_request_uses_the_token_of_the_nearest_resource() {
         let tokens = ResourceTokens::default();
         tokens
             .insert("/dbs/a/colls/b/", "type=resource&ver=1&sig=wide")
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_no_token_covers_is_not_sent() {
+    async fn a_request_that_no_token_covers_is_refused() {
         let tokens = ResourceTokens::default();
         tokens
             .insert("dbs/a/colls/b", "type=resource&ver=1&sig=x")
@@ -146,9 +145,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_new_token_takes_the_place_of_the_old_one_in_every_clone() {
+    async fn a_new_token_replaces_the_old_one_in_every_clone() {
         let tokens = ResourceTokens::default();
-        let given_away = tokens.clone();
+        let clone = tokens.clone();
         tokens
             .insert("dbs/a/colls/b", "type=resource&ver=1&sig=old")
             .unwrap();
@@ -156,7 +155,7 @@ mod tests {
             .insert("dbs/a/colls/b", "type=resource&ver=1&sig=new")
             .unwrap();
         assert!(
-            header(&given_away, "dbs/a/colls/b")
+            header(&clone, "dbs/a/colls/b")
                 .await
                 .unwrap()
                 .ends_with("new")
@@ -164,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn no_secret_is_shown() {
+    fn errors_and_debug_show_no_token() {
         let tokens = ResourceTokens::default();
         let error = tokens
             .insert("dbs/a", "type=master&ver=1.0&sig=hunter2")

@@ -6,14 +6,14 @@ use serde::Deserialize;
 use crate::error::{CallDetails, Error, Result};
 use crate::response::Response;
 
-/// An accepted answer, and what the call took.
+/// An accepted answer, and the details of its call.
 #[derive(Clone, Debug)]
-pub(crate) struct Settled {
+pub(crate) struct Accepted {
     pub response: Response,
     pub call: CallDetails,
 }
 
-impl std::ops::Deref for Settled {
+impl std::ops::Deref for Accepted {
     type Target = Response;
 
     fn deref(&self) -> &Response {
@@ -21,23 +21,24 @@ impl std::ops::Deref for Settled {
     }
 }
 
-impl Settled {
-    /// As [`Response::json`]; a failure says of which call it is, as with all that follow.
+impl Accepted {
+    /// As [`Response::json`], with the details of the call in the error.
     pub(crate) fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T> {
         self.response.json().map_err(|error| self.unusable(error))
     }
 
-    /// As [`Response::text`].
+    /// As [`Response::text`], with the details of the call in the error.
     pub(crate) fn text(&self) -> Result<&str> {
         self.response.text().map_err(|error| self.unusable(error))
     }
 
-    /// As [`Response::etag`].
+    /// As [`Response::etag`], with the details of the call in the error.
     pub(crate) fn etag(&self) -> Result<ETag> {
         self.response.etag().map_err(|error| self.unusable(error))
     }
 
-    /// That an accepted answer is of no use. A write was carried out then, whatever its answer looks like.
+    /// Adds the details of the call to an error about the answer. A write is then ambiguous for the
+    /// caller: it was executed, although its answer cannot be used.
     pub(crate) fn unusable(&self, error: Error) -> Error {
         error.with_call(CallDetails {
             ambiguous: !self.call.operation.is_read(),

@@ -1,7 +1,8 @@
 //! The text that a master key signs, and the signature.
 //!
-//! Rule: "Access control in the Azure Cosmos DB SQL API", section on master keys. Only the verb, the type and the date
-//! are lower-cased; the link keeps its case and is never percent-encoded. The text ends with two line feeds.
+//! Rule: "Access control in the Azure Cosmos DB SQL API", section on master keys. Only the verb,
+//! the type and the date are in lower case; the link keeps its case and is never percent-encoded.
+//! The text ends with two line feeds.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +11,7 @@ use sha2::Sha256;
 
 use crate::credential::SigningContext;
 
-/// The text to sign.
+/// Returns the text to sign.
 pub(crate) fn text_to_sign(context: &SigningContext<'_>) -> String {
     format!(
         "{}\n{}\n{}\n{}\n\n",
@@ -21,7 +22,8 @@ pub(crate) fn text_to_sign(context: &SigningContext<'_>) -> String {
     )
 }
 
-/// Signs `text` with a decoded account key; base64 with padding. `None` never happens: HMAC takes keys of any length.
+/// Signs `text` with a decoded account key, in base64 with padding. Never `None`: HMAC accepts keys
+/// of any length.
 pub(crate) fn signature(key: &[u8], text: &str) -> Option<String> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
     mac.update(text.as_bytes());
@@ -48,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_lower_cases_verb_type_and_date_but_not_the_link() {
+    fn verb_type_and_date_are_in_lower_case_but_the_link_is_not() {
         assert_eq!(
             text_to_sign(&published()),
             "get\ndbs\ndbs/ToDoList\nthu, 27 apr 2017 00:51:12 gmt\n\n"
@@ -56,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_example_gives_the_published_signature() {
+    fn the_published_example_has_the_published_signature() {
         let key = STANDARD.decode(KEY).unwrap();
         let signature = signature(&key, &text_to_sign(&published())).unwrap();
         assert_eq!(signature, "c09PEVJrgp2uQRkr934kFbTqhByc7TVr3OHyqlu+c+c=");

@@ -1,6 +1,7 @@
-//! Accepts any certificate, for emulators that make their own.
+//! Accepts any certificate, for emulators with a self-signed one.
 //!
-//! The configuration lets this in for loopback hosts only: whoever can answer there already is on this machine.
+//! The configuration allows it for loopback hosts only, where every server already runs on this
+//! machine.
 
 use std::sync::Arc;
 
@@ -9,14 +10,14 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
-/// Takes every certificate, but still checks that the server holds its key.
+/// Accepts every certificate, but checks that the server has its private key.
 #[derive(Debug)]
-pub(super) struct AnyCertificate {
+pub(crate) struct AnyCertificate {
     provider: Arc<CryptoProvider>,
 }
 
 impl AnyCertificate {
-    pub(super) fn new(provider: Arc<CryptoProvider>) -> Self {
+    pub(crate) fn new(provider: Arc<CryptoProvider>) -> Self {
         Self { provider }
     }
 }

@@ -1,25 +1,26 @@
-//! A container without document types of its own, and the answers a service would give for it.
+//! A container without document types, and answers of a service for it.
 
 use cdb_model::{
     Container, DecodeError, DefaultTtl, Direction, DocumentShape, Fetch, RowForm, Scope, SortKey,
-    Statement,
+    Statement, ValueError,
 };
 use serde_json::{Value, json};
 
 use crate::client::CosmosClient;
 use crate::container::ContainerClient;
-use crate::credential::MasterKey;
+use crate::credentials::MasterKey;
 use crate::scripted::{Script, Step};
 
 const KEY: &str =
     "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 
-/// Holds any JSON whose `type` is `thing`; of the type `number` it holds numbers, and no document is one.
+/// Any JSON with the type `thing`. The type `number` requires a JSON number, so a document with
+/// this type is unreadable.
 #[derive(Debug, PartialEq)]
-pub(super) struct Shelf(pub Value);
+pub(super) struct Fixture(pub Value);
 
-impl Container for Shelf {
-    const NAME: &'static str = "Shelf";
+impl Container for Fixture {
+    const NAME: &'static str = "Fixture";
     const DISCRIMINATOR: &'static str = "type";
     const PARTITION_KEY: &'static [&'static str] = &["/pk"];
     const DOCUMENTS: &'static [&'static DocumentShape] = &[];
@@ -40,27 +41,27 @@ impl Container for Shelf {
     }
 
     fn shape(&self) -> &'static DocumentShape {
-        unreachable!("a shelf has no document types")
+        unreachable!("the fixture has no document types")
     }
 }
 
 fn malformed(source: serde_json::Error) -> DecodeError {
     DecodeError::Malformed {
-        document: "Shelf",
+        document: "Fixture",
         id: String::new(),
         source,
     }
 }
 
-/// Asks any statement and reads rows as JSON.
+/// Executes any statement and reads rows as JSON.
 #[derive(Clone, Debug)]
 pub(super) struct Ask(pub Statement);
 
-impl Fetch<Shelf> for Ask {
+impl Fetch<Fixture> for Ask {
     type Row = Value;
 
-    fn statement(&self) -> Statement {
-        self.0.clone()
+    fn statement(&self) -> Result<Statement, ValueError> {
+        Ok(self.0.clone())
     }
 
     fn read_row(&self, json: &str) -> Result<Value, DecodeError> {
@@ -68,7 +69,7 @@ impl Fetch<Shelf> for Ask {
     }
 }
 
-/// Asks for documents across partitions, by `n` ascending.
+/// Returns documents across partitions, by `n` ascending.
 pub(super) fn ordered(top: Option<u32>) -> Ask {
     Ask(Statement {
         sql: "SELECT * FROM c ORDER BY c.n".to_owned(),
@@ -91,11 +92,11 @@ pub(super) fn client(script: &Script) -> CosmosClient {
         .unwrap()
 }
 
-pub(super) fn shelf(script: &Script) -> ContainerClient<Shelf> {
+pub(super) fn fixture(script: &Script) -> ContainerClient<Fixture> {
     client(script).database("db").container("c")
 }
 
-/// A listing of these ranges: id, parents, and equal shares of the space between `min` and `max`.
+/// A listing of these ranges: id, min, max, parents.
 pub(super) fn listing(ranges: &[(&str, &str, &str, &[&str])]) -> Step {
     let ranges: Vec<Value> = ranges
         .iter()

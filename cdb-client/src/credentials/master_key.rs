@@ -1,7 +1,7 @@
-//! Account keys: primary and secondary, exchanged while the client runs.
+//! Account keys: primary and secondary, which can be rotated while the client runs.
 //!
-//! Rotation as the portal does it: regenerate one key while the programs use the other. A client that knows both
-//! goes on with the other one when the first is refused; one that is told of new keys takes them at once.
+//! The portal regenerates one key while programs use the other. A client that knows both keys
+//! switches to the other when the service refuses one. New keys take effect at once.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -11,27 +11,30 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroizing;
 
-use crate::credential::credential_trait::header_value;
-use crate::credential::{Authorization, Credential, SigningContext};
+use super::sign;
+use crate::credential::{Authorization, Credential, SigningContext, header_value};
 use crate::endpoint::is_connection_string;
 use crate::error::{Error, Result};
-use crate::sign;
 
-/// Bytes of an account key once decoded.
+/// Bytes of a decoded account key.
 const KEY_BYTES: usize = 64;
 
-/// Signs with an account's key. Clones share the keys: keep one to [`replace`](Self::replace) them.
+/// Signs with an account key. Clones share the keys: keep one clone to [`replace`](Self::replace)
+/// them.
 ///
 /// ```
-/// use cdb_client::MasterKey;
-/// # let (primary, secondary) = (["AAAA"; 21].concat() + "AA==", ["BBBB"; 21].concat() + "BA==");
+/// use cdb_client::{CosmosClient, MasterKey};
 ///
-/// let keys = MasterKey::new(&primary)?.with_secondary(&secondary)?;
-/// let given_to_the_client = keys.clone();
-/// // Later, when both were exchanged: every clone takes the new one at once.
-/// keys.replace(&secondary, None)?;
-/// assert_eq!(format!("{given_to_the_client:?}"), "MasterKey(<redacted>)");
-/// # Ok::<(), cdb_client::Error>(())
+/// fn client(primary: &str, secondary: &str) -> cdb_client::Result<(CosmosClient, MasterKey)> {
+///     let keys = MasterKey::new(primary)?.with_secondary(secondary)?;
+///     let builder = CosmosClient::builder("https://account.documents.azure.com");
+///     Ok((builder.credential(keys.clone()).build()?, keys))
+/// }
+///
+/// /// After a rotation: the client uses the new key from its next request on.
+/// fn rotated(keys: &MasterKey, new_primary: &str) -> cdb_client::Result<()> {
+///     keys.replace(new_primary, None)
+/// }
 /// ```
 #[derive(Clone)]
 pub struct MasterKey {
@@ -47,10 +50,10 @@ struct KeyRing {
 }
 
 impl MasterKey {
-    /// From the account's key as the portal shows it.
+    /// Signs with `key`, in base64 as the portal shows it.
     ///
     /// # Errors
-    /// When `key` is not an account key; the message never shows any of it.
+    /// When `key` is not an account key. The message does not quote it.
     pub fn new(key: &str) -> Result<Self> {
         Ok(Self {
             ring: Arc::new(RwLock::new(KeyRing {
@@ -62,7 +65,7 @@ impl MasterKey {
         })
     }
 
-    /// Also knows the second key, and uses it when the first is refused.
+    /// Adds the secondary key, which is used when the service refuses the primary.
     ///
     /// # Errors
     /// When `key` is not an account key.
@@ -72,10 +75,10 @@ impl MasterKey {
         Ok(self)
     }
 
-    /// Uses these keys from the next request on, in every clone.
+    /// Replaces the keys in every clone, from the next request on.
     ///
     /// # Errors
-    /// When one is not an account key; nothing changes then.
+    /// When a key is not an account key; nothing changes then.
     pub fn replace(&self, primary: &str, secondary: Option<&str>) -> Result<()> {
         let primary = parse_key(primary)?;
         let secondary = secondary.map(parse_key).transpose()?;
@@ -101,16 +104,16 @@ fn parse_key(key: &str) -> Result<Zeroizing<Vec<u8>>> {
     }
     if is_connection_string(key) {
         return Err(Error::configuration(
-            "account key is a connection string; parse it as a `ConnectionString`, or give the part after `AccountKey=` alone",
+            "account key is a connection string; parse it as a `ConnectionString`, or use only the part after `AccountKey=`",
         ));
     }
     // The decoder's own message would quote a character of the key.
     let bytes = STANDARD.decode(key).map(Zeroizing::new).map_err(|_| {
-        Error::configuration("account key is not base64; copy it from the portal as it is")
+        Error::configuration("account key is not base64; copy it unchanged from the portal")
     })?;
     if bytes.len() != KEY_BYTES {
         return Err(Error::configuration(format!(
-            "account key has {} bytes instead of {KEY_BYTES}; it was probably cut off",
+            "account key has {} bytes instead of {KEY_BYTES}; it is probably truncated",
             bytes.len()
         )));
     }
@@ -180,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_account_key_is_refused_and_not_shown() {
+    fn an_invalid_account_key_is_refused_and_not_shown() {
         refuses("  ", "empty");
         refuses("not*base64!", "not base64");
         refuses("c2hvcnQgYnV0IGJhc2U2NA==", "16 bytes instead of 64");
@@ -191,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refused_primary_gives_way_to_the_secondary_once() {
+    async fn a_refused_primary_key_switches_to_the_secondary_once() {
         let both = MasterKey::new(&key(1))
             .unwrap()
             .with_secondary(&key(2))
@@ -206,12 +209,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn replaced_keys_are_used_by_every_clone() {
-        let kept = MasterKey::new(&key(1)).unwrap();
-        let given_away = kept.clone();
-        let (_, before) = header(&given_away).await;
-        kept.replace(&key(3), None).unwrap();
-        assert_ne!(header(&given_away).await.1, before);
+    async fn every_clone_uses_replaced_keys() {
+        let keys = MasterKey::new(&key(1)).unwrap();
+        let clone = keys.clone();
+        let (_, before) = header(&clone).await;
+        keys.replace(&key(3), None).unwrap();
+        assert_ne!(header(&clone).await.1, before);
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! Microsoft Entra ID: the token of an identity instead of a key of the account (feature `entra`).
+//! Microsoft Entra ID: the token of an identity instead of an account key (feature `entra`).
 //!
-//! How an identity proves itself (managed identity, workload identity, a developer's command line) is left to the
-//! Azure SDK: any `TokenCredential` will do. One token serves all requests until shortly before its end; then one caller
-//! fetches the next while the others go on with the old one. Header form: protocol.md 1.2.
+//! The Azure SDK authenticates the identity (managed identity, workload identity, a developer's
+//! command line): any `TokenCredential` works. One token serves all requests until shortly before
+//! it expires. Then one caller fetches the next token while the others keep using the old one.
+//! Header form: protocol.md 1.2.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,15 +18,15 @@ use tokio::time::{Instant, timeout};
 use crate::credential::{Authorization, Credential, SigningContext};
 use crate::error::{Error, ErrorKind, Result};
 
-/// What every account of Azure's public cloud answers to.
+/// The scope that every account of Azure's public cloud accepts.
 const SCOPE: &str = "https://cosmos.azure.com/.default";
-/// How long before its end a token is replaced. Less than the five minutes of `azure_identity`'s own cache, which would
-/// otherwise hand out the old one again.
+/// How long before its expiry a token is renewed. Less than the five minutes of `azure_identity`'s
+/// own cache, which would otherwise return the old token.
 const RENEW_BEFORE: Duration = Duration::from_secs(240);
-/// How long after a renewal that brought nothing better the next one is tried.
-const RENEW_PAUSE: Duration = Duration::from_secs(30);
-/// How long one request waits for a renewal while the old token is still good.
-const RENEWAL: Duration = Duration::from_secs(5);
+/// The delay before the next renewal after one that failed or returned a token that expires soon.
+const RENEW_DELAY: Duration = Duration::from_secs(30);
+/// How long a request waits for a renewal while the old token is still valid.
+const RENEW_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Authorizes with tokens of Microsoft Entra ID. Clones share the token.
 ///
@@ -49,15 +50,15 @@ pub struct EntraId {
 struct Inner {
     source: Arc<dyn TokenCredential>,
     scope: String,
-    held: Mutex<Held>,
-    /// Whoever holds it fetches.
+    cache: Mutex<Cache>,
+    /// Held by the caller that fetches a token.
     fetching: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
-struct Held {
+struct Cache {
     token: Option<Token>,
-    /// Counts the tokens, so that a late refusal of an old one is not taken for one of the new.
+    /// Counts the tokens, so that a late refusal of an old token is not attributed to the new one.
     fetched: u64,
     failure: Option<Failure>,
 }
@@ -68,28 +69,28 @@ struct Token {
     expires_at: Instant,
 }
 
-/// Why there was no token, for everybody who waited for it.
+/// Why the last fetch failed, for all callers that waited for it.
 struct Failure {
     at: Instant,
     kind: ErrorKind,
     message: String,
 }
 
-enum Look {
-    Good(Authorization),
-    /// Good, but not for long.
-    Ageing(Authorization),
-    Nothing,
+enum Cached {
+    Fresh(Authorization),
+    /// Still valid, but due for renewal.
+    Expiring(Authorization),
+    Missing,
 }
 
 impl EntraId {
-    /// Tokens from `source`, for accounts of Azure's public cloud.
+    /// Takes tokens from `source`, for accounts of Azure's public cloud.
     pub fn new(source: Arc<dyn TokenCredential>) -> Self {
         Self::of(source, SCOPE.to_owned())
     }
 
-    /// Asks for tokens of this scope instead of `https://cosmos.azure.com/.default`: that of an account
-    /// (`https://<account>.documents.azure.com/.default`), or of another cloud.
+    /// Requests tokens of this scope instead of `https://cosmos.azure.com/.default`: the scope of
+    /// an account (`https://<account>.documents.azure.com/.default`) or of another cloud.
     pub fn with_scope(self, scope: impl Into<String>) -> Self {
         Self::of(self.inner.source.clone(), scope.into())
     }
@@ -99,7 +100,7 @@ impl EntraId {
             inner: Arc::new(Inner {
                 source,
                 scope,
-                held: Mutex::default(),
+                cache: Mutex::default(),
                 fetching: tokio::sync::Mutex::default(),
             }),
         }
@@ -107,54 +108,55 @@ impl EntraId {
 }
 
 impl Inner {
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cache(&self) -> MutexGuard<'_, Cache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn look(&self) -> Look {
+    fn cached(&self) -> Cached {
         let now = Instant::now();
-        match &self.held().token {
-            Some(token) if now < token.renew_at => Look::Good(token.authorization.clone()),
-            Some(token) if now < token.expires_at => Look::Ageing(token.authorization.clone()),
-            _ => Look::Nothing,
+        match &self.cache().token {
+            Some(token) if now < token.renew_at => Cached::Fresh(token.authorization.clone()),
+            Some(token) if now < token.expires_at => Cached::Expiring(token.authorization.clone()),
+            _ => Cached::Missing,
         }
     }
 
-    /// A new token. The caller holds `fetching`.
+    /// Fetches a token. The caller holds `fetching`.
     async fn fetch(&self) -> Result<Authorization> {
         let answer = self.source.get_token(&[&self.scope], None).await;
-        let mut held = self.held();
-        let kept = answer
+        let mut cache = self.cache();
+        let stored = answer
             .map_err(|error| no_token(&error))
-            .and_then(|token| held.keep(&token));
-        if let Err(error) = &kept {
-            held.failure = Some(Failure {
+            .and_then(|token| cache.store(&token));
+        if let Err(error) = &stored {
+            cache.failure = Some(Failure {
                 at: Instant::now(),
                 kind: error.kind(),
                 message: error.to_string(),
             });
         }
-        kept
+        stored
     }
 
-    /// Replaces a token that is still good. Whatever goes wrong, the old one serves meanwhile.
+    /// Renews a token that is still valid. Returns the old one when that fails.
     async fn renew(&self, old: Authorization) -> Authorization {
-        let why = match timeout(RENEWAL, self.fetch()).await {
+        let why = match timeout(RENEW_TIMEOUT, self.fetch()).await {
             Ok(Ok(new)) => return new,
             Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("no answer within {} s", RENEWAL.as_secs()),
+            Err(_) => format!("no answer within {} s", RENEW_TIMEOUT.as_secs()),
         };
-        tracing::warn!(why, "token is not renewed yet; the old one is used");
-        if let Some(token) = &mut self.held().token {
-            token.renew_at = Instant::now() + RENEW_PAUSE;
+        tracing::warn!(why, "token is not renewed; the old one is still used");
+        if let Some(token) = &mut self.cache().token {
+            token.renew_at = Instant::now() + RENEW_DELAY;
         }
         old
     }
 }
 
-impl Held {
-    /// The machine's clock may be wrong, but it is the same one that made `expires_on` out of "expires in".
-    fn keep(&mut self, token: &AccessToken) -> Result<Authorization> {
+impl Cache {
+    /// The machine's clock may be wrong, but the Azure SDK computed `expires_on` with the same
+    /// clock.
+    fn store(&mut self, token: &AccessToken) -> Result<Authorization> {
         let authorization =
             Authorization::from_entra_token(token.token.secret(), self.fetched + 1)?;
         let left = token.expires_on - OffsetDateTime::now_utc();
@@ -168,7 +170,7 @@ impl Held {
             renew_at: if left > RENEW_BEFORE {
                 renew_at
             } else {
-                now + RENEW_PAUSE
+                now + RENEW_DELAY
             },
             expires_at: now + left,
         });
@@ -176,7 +178,7 @@ impl Held {
     }
 }
 
-/// Only the text: an error of the SDK carries the identity provider's whole answer.
+/// Keeps only the text: an error of the SDK contains the identity provider's whole answer.
 fn no_token(error: &azure_core::Error) -> Error {
     let kind = match error.kind() {
         AzureErrorKind::Io | AzureErrorKind::Connection => ErrorKind::Unavailable,
@@ -193,24 +195,24 @@ fn no_token(error: &azure_core::Error) -> Error {
 #[async_trait]
 impl Credential for EntraId {
     async fn authorize(&self, _context: &SigningContext<'_>) -> Result<Authorization> {
-        let asked = Instant::now();
-        match self.inner.look() {
-            Look::Good(token) => return Ok(token),
-            Look::Ageing(old) => {
-                let Ok(_only) = self.inner.fetching.try_lock() else {
+        let started = Instant::now();
+        match self.inner.cached() {
+            Cached::Fresh(token) => return Ok(token),
+            Cached::Expiring(old) => {
+                let Ok(_fetching) = self.inner.fetching.try_lock() else {
                     return Ok(old);
                 };
                 return Ok(self.inner.renew(old).await);
             }
-            Look::Nothing => {}
+            Cached::Missing => {}
         }
-        let _only = self.inner.fetching.lock().await;
-        // Whoever had to wait takes what came meanwhile, a token or the reason why there is none.
-        if let Look::Good(token) | Look::Ageing(token) = self.inner.look() {
+        let _fetching = self.inner.fetching.lock().await;
+        // Another caller may have fetched a token, or failed to, during the wait.
+        if let Cached::Fresh(token) | Cached::Expiring(token) = self.inner.cached() {
             return Ok(token);
         }
-        if let Some(failure) = &self.inner.held().failure
-            && failure.at > asked
+        if let Some(failure) = &self.inner.cache().failure
+            && failure.at > started
         {
             return Err(Error::new(failure.kind, failure.message.clone()));
         }
@@ -218,9 +220,9 @@ impl Credential for EntraId {
     }
 
     fn refused(&self, authorization: &Authorization) {
-        let mut held = self.inner.held();
-        if held.fetched == authorization.secret() {
-            held.token = None;
+        let mut cache = self.inner.cache();
+        if cache.fetched == authorization.secret() {
+            cache.token = None;
         }
     }
 }
@@ -243,7 +245,7 @@ mod tests {
 
     use super::*;
 
-    /// Hands out tokens that name their number, slowly, or refuses.
+    /// Returns tokens that contain their number, after 100 ms, or an error.
     #[derive(Debug, Default)]
     struct Identity {
         fetches: AtomicU32,
@@ -296,17 +298,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_crowd_shares_one_token_in_the_form_of_the_protocol() {
+    async fn concurrent_callers_share_one_token_in_the_form_of_the_protocol() {
         let (identity, entra) = entra();
-        let crowd = (0..50).map(|_| header(&entra));
-        for header in futures::future::join_all(crowd).await {
+        let callers = (0..50).map(|_| header(&entra));
+        for header in futures::future::join_all(callers).await {
             assert_eq!(header, "type%3Daad%26ver%3D1%2E0%26sig%3Dtoken1");
         }
         assert_eq!(identity.fetches(), 1);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn before_a_token_ends_one_caller_renews_it_and_nobody_waits_for_them() {
+    async fn one_caller_renews_an_expiring_token_and_the_others_do_not_wait() {
         let (identity, entra) = entra();
         header(&entra).await;
         advance(Duration::from_secs(3600 - 239)).await;
@@ -324,14 +326,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_renewal_that_fails_leaves_the_old_token_in_use_until_it_ends() {
+    async fn the_old_token_is_used_until_it_expires_when_renewal_fails() {
         let (identity, entra) = entra();
         header(&entra).await;
         identity.refuses.store(true, Ordering::SeqCst);
         advance(Duration::from_secs(3600 - 200)).await;
         assert!(header(&entra).await.ends_with("token1"));
         assert!(header(&entra).await.ends_with("token1"));
-        assert_eq!(identity.fetches(), 2, "the next renewal has time");
+        assert_eq!(identity.fetches(), 2, "the next renewal is delayed");
         advance(Duration::from_secs(200)).await;
         let error = authorize(&entra).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unauthorized);
@@ -339,19 +341,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn those_who_waited_for_a_refused_fetch_do_not_each_ask_again() {
+    async fn callers_that_waited_for_a_failed_fetch_do_not_fetch_again() {
         let (identity, entra) = entra();
         identity.refuses.store(true, Ordering::SeqCst);
-        let crowd = (0..10).map(|_| authorize(&entra));
-        let refused = futures::future::join_all(crowd).await;
+        let callers = (0..10).map(|_| authorize(&entra));
+        let refused = futures::future::join_all(callers).await;
         assert!(refused.iter().all(Result::is_err));
         assert_eq!(identity.fetches(), 1);
         identity.refuses.store(false, Ordering::SeqCst);
-        assert!(authorize(&entra).await.is_ok(), "later callers ask anew");
+        assert!(authorize(&entra).await.is_ok(), "later callers fetch again");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_refused_token_is_fetched_anew_once() {
+    async fn a_refused_token_is_fetched_again_once() {
         let (identity, entra) = entra();
         let old = authorize(&entra).await.unwrap();
         entra.refused(&old);

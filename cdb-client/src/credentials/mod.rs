@@ -1,12 +1,11 @@
-//! Who we are: what turns a request into its `Authorization` header.
+//! The credentials that come with the client.
 
-mod credential_trait;
 #[cfg(feature = "entra")]
 mod entra;
 mod master_key;
 mod resource_token;
+mod sign;
 
-pub use credential_trait::{Authorization, Credential, SigningContext};
 #[cfg(feature = "entra")]
 pub use entra::EntraId;
 pub use master_key::MasterKey;

@@ -1,8 +1,8 @@
-//! The real network: reqwest over rustls, HTTP/1.1 with connections kept open.
+//! The transport over the network: reqwest with rustls, HTTP/1.1 with persistent connections.
 //!
-//! The only place that configures TLS and connections. Certificates are checked against the system's trust store.
-//! Redirects and proxies from the environment are off: a data service that redirects is not the one that was meant, and
-//! a signed request has no business at a proxy nobody chose.
+//! Only this module configures TLS and connections. Certificates are checked against the system's
+//! trust store. Redirects are not followed, because the signature covers the resource. Proxies from
+//! the environment are not used, because signed requests would pass through them unnoticed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,23 +14,24 @@ use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 
 use crate::error::{Error, Result};
+use crate::loopback_certificate::AnyCertificate;
 use crate::transport::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
 
-/// Azure's load balancer cuts idle connections after about four minutes.
+/// Azure's load balancer closes idle connections after about four minutes.
 const IDLE_CONNECTION: Duration = Duration::from_secs(120);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest answer that is taken in. The service's limit is 4 MB (concepts-limits, "maximum response size"), which
-/// JSON's escapes can make six times as long.
+/// The longest body that is read. The service's limit is 4 MB (concepts-limits, "maximum response
+/// size"), and JSON escapes can make that six times as long.
 const LONGEST_ANSWER: usize = 32 * 1024 * 1024;
 
-/// How the server has to prove who it is.
+/// How the server proves its identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServerProof {
     /// Plain HTTP, for emulators.
     None,
     /// A certificate that the system trusts.
     TrustedCertificate,
-    /// Any certificate. The configuration grants it to loopback hosts alone.
+    /// Any certificate. The configuration allows it for loopback hosts only.
     AnyCertificate,
 }
 
@@ -41,7 +42,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Prepares connections; nothing is opened yet.
+    /// Prepares connections without opening one.
     ///
     /// # Errors
     /// When the system has no usable trust store.
@@ -57,16 +58,17 @@ impl Network {
             .pool_idle_timeout(IDLE_CONNECTION)
             .build()
             .map_err(|error| {
-                Error::configuration("HTTP client cannot be set up").with_source(error)
+                Error::configuration("HTTP client cannot be created").with_source(error)
             })?;
         Ok(Self { client })
     }
 }
 
-/// rustls with ring: the default of rustls needs cmake and minutes of compiling for the same ciphers.
+/// Uses ring: the default provider of rustls needs cmake and minutes of compilation for the same
+/// ciphers.
 fn tls(proof: ServerProof) -> Result<ClientConfig> {
     let broken =
-        |error: rustls::Error| Error::configuration("TLS cannot be set up").with_source(error);
+        |error: rustls::Error| Error::configuration("TLS cannot be configured").with_source(error);
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
@@ -86,9 +88,7 @@ fn tls(proof: ServerProof) -> Result<ClientConfig> {
             .with_no_client_auth(),
         ServerProof::AnyCertificate => builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(
-                super::loopback_certificate::AnyCertificate::new(provider),
-            ))
+            .with_custom_certificate_verifier(Arc::new(AnyCertificate::new(provider)))
             .with_no_client_auth(),
     })
 }
@@ -114,18 +114,18 @@ impl Transport for Network {
     }
 }
 
-/// Reads a body of at most `longest` bytes. What the server announces is not believed.
+/// Reads a body of at most `longest` bytes, whatever length the server announces.
 async fn body(mut response: reqwest::Response, longest: usize) -> Result<Bytes, TransportError> {
     let too_long = || TransportError {
         delivery: Delivery::TooLong,
-        message: format!("answer is longer than {longest} bytes; ask for smaller pages"),
+        message: format!("answer is longer than {longest} bytes; request smaller pages"),
         source: None,
     };
     let announced = response.content_length().unwrap_or(0);
     if usize::try_from(announced).is_ok_and(|length| length > longest) {
         return Err(too_long());
     }
-    // Most answers come in one piece, which needs no copy.
+    // Most answers arrive in one chunk, which needs no copy.
     let first = response.chunk().await.map_err(failed)?.unwrap_or_default();
     let mut rest = BytesMut::new();
     while let Some(piece) = response.chunk().await.map_err(failed)? {
@@ -144,14 +144,16 @@ async fn body(mut response: reqwest::Response, longest: usize) -> Result<Bytes, 
     }
 }
 
-/// Parses `url` and refuses it when parsing changed anything: a tidied path would name another item.
+/// Parses `url` and refuses it when parsing changed anything: a normalized path would name another
+/// item.
 fn exact_url(url: &str) -> Result<Url, TransportError> {
     let refused = |message: String| TransportError {
         delivery: Delivery::NotSent,
         message,
         source: None,
     };
-    let parsed = Url::parse(url).map_err(|error| refused(format!("`{url}` is no URL: {error}")))?;
+    let parsed =
+        Url::parse(url).map_err(|error| refused(format!("`{url}` is not a URL: {error}")))?;
     if parsed.as_str() == url {
         Ok(parsed)
     } else {
@@ -160,7 +162,8 @@ fn exact_url(url: &str) -> Result<Url, TransportError> {
 }
 
 fn failed(error: reqwest::Error) -> TransportError {
-    // Only what happens before a connection stands is certain not to have reached the service.
+    // Only a failure before the connection exists proves that the service did not receive the
+    // request.
     let delivery = if error.is_connect() || error.is_builder() {
         Delivery::NotSent
     } else {
@@ -177,7 +180,7 @@ fn failed(error: reqwest::Error) -> TransportError {
         return TransportError {
             delivery: Delivery::Untrusted,
             message: format!(
-                "certificate of `{host}` is not trusted ({message}); install the authority that signed it on this system, or, \
+                "certificate of `{host}` is not trusted ({message}); install its certificate authority on this system, or, \
                  for an emulator on this machine, accept invalid certificates on loopback"
             ),
             source: Some(Box::new(error)),
@@ -190,7 +193,7 @@ fn failed(error: reqwest::Error) -> TransportError {
     }
 }
 
-/// reqwest's own text says only "error sending request"; the reason is at the end of the chain.
+/// Returns the text of the innermost source: reqwest's own text is only "error sending request".
 fn innermost(error: &reqwest::Error) -> String {
     let mut reason: &dyn std::error::Error = error;
     while let Some(source) = reason.source() {
@@ -199,7 +202,8 @@ fn innermost(error: &reqwest::Error) -> String {
     reason.to_string()
 }
 
-/// Whether the server's certificate was the reason. `source` of an I/O error skips the error that it wraps.
+/// Whether the server's certificate caused the error. `source` of an I/O error skips the error that
+/// it wraps.
 fn is_untrusted(error: &reqwest::Error) -> bool {
     let mut reason: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = reason {
@@ -226,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_arrives_as_it_was_built_or_not_at_all() {
+    fn a_url_that_parsing_would_change_is_refused() {
         for exact in [
             "http://127.0.0.1:8081/dbs/d/colls/c/docs/a%2Fb",
             "http://127.0.0.1:8081/dbs/d/colls/c/docs/..%2520",
@@ -240,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refused_connection_was_certainly_not_sent() {
+    async fn a_request_on_a_refused_connection_was_not_sent() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/dbs", listener.local_addr().unwrap());
         drop(listener);
@@ -250,7 +254,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_closed_without_an_answer_leaves_the_outcome_open() {
+    async fn a_connection_closed_without_an_answer_has_an_unknown_outcome() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/dbs", listener.local_addr().unwrap());
         let server = tokio::spawn(async move {
@@ -271,7 +275,8 @@ mod tests {
         assert_eq!(error.delivery, Delivery::Unknown, "{error}");
     }
 
-    /// A server that shows a certificate nobody knows, and answers every request with 200.
+    /// Starts a server with a self-signed certificate that answers one request with 200. Returns
+    /// its URL.
     async fn self_signed_server() -> String {
         let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let key =
@@ -289,7 +294,7 @@ mod tests {
         tokio::spawn(async move {
             use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
             let (stream, _) = listener.accept().await.unwrap();
-            // A client that does not trust us hangs up here.
+            // A client that does not trust the certificate closes the connection here.
             let Ok(mut stream) = acceptor.accept(stream).await else {
                 return;
             };
@@ -312,7 +317,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_certificate_that_nobody_signed_is_refused_unless_that_was_asked_for() {
+    async fn a_self_signed_certificate_is_refused_unless_any_certificate_is_accepted() {
         let url = self_signed_server().await;
         let error = get(ServerProof::TrustedCertificate, url).await.unwrap_err();
         assert_eq!(error.delivery, Delivery::Untrusted);
@@ -328,8 +333,9 @@ mod tests {
         );
     }
 
-    /// Answers one request with what `answer` says, and closes.
-    async fn server_that_says(answer: Vec<u8>) -> String {
+    /// Starts a server that answers one request with these bytes and closes the connection. Returns
+    /// its URL.
+    async fn server_that_sends(answer: Vec<u8>) -> String {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/dbs", listener.local_addr().unwrap());
         tokio::spawn(async move {
@@ -337,14 +343,14 @@ mod tests {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut first_byte = [0];
             stream.read_exact(&mut first_byte).await.unwrap();
-            // A client that has read enough hangs up before the end.
-            let _cut = stream.write_all(&answer).await;
+            // A client that refuses the length closes the connection before the end.
+            let _closed = stream.write_all(&answer).await;
         });
         url
     }
 
     async fn body_of(answer: Vec<u8>, longest: usize) -> Result<Bytes, TransportError> {
-        let url = server_that_says(answer).await;
+        let url = server_that_sends(answer).await;
         let network = Network::new(ServerProof::None).unwrap();
         let response = network.client.get(url).send().await.unwrap();
         body(response, longest).await
@@ -360,13 +366,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_is_taken_in_up_to_its_limit_and_no_further() {
+    async fn an_answer_is_read_up_to_the_limit() {
         assert_eq!(body_of(chunked(4, 1000), 4000).await.unwrap().len(), 4000);
         assert_eq!(body_of(chunked(0, 0), 4000).await.unwrap().len(), 0);
         for too_long in [
             chunked(5, 1000),
             chunked(1, 4001),
-            // Refused by its announcement, before any of it is read.
+            // Refused by its content length, before the body is read.
             b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n".to_vec(),
         ] {
             let error = body_of(too_long, 4000).await.unwrap_err();

@@ -1,0 +1,215 @@
+//! Changes the definition of a live container.
+//!
+//! The service takes whole definitions, so members that this client does not know (vector indexes,
+//! conflict resolution, …) are sent back as they were read. The write is conditional on the version
+//! that was read: a concurrent change by an administrator is read and kept, not overwritten.
+
+use cdb_model::{ETag, IndexingPolicy};
+use http::Method;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::client::DatabaseClient;
+use crate::container::point::JSON;
+use crate::error::{Error, ErrorKind, Result};
+use crate::operation::OperationKind;
+use crate::request::Request;
+use crate::resource::Resource;
+
+/// How often the definition is read and replaced while others change it or answers are lost.
+const ATTEMPTS: u32 = 5;
+
+/// Changes to the definition of a live container. A member that is `None` stays as it is.
+///
+/// See [`DatabaseClient::change_container`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ContainerChange {
+    /// The new indexing policy. It takes effect without interruption; new indexes are built in the
+    /// background.
+    pub indexing_policy: Option<IndexingPolicy>,
+    /// The new default time to live, in the form of
+    /// [`ContainerDefinition::default_ttl`](cdb_model::ContainerDefinition). Documents older than
+    /// that expire at once.
+    pub default_ttl: Option<Option<i64>>,
+}
+
+impl ContainerChange {
+    /// Changes the indexing policy.
+    pub fn with_indexing_policy(mut self, policy: IndexingPolicy) -> Self {
+        self.indexing_policy = Some(policy);
+        self
+    }
+
+    /// Changes the default time to live.
+    pub fn with_default_ttl(mut self, seconds: Option<i64>) -> Self {
+        self.default_ttl = Some(seconds);
+        self
+    }
+
+    /// Whether `live` already has these values. Tells, after a lost answer, whether the change took
+    /// place.
+    fn is_applied(&self, live: &Map<String, Value>) -> bool {
+        let policy_is = |policy: &IndexingPolicy| {
+            read::<IndexingPolicy>(live, "indexingPolicy")
+                .is_some_and(|live| policy.drift_of(&live).is_empty())
+        };
+        self.indexing_policy.as_ref().is_none_or(policy_is)
+            && self
+                .default_ttl
+                .is_none_or(|seconds| read::<i64>(live, "defaultTtl") == seconds)
+    }
+
+    /// Applies the change. Returns `false` when `live` already has these values.
+    fn apply(&self, live: &mut Map<String, Value>) -> Result<bool> {
+        if self.is_applied(live) {
+            return Ok(false);
+        }
+        if let Some(policy) = &self.indexing_policy {
+            let mut changed = match live.remove("indexingPolicy") {
+                Some(Value::Object(old)) => old,
+                _ => Map::new(),
+            };
+            // The only member that a serialized policy omits when it is empty.
+            changed.remove("compositeIndexes");
+            changed.extend(object(policy)?);
+            live.insert("indexingPolicy".to_owned(), Value::Object(changed));
+        }
+        match self.default_ttl {
+            Some(Some(seconds)) => {
+                live.insert("defaultTtl".to_owned(), seconds.into());
+            }
+            Some(None) => {
+                live.remove("defaultTtl");
+            }
+            None => {}
+        }
+        Ok(true)
+    }
+}
+
+impl DatabaseClient {
+    /// Changes the definition of the container `name`, and returns once the service has accepted
+    /// the change. Indexes may be built for some time after that: see
+    /// [`indexing_progress`](Self::indexing_progress).
+    ///
+    /// # Errors
+    /// When the container does not exist, the identity may not change it, or the service refuses
+    /// the definition.
+    pub async fn change_container(&self, name: &str, change: &ContainerChange) -> Result<()> {
+        let changed = self.edit_container(name, |live| change.apply(live)).await;
+        changed.map_err(|error| match error.kind() {
+            ErrorKind::Forbidden => error.with_context(
+                "this identity may not change the container; data-plane roles cannot: use an account key, or change it \
+                 with the portal, ARM or the command line",
+            ),
+            _ => error,
+        })
+    }
+
+    /// Reads the definition of the container `name`, edits it and replaces it; starts over when the
+    /// definition changed in between or an answer was lost. `edit` returns `false` when nothing has
+    /// to change.
+    pub(super) async fn edit_container(
+        &self,
+        name: &str,
+        edit: impl Fn(&mut Map<String, Value>) -> Result<bool>,
+    ) -> Result<()> {
+        let resource = self.container_resource(name)?;
+        let mut backoff = self.client().pipeline().backoff();
+        let mut attempts = 1;
+        loop {
+            match self.try_edit(&resource, &edit).await {
+                Err(error)
+                    if (error.is_precondition_failed() || error.is_ambiguous())
+                        && attempts < ATTEMPTS =>
+                {
+                    attempts += 1;
+                    tokio::time::sleep(backoff.delay(None)).await;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    async fn try_edit(
+        &self,
+        resource: &Resource,
+        edit: impl Fn(&mut Map<String, Value>) -> Result<bool>,
+    ) -> Result<()> {
+        let kind = OperationKind::ReadContainer;
+        let read = Request::new(kind, Method::GET, resource.clone());
+        let mut live: Map<String, Value> = self.send(&read).await?.json()?;
+        let etag = live.get("_etag").and_then(Value::as_str).map(ETag::new);
+        let etag = etag.ok_or_else(|| Error::protocol("container names no ETag"))?;
+        if !edit(&mut live)? {
+            return Ok(());
+        }
+        // The service owns the members that begin with an underscore: `_rid`, `_self`, `_etag`,
+        // `_ts`, …
+        live.retain(|name, _| !name.starts_with('_'));
+        let kind = OperationKind::ReplaceContainer;
+        let replace = Request::new(kind, Method::PUT, resource.clone()).if_match(&etag)?;
+        self.send(&replace.json(JSON, &live)?).await.map(drop)
+    }
+}
+
+fn read<T: DeserializeOwned>(from: &Map<String, Value>, name: &str) -> Option<T> {
+    serde_json::from_value(from.get(name)?.clone()).ok()
+}
+
+fn object(value: &impl Serialize) -> Result<Map<String, Value>> {
+    match serde_json::to_value(value).map_err(Error::encode)? {
+        Value::Object(members) => Ok(members),
+        other => Err(Error::protocol(format!(
+            "indexing policy is not an object: {other}"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cdb_model::{IncludedPath, IndexingMode};
+    use serde_json::json;
+
+    use super::*;
+
+    fn policy() -> IndexingPolicy {
+        IndexingPolicy {
+            indexing_mode: IndexingMode::Consistent,
+            automatic: true,
+            included_paths: vec![IncludedPath {
+                path: "/status/?".to_owned(),
+            }],
+            excluded_paths: Vec::new(),
+            composite_indexes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn members_that_are_not_changed_are_sent_back_as_read() {
+        let mut live = json!({ "id": "c", "conflictResolutionPolicy": { "mode": "LastWriterWins" },
+            "defaultTtl": 60, "indexingPolicy": { "indexingMode": "none", "vectorIndexes": [{ "path": "/v" }],
+            "compositeIndexes": [[{ "path": "/a" }, { "path": "/b" }]] } });
+        let change = ContainerChange::default().with_indexing_policy(policy());
+        let live = live.as_object_mut().unwrap();
+        assert!(change.apply(live).unwrap());
+        assert!(!change.apply(live).unwrap());
+        let expected = json!({ "id": "c", "conflictResolutionPolicy": { "mode": "LastWriterWins" }, "defaultTtl": 60,
+            "indexingPolicy": { "indexingMode": "consistent", "automatic": true, "vectorIndexes": [{ "path": "/v" }],
+            "includedPaths": [{ "path": "/status/?" }], "excludedPaths": [] } });
+        assert_eq!(Value::Object(live.clone()), expected);
+    }
+
+    #[test]
+    fn the_default_ttl_is_set_and_removed() {
+        let mut live = Map::new();
+        for seconds in [Some(-1), Some(5), None] {
+            let change = ContainerChange::default().with_default_ttl(seconds);
+            assert!(change.apply(&mut live).unwrap());
+            assert_eq!(read::<i64>(&live, "defaultTtl"), seconds);
+            assert!(!change.apply(&mut live).unwrap());
+        }
+    }
+}
