@@ -5,11 +5,9 @@
 //! of all children those that are instances. SQLite would guess, so the entries are counted: a few of each index first,
 //! then more, until one of them has no more.
 
-use rusqlite::Connection;
-
 use crate::error::ServiceError;
-use crate::plan::{Pushdown, Rival};
-use crate::store::Container;
+use crate::plan::{CandidateIndex, Pushdown};
+use crate::store::{Connection, Container};
 
 /// How many entries are counted first, and how many times as many then.
 const STEP: usize = 16;
@@ -24,18 +22,18 @@ pub(super) fn settle(
     wanted: usize,
     begun_by: Option<&str>,
 ) -> Result<(), ServiceError> {
-    if piece.rivals.is_empty() {
+    if piece.candidates.is_empty() {
         return Ok(());
     }
     let chosen = match begun_by {
         Some(index) => {
-            let mut rivals = piece.rivals.iter();
+            let mut rivals = piece.candidates.iter();
             rivals.position(|rival| rival.index() == index)
         }
-        None => narrowest((connection, container), &piece.rivals, wanted)?,
+        None => narrowest((connection, container), &piece.candidates, wanted)?,
     };
     if let Some(chosen) = chosen {
-        piece.order = piece.rivals[chosen].order.clone();
+        piece.order = piece.candidates[chosen].order.clone();
     }
     Ok(())
 }
@@ -43,7 +41,7 @@ pub(super) fn settle(
 /// The index with the fewest entries. Nothing where all have many: the plan knows best then.
 fn narrowest(
     (connection, container): (&Connection, &Container),
-    rivals: &[Rival],
+    rivals: &[CandidateIndex],
     wanted: usize,
 ) -> Result<Option<usize>, ServiceError> {
     let most = wanted.saturating_mul(WORTH).max(STEP);
@@ -192,8 +190,8 @@ mod tests {
             let select = sql::parse(&format!("SELECT * FROM c WHERE {filter}")).unwrap();
             let policy = (container.policy(), &[][..]);
             let pieces = plan::pieces(&select, &HashMap::new(), policy, false);
-            assert!(pieces[0].rivals.len() > 1, "{filter}");
-            for rival in &pieces[0].rivals {
+            assert!(pieces[0].candidates.len() > 1, "{filter}");
+            for rival in &pieces[0].candidates {
                 let sql = format!(
                     "EXPLAIN QUERY PLAN SELECT count(*) FROM (SELECT 1 FROM document_{} INDEXED BY {}_{} WHERE {} LIMIT 16)",
                     container.number,
@@ -281,7 +279,7 @@ mod tests {
             read_by(&connection, &container, text).as_deref(),
             Some("/status")
         );
-        let context = Context::new(HashMap::new(), crate::service::now());
+        let context = Context::new(HashMap::new(), crate::clock::now());
         let mut position = Position::default();
         let mut ids: Vec<Value> = Vec::new();
         loop {
@@ -289,7 +287,7 @@ mod tests {
                 connection: &connection,
                 container: &container,
                 context: &context,
-                reach: RowScope {
+                scope: RowScope {
                     condition: "1".to_owned(),
                     parameters: Vec::new(),
                 },

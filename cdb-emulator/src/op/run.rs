@@ -1,22 +1,20 @@
 //! The rows of a query, page by page. Where every row stands for itself a page ends at any of them and the next begins
 //! behind it; where rows are folded, grouped or told apart, the page is cut from the whole.
 
-use rusqlite::Connection;
-use rusqlite::types::Value as Sql;
 use serde_json::Value;
 
 use super::choice;
 use super::continuation::{After, Begun, Position};
+use super::cost_inputs::CostInputs;
 use super::scope::RowScope;
-use super::touched::Touched;
+use crate::clock::now_secs;
 use crate::error::ServiceError;
 use crate::index_use::counts_only;
 use crate::plan::{self, Elements, Order, Pushdown, Stretch};
-use crate::service::now_secs;
 use crate::sql::ast::{Expr, Select};
 use crate::sql::eval::Scope;
 use crate::sql::{Aggregate, Context, Part, rows};
-use crate::store::{Container, Row, Scan};
+use crate::store::{Connection, Container, Row, Scan, SqlValue};
 
 /// Largest page in bytes.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
@@ -26,9 +24,9 @@ const PAGE_BYTES: usize = 4 * 1024 * 1024;
 pub(super) struct Page {
     pub(super) rows: Vec<Value>,
     pub(super) next: Option<Position>,
-    pub(super) touched: Touched,
+    pub(super) cost_inputs: CostInputs,
     /// A path to which the container should give an index.
-    pub(super) wish: Option<String>,
+    pub(super) missing_index: Option<String>,
 }
 
 /// A query of some rows of a container.
@@ -37,7 +35,7 @@ pub(super) struct Run<'a> {
     pub(super) container: &'a Container,
     pub(super) context: &'a Context,
     /// The rows that the request names.
-    pub(super) reach: RowScope,
+    pub(super) scope: RowScope,
     /// Whether an index also sorts out documents to which nothing is joined.
     pub(super) joined: bool,
     /// Rows per page.
@@ -71,7 +69,7 @@ impl Run<'_> {
             _ if position.skip == 0 || !select.order_by.is_empty() => &*known,
             path => path.as_slice(),
         };
-        let one_key = self.reach.is_one_key();
+        let one_key = self.scope.is_one_key();
         let mut pieces = plan::pieces(select, parameters, (policy, begun_with), one_key);
         let wanted = if plan::has_one_row(select) {
             Some(usize::MAX)
@@ -101,13 +99,13 @@ impl Run<'_> {
         }
         let learned = |elements: &Elements| known.contains(&elements.path);
         if let Some(unknown) = found.elements.take_if(|elements| !learned(elements)) {
-            found.wish.get_or_insert(unknown.path);
+            found.missing_index.get_or_insert(unknown.path);
         }
-        let mut wish = found.wish.take_if(|path| !known.contains(path));
-        if wish.is_some() && !self.container.would_learn(self.connection, &known)? {
-            wish = None;
+        let mut missing_index = found.missing_index.take_if(|path| !known.contains(path));
+        if missing_index.is_some() && !self.container.would_learn(self.connection, &known)? {
+            missing_index = None;
         }
-        Ok((pieces, wish))
+        Ok((pieces, missing_index))
     }
 
     fn stream(&self, select: &Select, position: Position) -> Result<Page, ServiceError> {
@@ -124,11 +122,11 @@ impl Run<'_> {
             },
             position,
         };
-        let (pieces, wish) = self.pieces(select, &stream.position)?;
-        stream.page.wish = wish;
+        let (pieces, missing_index) = self.pieces(select, &stream.position)?;
+        stream.page.missing_index = missing_index;
         for piece in pieces.iter().skip(stream.position.piece) {
             stream.position.learned = piece.order.learned().cloned();
-            let chosen = piece.order.index().filter(|_| !piece.rivals.is_empty());
+            let chosen = piece.order.index().filter(|_| !piece.candidates.is_empty());
             stream.position.index = chosen.cloned();
             if !self.read(piece, &mut stream)? {
                 break;
@@ -179,20 +177,20 @@ impl Run<'_> {
     }
 
     /// What the rows of a stretch have to meet.
-    fn condition(&self, pushdown: &Pushdown, stretch: &Stretch) -> (String, Vec<Sql>) {
+    fn condition(&self, pushdown: &Pushdown, stretch: &Stretch) -> (String, Vec<SqlValue>) {
         let mut condition = format!(
             "{} AND {} AND {}",
-            pushdown.condition, self.reach.condition, stretch.condition
+            pushdown.condition, self.scope.condition, stretch.condition
         );
         let parts = [
             &pushdown.parameters,
-            &self.reach.parameters,
+            &self.scope.parameters,
             &stretch.parameters,
         ];
-        let mut parameters: Vec<Sql> = parts.into_iter().flatten().cloned().collect();
+        let mut parameters: Vec<SqlValue> = parts.into_iter().flatten().cloned().collect();
         if self.container.default_ttl().is_some() {
             condition.push_str(" AND (expires IS NULL OR expires > ?)");
-            parameters.push(Sql::Integer(now_secs()));
+            parameters.push(SqlValue::Integer(now_secs()));
         }
         if let Some(elements) = &pushdown.elements {
             let table = self.container.elements(&elements.path);
@@ -214,7 +212,7 @@ impl Run<'_> {
         &'s self,
         view: &View<'s>,
         (body, piece): (&str, &Pushdown),
-        touched: &mut Touched,
+        cost_inputs: &mut CostInputs,
     ) -> Result<Vec<Scope<'s>>, ServiceError> {
         let select = view.select;
         let mut scope = Scope::new(&select.alias, view.first(body)?, self.context);
@@ -236,7 +234,7 @@ impl Run<'_> {
             found = scope.matching(select)?;
         }
         if !self.joined || !found.is_empty() {
-            touched.document(body);
+            cost_inputs.document(body);
         }
         Ok(found)
     }
@@ -268,7 +266,7 @@ impl Run<'_> {
         select: &Select,
         (aggregate, of): (Aggregate, &Expr),
         pieces: &[Pushdown],
-        touched: &mut Touched,
+        cost_inputs: &mut CostInputs,
     ) -> Result<Option<Value>, ServiceError> {
         if let [piece] = pieces
             && piece.exact
@@ -279,11 +277,11 @@ impl Run<'_> {
             let index = stretch.index.as_deref();
             let (connection, filter) = (self.connection, (&*condition, &*parameters));
             let count = self.container.count(connection, index, filter, None)?;
-            touched.entries(count);
+            cost_inputs.entries(count);
             return Ok(Some(count.into()));
         }
         let mut values = Vec::new();
-        self.each(select, pieces, touched, |found| {
+        self.each(select, pieces, cost_inputs, |found| {
             for scope in found {
                 self.context.begin_row();
                 values.extend(scope.owned(of)?);
@@ -298,13 +296,13 @@ impl Run<'_> {
         &'s self,
         select: &'s Select,
         pieces: &[Pushdown],
-        touched: &mut Touched,
+        cost_inputs: &mut CostInputs,
         mut visit: impl FnMut(Vec<Scope<'s>>) -> Result<(), ServiceError>,
     ) -> Result<(), ServiceError> {
         let view = View::of(select);
         for piece in pieces {
             self.scan(piece, &piece.order.whole(), |row| {
-                visit(self.matching(&view, (&row.body, piece), touched)?)?;
+                visit(self.matching(&view, (&row.body, piece), cost_inputs)?)?;
                 Ok(true)
             })?;
         }
@@ -322,13 +320,13 @@ impl Run<'_> {
         } else if select.alias.is_empty() {
             scopes = Scope::constant(self.context).matching(select)?;
         } else {
-            let (pieces, wish) = self.pieces(select, &Position::default())?;
-            page.wish = wish;
-            if let Some(asked) = rows::only_aggregate(select) {
-                let value = self.folded(select, asked, &pieces, &mut page.touched)?;
+            let (pieces, missing_index) = self.pieces(select, &Position::default())?;
+            page.missing_index = missing_index;
+            if let Some(request) = rows::only_aggregate(select) {
+                let value = self.folded(select, request, &pieces, &mut page.cost_inputs)?;
                 return Ok(value.into_iter().collect());
             }
-            self.each(select, &pieces, &mut page.touched, |found| {
+            self.each(select, &pieces, &mut page.cost_inputs, |found| {
                 scopes.extend(found);
                 Ok(())
             })?;
@@ -389,13 +387,14 @@ impl Stream<'_> {
         if self.ends(0, &row) {
             return Ok(false);
         }
-        let known = self.position.begun.take();
-        let known = known.filter(|begun| begun.pk == row.pk && begun.id == row.id);
+        // Another index than on the page before can find documents without rows before this one.
+        let begun = &mut self.position.begun;
+        let known = begun.take_if(|begun| begun.pk == row.pk && begun.id == row.id);
         let given = known.map_or(0, |begun| begun.rows);
         let document = (&*row.body, piece);
         let scopes = self
             .run
-            .matching(&self.view, document, &mut self.page.touched)?;
+            .matching(&self.view, document, &mut self.page.cost_inputs)?;
         let mut at = 0;
         for scope in scopes {
             let Some(value) = scope.project(self.view.select)? else {
@@ -458,8 +457,8 @@ pub(crate) fn rows_of(
     (parameters, limit): (std::collections::HashMap<String, Value>, usize),
 ) -> Result<Vec<Value>, ServiceError> {
     let select = crate::sql::parse(text)?;
-    let context = Context::new(parameters, crate::service::now());
-    let reach = RowScope {
+    let context = Context::new(parameters, crate::clock::now());
+    let scope = RowScope {
         condition: "1".to_owned(),
         parameters: Vec::new(),
     };
@@ -467,7 +466,7 @@ pub(crate) fn rows_of(
         connection,
         container,
         context: &context,
-        reach,
+        scope,
         joined: false,
         limit,
     };
@@ -475,7 +474,7 @@ pub(crate) fn rows_of(
     let mut position = Position::default();
     loop {
         let page = run.page(&select, position)?;
-        if let Some(path) = &page.wish {
+        if let Some(path) = &page.missing_index {
             container.learn(connection, path)?;
         }
         assert!(page.rows.len() <= limit, "{text}");

@@ -6,10 +6,10 @@
 
 use std::collections::HashMap;
 
-use rusqlite::types::Value as Sql;
+use crate::store::SqlValue;
 use serde_json::Value;
 
-use super::pushdown::{Columns, Condition, comparison, constant};
+use super::condition::{Columns, Condition, comparison, constant};
 use crate::index_use::conjuncts;
 use crate::sql::ast::{Expr, Select, Source};
 use crate::store::elements::is_element;
@@ -21,7 +21,7 @@ pub(crate) struct Elements {
     pub(crate) path: String,
     /// In terms of the table's columns.
     pub(crate) condition: String,
-    pub(crate) parameters: Vec<Sql>,
+    pub(crate) parameters: Vec<SqlValue>,
 }
 
 impl Elements {

@@ -1,10 +1,11 @@
 //! What a query may ask for, and how much of it the store can answer by itself.
 
-mod arms;
+mod candidate_indexes;
+mod condition;
+mod disjunction;
 mod elements;
 mod order;
 mod pushdown;
-mod rival;
 
 use serde_json::Value;
 
@@ -12,12 +13,13 @@ use crate::error::ServiceError;
 use crate::sql::ast::Select;
 use crate::store::indexes::{has_composite, is_included};
 
+pub(crate) use candidate_indexes::CandidateIndex;
+pub(crate) use disjunction::pieces;
 pub(crate) use elements::Elements;
 pub(crate) use order::{Key, Order, Stretch};
+pub(crate) use pushdown::Pushdown;
 #[cfg(test)]
 pub(crate) use pushdown::pushdown;
-pub(crate) use pushdown::{Pushdown, pieces};
-pub(crate) use rival::Rival;
 
 /// The gateway answers without a merge only: everything that needs one is refused across partitions, whether there
 /// is one physical partition or many.

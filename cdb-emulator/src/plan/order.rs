@@ -6,14 +6,13 @@
 
 use std::cmp::Reverse;
 
-use rusqlite::types::Value as Sql;
+use crate::store::SqlValue;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::pushdown::Fixed;
+use super::condition::Fixed;
 use crate::sql::ast::Select;
-use crate::store::indexes::{has_range_index, indexes};
-use crate::store::learned;
+use crate::store::indexes::{has_range_index, indexes, learned_name};
 use crate::store::{json_rank, json_value};
 
 /// An index that a filter narrows.
@@ -71,7 +70,7 @@ pub(crate) struct Stretch {
     pub(crate) index: Option<String>,
     pub(crate) order: String,
     pub(crate) condition: String,
-    pub(crate) parameters: Vec<Sql>,
+    pub(crate) parameters: Vec<SqlValue>,
 }
 
 impl Order {
@@ -150,7 +149,7 @@ impl Order {
             let order = Self {
                 learned: learned
                     .iter()
-                    .find(|path| name == learned::name(path))
+                    .find(|path| name == learned_name(path))
                     .cloned(),
                 terms: terms(rest(index, fixed), fixed),
                 backwards: false,
@@ -204,10 +203,10 @@ impl Order {
     }
 
     /// The keys of a row, to go on behind it, from what the store has handed out.
-    pub(crate) fn keys(row: &[Sql]) -> Vec<Key> {
+    pub(crate) fn keys(row: &[SqlValue]) -> Vec<Key> {
         let pairs = row.chunks_exact(2).map(|pair| Key {
             place: match pair[0] {
-                Sql::Integer(place) => place,
+                SqlValue::Integer(place) => place,
                 _ => 0,
             },
             value: Bound::of(&pair[1]),
@@ -285,7 +284,7 @@ impl Order {
     fn after(&self, keys: &[Key], pk: String, id: String) -> Stretch {
         let sign_of_key = sign(self.backwards);
         let mut condition = format!("(pk, id) {sign_of_key} (?, ?)");
-        let mut parameters = vec![Sql::Text(pk), Sql::Text(id)];
+        let mut parameters = vec![SqlValue::Text(pk), SqlValue::Text(id)];
         for (term, key) in self.terms.iter().zip(keys).rev() {
             let sign = sign(term.descending);
             let rank = json_rank(&term.path);
@@ -312,7 +311,7 @@ impl Order {
 
 /// The index of a learned path, like those of a policy.
 fn single(path: &str) -> (Vec<(String, bool)>, String) {
-    (vec![(path.to_owned(), false)], learned::name(path))
+    (vec![(path.to_owned(), false)], learned_name(path))
 }
 
 /// What of a list of paths is left to order by where a filter fixes some to one value.
@@ -342,21 +341,21 @@ fn sign(descending: bool) -> &'static str {
 }
 
 impl Bound {
-    fn of(value: &Sql) -> Self {
+    fn of(value: &SqlValue) -> Self {
         match value {
-            Sql::Integer(value) => Self::Integer(*value),
-            Sql::Real(value) => Self::Real(value.to_bits()),
-            Sql::Text(text) => Self::Text(text.clone()),
-            Sql::Null | Sql::Blob(_) => Self::None,
+            SqlValue::Integer(value) => Self::Integer(*value),
+            SqlValue::Real(value) => Self::Real(value.to_bits()),
+            SqlValue::Text(text) => Self::Text(text.clone()),
+            SqlValue::Null | SqlValue::Blob(_) => Self::None,
         }
     }
 
-    fn sql(&self) -> Option<Sql> {
+    fn sql(&self) -> Option<SqlValue> {
         Some(match self {
             Self::None => return None,
-            Self::Integer(value) => Sql::Integer(*value),
-            Self::Real(bits) => Sql::Real(f64::from_bits(*bits)),
-            Self::Text(text) => Sql::Text(text.clone()),
+            Self::Integer(value) => SqlValue::Integer(*value),
+            Self::Real(bits) => SqlValue::Real(f64::from_bits(*bits)),
+            Self::Text(text) => SqlValue::Text(text.clone()),
         })
     }
 }

@@ -126,11 +126,11 @@ fn what_has_an_index_is_read_in_its_order_and_never_sorted() {
 }
 
 #[test]
-fn only_what_no_index_begins_with_is_wished_for() {
+fn only_what_no_index_begins_with_is_missing_indexed_for() {
     let store = Store::open(None).unwrap();
     let connection = store.lock();
     let container = container(&connection);
-    for (text, wish) in [
+    for (text, missing_index) in [
         ("SELECT * FROM c WHERE c.type = @t ORDER BY c.plain", None),
         ("SELECT * FROM c WHERE c.type = @t AND c.plain = 1", None),
         ("SELECT * FROM c WHERE c.other = 1", None),
@@ -141,9 +141,9 @@ fn only_what_no_index_begins_with_is_wished_for() {
         let select = sql::parse(text).unwrap();
         let policy = container.policy();
         let plan = pushdown(&select, &parameters(), (policy, &[]), false);
-        assert_eq!(plan.wish.as_deref(), wish, "{text}");
+        assert_eq!(plan.missing_index.as_deref(), missing_index, "{text}");
         let alone = pushdown(&select, &parameters(), (policy, &[]), true);
-        assert_eq!(alone.wish, None, "{text}");
+        assert_eq!(alone.missing_index, None, "{text}");
     }
 }
 
@@ -353,7 +353,7 @@ fn any_document() -> impl Strategy<Value = Value> {
 /// What a query gives by evaluation alone; of a sort by one path that has no index of its own only what has a value.
 fn evaluated(text: &str, documents: &[Value], by_default: bool) -> Vec<Value> {
     let select = sql::parse(text).unwrap();
-    let context = Context::new(parameters(), crate::service::now());
+    let context = Context::new(parameters(), crate::clock::now());
     let mut scopes = Vec::new();
     for document in documents {
         let left_out = |name: &str| {

@@ -8,7 +8,6 @@ use std::collections::HashMap;
 
 use regex_lite::{Regex, RegexBuilder};
 
-use super::context::Context;
 use crate::error::ServiceError;
 
 /// The largest compiled pattern, in bytes: it bounds the work per character of a text.
@@ -16,8 +15,9 @@ const MAX_COMPILED: usize = 64 * 1024;
 /// How many patterns of a query are kept compiled.
 const KEPT: usize = 16;
 
-/// Patterns that a query has compiled; `None` is an invalid one.
-pub(super) type Patterns = RefCell<HashMap<(String, String), Option<Regex>>>;
+/// The regular expressions that a query has compiled; `None` marks an invalid one.
+#[derive(Debug, Default)]
+pub(super) struct Patterns(RefCell<HashMap<(String, String), Option<Regex>>>);
 
 /// What a place in a pattern matches.
 #[derive(Debug, PartialEq)]
@@ -127,25 +127,26 @@ fn set(inside: &[char]) -> Sign {
     }
 }
 
-/// Whether a text matches a regular expression; `None` when the expression or a modifier is invalid.
-pub(super) fn regex(text: &str, pattern: &str, modifiers: &str, context: &Context) -> Option<bool> {
-    let mut patterns = context.patterns.borrow_mut();
-    let key = (pattern.to_owned(), modifiers.to_owned());
-    if !patterns.contains_key(&key) {
-        if patterns.len() >= KEPT {
-            patterns.clear();
-        }
-        let compiled = match compile(pattern, modifiers) {
-            Ok(compiled) => compiled,
-            Err(error) => {
-                context.fail(error);
-                return None;
+impl Patterns {
+    /// Returns whether a text matches a regular expression, or `None` when the expression or a modifier is invalid.
+    /// Fails when the expression uses syntax that this emulator does not support.
+    pub(super) fn is_match(
+        &self,
+        text: &str,
+        pattern: &str,
+        modifiers: &str,
+    ) -> Result<Option<bool>, ServiceError> {
+        let mut patterns = self.0.borrow_mut();
+        let key = (pattern.to_owned(), modifiers.to_owned());
+        if !patterns.contains_key(&key) {
+            if patterns.len() >= KEPT {
+                patterns.clear();
             }
-        };
-        patterns.insert(key.clone(), compiled);
+            patterns.insert(key.clone(), compile(pattern, modifiers)?);
+        }
+        let compiled = patterns.get(&key).and_then(Option::as_ref);
+        Ok(compiled.map(|compiled| compiled.is_match(text)))
     }
-    let compiled = patterns.get(&key)?.as_ref()?;
-    Some(compiled.is_match(text))
 }
 
 fn compile(pattern: &str, modifiers: &str) -> Result<Option<Regex>, ServiceError> {

@@ -6,9 +6,9 @@
 
 use rusqlite::Connection;
 
-use super::Container;
-use super::documents::{json_name, rank_at, value_at};
-use super::learned;
+use super::columns::{json_name, rank_at, value_at};
+use super::container::Container;
+use super::indexes::learned_name;
 use crate::error::ServiceError;
 
 /// A path through one array.
@@ -48,7 +48,7 @@ pub(crate) fn is_element(path: &str) -> bool {
 impl Container {
     /// The table of a learned path.
     pub(crate) fn elements(&self, path: &str) -> String {
-        format!("{}_elements_{}", self.index_prefix(), learned::name(path))
+        format!("{}_elements_{}", self.index_prefix(), learned_name(path))
     }
 
     /// Gives a path its table, filled, and the triggers that keep it.
@@ -60,11 +60,7 @@ impl Container {
         let Some(parsed) = ElementPath::parse(path) else {
             return Ok(());
         };
-        let (table, prefix, name) = (
-            self.elements(path),
-            self.index_prefix(),
-            learned::name(path),
-        );
+        let (table, prefix, name) = (self.elements(path), self.index_prefix(), learned_name(path));
         let documents = format!("document_{}", self.number);
         let (all, new) = (
             parsed.rows(&documents, &format!("{documents},")),

@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 use serde_json::Value;
 
-use super::documents::{json_rank, json_value};
+use super::columns::{json_rank, json_value};
 use crate::error::ServiceError;
 use crate::sql::ast::is_plain;
 
@@ -73,6 +73,16 @@ pub(super) fn expression(path: &str, descending: bool) -> Result<String, Service
     let direction = if descending { "DESC" } else { "ASC" };
     let (rank, value) = (json_rank(path), json_value(path));
     Ok(format!("{rank} {direction}, {value} {direction}"))
+}
+
+/// Behind the container's prefix, before the path's bytes in hexadecimal digits: names in SQLite ignore case, paths
+/// do not.
+pub(super) const LEARNED: &str = "learned_";
+
+/// What the index of a learned path is called behind the container's prefix.
+pub(crate) fn learned_name(path: &str) -> String {
+    let digits = path.bytes().map(|byte| format!("{byte:02x}"));
+    std::iter::once(LEARNED.to_owned()).chain(digits).collect()
 }
 
 /// A policy path as a plain stored path: names in quotation marks lose them.

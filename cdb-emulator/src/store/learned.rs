@@ -6,27 +6,19 @@
 
 use rusqlite::Connection;
 
-use super::{Container, elements, indexes};
+use super::container::Container;
+use super::elements;
+use super::indexes::{LEARNED, expression, learned_name};
 use crate::error::ServiceError;
 
 /// Learned indexes per container: each one costs every write.
 const MOST: usize = 32;
 /// A container of fewer documents is read as fast without; tests have none with more.
 const FEW: i64 = if cfg!(test) { 4 } else { 1000 };
-/// Behind the container's prefix, before the path's bytes in hexadecimal digits: names in SQLite ignore case, paths
-/// do not.
-const NAME: &str = "learned_";
-
-/// What the index of a learned path is called behind the container's prefix.
-pub(crate) fn name(path: &str) -> String {
-    let digits = path.bytes().map(|byte| format!("{byte:02x}"));
-    std::iter::once(NAME.to_owned()).chain(digits).collect()
-}
-
 impl Container {
     /// The paths that have an index beside those of the policy.
     pub(crate) fn learned(&self, connection: &Connection) -> Result<Vec<String>, ServiceError> {
-        let prefix = format!("{}_{NAME}", self.index_prefix());
+        let prefix = format!("{}_{LEARNED}", self.index_prefix());
         let mut statement = connection.prepare_cached(
             "SELECT CAST(unhex(substr(name, length(?1) + 1)) AS TEXT) FROM sqlite_schema
              WHERE type = 'index' AND substr(name, 1, length(?1)) = ?1",
@@ -70,9 +62,9 @@ impl Container {
         }
         connection.execute_batch(&format!(
             "CREATE INDEX {prefix}_{} ON document_{} ({})",
-            name(path),
+            learned_name(path),
             self.number,
-            indexes::expression(path, false)?
+            expression(path, false)?
         ))?;
         Ok(())
     }
@@ -154,9 +146,12 @@ mod tests {
         let connection = store.lock();
         let container = filled(&connection);
         for (text, name) in [
-            (FILTER, name("/a/b")),
-            ("SELECT c.id FROM c ORDER BY c.A.b DESC", name("/A/b")),
-            ("SELECT c.id FROM c WHERE c.id > '3'", name("/id")),
+            (FILTER, learned_name("/a/b")),
+            (
+                "SELECT c.id FROM c ORDER BY c.A.b DESC",
+                learned_name("/A/b"),
+            ),
+            ("SELECT c.id FROM c WHERE c.id > '3'", learned_name("/id")),
         ] {
             let before = steps(&connection, &container, text);
             assert!(!before.contains(&name), "{text}: {before}");
@@ -214,7 +209,7 @@ mod tests {
         let connection = store.read().unwrap();
         let container = Container::find(&connection, "d", "c").unwrap();
         let steps = steps(&connection, &container, FILTER);
-        assert!(steps.contains(&name("/a/b")), "{steps}");
+        assert!(steps.contains(&learned_name("/a/b")), "{steps}");
         assert_eq!(ids(&connection, &container, FILTER).len(), 10);
     }
 }

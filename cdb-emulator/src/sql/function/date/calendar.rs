@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-/// A moment: units of 100 nanoseconds since 1970.
-pub(in crate::sql) type Ticks = i64;
+use crate::sql::context::Ticks;
 
 pub(super) const SECOND: Ticks = 10_000_000;
 pub(super) const DAY: Ticks = 86_400 * SECOND;

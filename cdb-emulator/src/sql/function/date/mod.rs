@@ -5,10 +5,10 @@ mod part;
 
 use serde_json::Value;
 
-pub(in crate::sql) use calendar::Ticks;
 pub(super) use calendar::parse;
 
-use super::{Call, Function};
+use super::call::{Call, Function};
+use crate::sql::context::Ticks;
 use calendar::{DAY, Moment, print};
 use part::Part;
 

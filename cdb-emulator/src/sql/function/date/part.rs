@@ -1,6 +1,7 @@
 //! Parts of a date: years to nanoseconds.
 
-use super::calendar::{DAY, Moment, SECOND, Ticks, last_day};
+use super::calendar::{DAY, Moment, SECOND, last_day};
+use crate::sql::context::Ticks;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {

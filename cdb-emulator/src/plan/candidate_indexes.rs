@@ -1,21 +1,21 @@
 //! Indexes by each of which a query could be read. Which one narrows it most only the data can tell.
 
-use rusqlite::types::Value as Sql;
+use crate::store::SqlValue;
 
+use super::condition::Condition;
 use super::order::{Candidate, Order};
-use super::pushdown::Condition;
 
 /// One of several indexes that a query can be read by.
 #[derive(Debug)]
-pub(crate) struct Rival {
+pub(crate) struct CandidateIndex {
     /// The order that it gives.
     pub(crate) order: Order,
     /// What it answers of the filter by itself.
     pub(crate) condition: String,
-    pub(crate) parameters: Vec<Sql>,
+    pub(crate) parameters: Vec<SqlValue>,
 }
 
-impl Rival {
+impl CandidateIndex {
     /// The rivals of an order among some candidates; none where there is no choice. An order without an index is SQLite's.
     pub(super) fn of(
         order: &Order,

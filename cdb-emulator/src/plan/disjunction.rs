@@ -14,12 +14,27 @@ use crate::sql::ast::{Binary, Expr, Select};
 /// More arms are not read one by one: each is a scan of its own.
 const MOST: usize = 16;
 
+/// Finds what the store can answer, in one piece or in several that are read one after the other; `learned` and
+/// `within_a_key` as in [`pushdown`].
+pub(crate) fn pieces(
+    select: &Select,
+    parameters: &HashMap<String, Value>,
+    (policy, learned): (&Value, &[String]),
+    within_a_key: bool,
+) -> Vec<Pushdown> {
+    let whole = pushdown(select, parameters, (policy, learned), within_a_key);
+    if within_a_key || whole.order.has_index() {
+        return vec![whole];
+    }
+    arms(select, parameters, policy).unwrap_or_else(|| vec![whole])
+}
+
 /// The arms that a query is read by, if indexes of the policy serve all of them: of the first disjunction that all
 /// rows have to meet. A query that asks for an order has to be read in one piece; with a join, one document can be in
 /// several arms with different rows.
 ///
 /// Learned indexes do not count: they come and go between pages, and the arms have to stay.
-pub(super) fn arms(
+fn arms(
     select: &Select,
     parameters: &HashMap<String, Value>,
     policy: &Value,
