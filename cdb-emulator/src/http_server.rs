@@ -43,9 +43,9 @@ pub(crate) async fn serve(
         match accepted {
             Ok((stream, _)) => match server.admission.connection() {
                 Some(permit) => {
-                    let served = connection(stream, server.clone(), stop.clone());
+                    let serving = connection(stream, server.clone(), stop.clone());
                     connections.spawn(async move {
-                        served.await;
+                        serving.await;
                         drop(permit);
                     });
                 }
@@ -89,13 +89,13 @@ async fn connection(stream: TcpStream, server: Arc<ServerState>, mut stop: watch
     };
     let service = service_fn(|request| respond(server.clone(), request, on_loopback));
     let builder = protocols(&limits);
-    let served = builder.serve_connection(stream, service);
-    tokio::pin!(served);
+    let serving = builder.serve_connection(stream, service);
+    tokio::pin!(serving);
     let ended = tokio::select! {
-        ended = served.as_mut() => ended,
+        ended = serving.as_mut() => ended,
         () = stopped(&mut stop) => {
-            served.as_mut().graceful_shutdown();
-            served.await
+            serving.as_mut().graceful_shutdown();
+            serving.await
         }
     };
     if let Err(error) = ended {

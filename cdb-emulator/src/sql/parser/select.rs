@@ -112,10 +112,9 @@ impl Parser<'_> {
             let name = if parser.word("AS") || parser.is_name() {
                 parser.name()?
             } else {
-                expr.inferred_name().map(str::to_owned).unwrap_or_else(|| {
-                    unnamed += 1;
-                    format!("${unnamed}")
-                })
+                let inferred = expr.inferred_name();
+                unnamed += usize::from(inferred.is_none());
+                inferred.map_or_else(|| format!("${unnamed}"), str::to_owned)
             };
             Ok((name, expr))
         })?;
