@@ -31,7 +31,7 @@ pub fn fuzz_query(text: &str) {
     let policy = json!({ "includedPaths": [{ "path": "/*" }, { "path": "/n/?" }] });
     let indexed = plan::sort_is_indexed(&select, &policy).is_ok();
     if indexed {
-        plan::pieces(&select, &parameters, (&policy, &[]), false);
+        plan::pieces(&select, &parameters, &policy, false);
     }
     let key = ["/id".to_owned()];
     let asked = query_plan::Query {

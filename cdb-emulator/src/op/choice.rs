@@ -130,7 +130,7 @@ mod tests {
     /// The index by which a query is read, as paths.
     fn read_by(connection: &Connection, container: &Container, text: &str) -> Option<String> {
         let select = sql::parse(text).unwrap();
-        let policy = (container.policy(), &[][..]);
+        let policy = container.policy();
         let [mut piece] = <[_; 1]>::try_from(plan::pieces(&select, &HashMap::new(), policy, false))
             .expect("one piece");
         settle((connection, container), &mut piece, 50, None).unwrap();
@@ -188,7 +188,7 @@ mod tests {
             "c.parent = null AND c.status = 'ended'",
         ] {
             let select = sql::parse(&format!("SELECT * FROM c WHERE {filter}")).unwrap();
-            let policy = (container.policy(), &[][..]);
+            let policy = container.policy();
             let pieces = plan::pieces(&select, &HashMap::new(), policy, false);
             assert!(pieces[0].candidates.len() > 1, "{filter}");
             for rival in &pieces[0].candidates {

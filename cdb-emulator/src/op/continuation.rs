@@ -24,9 +24,6 @@ pub(super) struct Position {
     pub(super) after: Option<After>,
     /// The document after it, if only some of its rows were returned.
     pub(super) begun: Option<Begun>,
-    /// The learned path whose index gave the order. An index learned later must not change the order between pages.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) learned: Option<String>,
     /// The index of the query if there were candidates. Another choice must not change the order between pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) index: Option<String>,

@@ -58,9 +58,6 @@ pub(super) fn query(
         limit: request.page_size()?.unwrap_or(PAGE),
     };
     let page = run.page(&select, position)?;
-    if let Some(path) = page.missing_index.clone() {
-        service.store.learn(container.clone(), path);
-    }
     let last = version::last_lsn(&connection)?;
     let (inputs, rows) = (page.cost_inputs, page.rows.len());
     let response = with_cost(

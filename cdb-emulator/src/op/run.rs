@@ -10,7 +10,7 @@ use super::scope::RowScope;
 use crate::clock::now_secs;
 use crate::error::ServiceError;
 use crate::index_use::counts_only;
-use crate::plan::{self, Elements, Order, Pushdown, Stretch};
+use crate::plan::{self, Order, Pushdown, Stretch};
 use crate::sql::ast::{Expr, Select};
 use crate::sql::eval::Scope;
 use crate::sql::{Aggregate, Context, Part, rows};
@@ -25,8 +25,6 @@ pub(super) struct Page {
     pub(super) rows: Vec<Value>,
     pub(super) next: Option<Position>,
     pub(super) cost_inputs: CostInputs,
-    /// A path to which the container should give an index.
-    pub(super) missing_index: Option<String>,
 }
 
 /// A query of some rows of a container.
@@ -52,60 +50,29 @@ impl Run<'_> {
         }
     }
 
-    /// What the store answers, in the pieces and the order in which the pages before were read, and a path to which the
-    /// container should give an index.
-    fn pieces(
-        &self,
-        select: &Select,
-        position: &Position,
-    ) -> Result<(Vec<Pushdown>, Option<String>), ServiceError> {
+    /// Plans a query, in the pieces and the order in which the pages before were read.
+    fn pieces(&self, select: &Select, position: &Position) -> Result<Vec<Pushdown>, ServiceError> {
         for policy in self.container.serving_policies() {
             plan::sort_is_indexed(select, policy)?;
         }
         let policy = self.container.indexed_policy();
         let parameters = self.context.parameters();
-        let known = self.container.learned(self.connection)?;
-        let begun_with = match &position.learned {
-            _ if position.skip == 0 || !select.order_by.is_empty() => &*known,
-            path => path.as_slice(),
-        };
-        let one_key = self.scope.is_one_key();
-        let mut pieces = plan::pieces(select, parameters, (policy, begun_with), one_key);
+        let mut pieces = plan::pieces(select, parameters, policy, self.scope.is_one_key());
         let wanted = if plan::has_one_row(select) {
-            Some(usize::MAX)
+            usize::MAX
         } else if plan::streams(select) {
-            Some(rows::most(select, parameters)?.min(self.limit))
+            rows::most(select, parameters)?.min(self.limit)
         } else {
-            // A page is cut from the whole, whose order must not change between pages.
-            None
+            // A page is cut from the whole result, whose order must not change between pages.
+            return Ok(pieces);
         };
-        if let Some(wanted) = wanted {
-            let store = (self.connection, self.container);
-            for (at, piece) in pieces.iter_mut().enumerate().skip(position.piece) {
-                let begun = position.skip > 0 && at == position.piece;
-                let begun_by = begun.then(|| position.index.as_deref().unwrap_or_default());
-                choice::settle(store, piece, wanted, begun_by)?;
-            }
+        let store = (self.connection, self.container);
+        for (at, piece) in pieces.iter_mut().enumerate().skip(position.piece) {
+            let begun = position.skip > 0 && at == position.piece;
+            let begun_by = begun.then(|| position.index.as_deref().unwrap_or_default());
+            choice::settle(store, piece, wanted, begun_by)?;
         }
-        let [found] = &mut *pieces else {
-            return Ok((pieces, None));
-        };
-        if found
-            .order
-            .learned()
-            .is_some_and(|path| !known.contains(path))
-        {
-            found.order = std::mem::take(&mut found.order).without_index();
-        }
-        let learned = |elements: &Elements| known.contains(&elements.path);
-        if let Some(unknown) = found.elements.take_if(|elements| !learned(elements)) {
-            found.missing_index.get_or_insert(unknown.path);
-        }
-        let mut missing_index = found.missing_index.take_if(|path| !known.contains(path));
-        if missing_index.is_some() && !self.container.would_learn(self.connection, &known)? {
-            missing_index = None;
-        }
-        Ok((pieces, missing_index))
+        Ok(pieces)
     }
 
     fn stream(&self, select: &Select, position: Position) -> Result<Page, ServiceError> {
@@ -122,10 +89,8 @@ impl Run<'_> {
             },
             position,
         };
-        let (pieces, missing_index) = self.pieces(select, &stream.position)?;
-        stream.page.missing_index = missing_index;
+        let pieces = self.pieces(select, &stream.position)?;
         for piece in pieces.iter().skip(stream.position.piece) {
-            stream.position.learned = piece.order.learned().cloned();
             let chosen = piece.order.index().filter(|_| !piece.candidates.is_empty());
             stream.position.index = chosen.cloned();
             if !self.read(piece, &mut stream)? {
@@ -191,18 +156,6 @@ impl Run<'_> {
         if self.container.default_ttl().is_some() {
             condition.push_str(" AND (expires IS NULL OR expires > ?)");
             parameters.push(SqlValue::Integer(now_secs()));
-        }
-        if let Some(elements) = &pushdown.elements {
-            let table = self.container.elements(&elements.path);
-            let narrowed = [
-                " AND (pk, id) IN (SELECT pk, id FROM ",
-                &table,
-                " WHERE ",
-                &elements.condition,
-                ")",
-            ];
-            condition.push_str(&narrowed.concat());
-            parameters.extend_from_slice(&elements.parameters);
         }
         (condition, parameters)
     }
@@ -320,8 +273,7 @@ impl Run<'_> {
         } else if select.alias.is_empty() {
             scopes = Scope::constant(self.context).matching(select)?;
         } else {
-            let (pieces, missing_index) = self.pieces(select, &Position::default())?;
-            page.missing_index = missing_index;
+            let pieces = self.pieces(select, &Position::default())?;
             if let Some(request) = rows::only_aggregate(select) {
                 let value = self.folded(select, request, &pieces, &mut page.cost_inputs)?;
                 return Ok(value.into_iter().collect());
@@ -440,7 +392,6 @@ impl Stream<'_> {
             skip: self.position.skip.saturating_add(count),
             after: self.position.after.take(),
             begun: (at > 0).then_some(begun),
-            learned: self.position.learned.clone(),
             index: self.position.index.clone(),
             piece: self.position.piece,
         });
@@ -474,9 +425,6 @@ pub(crate) fn rows_of(
     let mut position = Position::default();
     loop {
         let page = run.page(&select, position)?;
-        if let Some(path) = &page.missing_index {
-            container.learn(connection, path)?;
-        }
         assert!(page.rows.len() <= limit, "{text}");
         rows.extend(page.rows);
         let Some(next) = page.next else {

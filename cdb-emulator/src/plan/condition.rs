@@ -22,30 +22,6 @@ pub(super) struct Fixed {
     pub(super) equal: bool,
 }
 
-/// Where the store has the type and the value of a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Columns {
-    /// In the document itself.
-    OfDocument,
-    /// In a table with a row per element.
-    OfElement,
-}
-
-impl Columns {
-    fn of(self, path: &str) -> (String, String) {
-        match self {
-            Self::OfDocument => (json_rank(path), json_value(path)),
-            Self::OfElement => ("rank".to_owned(), "value".to_owned()),
-        }
-    }
-
-    /// The path that an expression is. The whole of an element has a value, the whole of a document is none.
-    fn path(self, expr: &Expr, alias: &str) -> Option<String> {
-        let path = expr.path(alias)?;
-        (matches!(self, Self::OfElement) || !path.is_empty()).then_some(path)
-    }
-}
-
 /// A condition on one path in the words of the store.
 #[derive(Debug)]
 pub(super) struct Condition {
@@ -60,8 +36,8 @@ pub(super) struct Condition {
 
 impl Condition {
     /// A comparison with a value, which only values of its type meet.
-    pub(super) fn new(columns: Columns, path: String, symbol: &str, value: &Value) -> Option<Self> {
-        let (place, column) = columns.of(&path);
+    fn new(path: String, symbol: &str, value: &Value) -> Option<Self> {
+        let (place, column) = (json_rank(&path), json_value(&path));
         let mut condition = Self {
             text: format!("{place} = {}", rank(Some(value))),
             parameters: Vec::new(),
@@ -99,7 +75,7 @@ impl Condition {
 
     /// A comparison with a value that all other values meet, those of other types too.
     fn unequal(path: String, value: &Value) -> Option<Self> {
-        let (place, column) = Columns::OfDocument.of(&path);
+        let (place, column) = (json_rank(&path), json_value(&path));
         let parameters = match value {
             Value::Null => Vec::new(),
             Value::String(_) | Value::Bool(_) => vec![sql(value)?],
@@ -160,15 +136,15 @@ fn sql(value: &Value) -> Option<SqlValue> {
 
 /// A condition that the store has words for.
 pub(super) fn comparison(
-    columns: Columns,
     expr: &Expr,
     alias: &str,
     parameters: &HashMap<String, Value>,
 ) -> Option<Condition> {
-    let path = |expr: &Expr| columns.path(expr, alias);
-    let new = |path, symbol, value| Condition::new(columns, path, symbol, value);
+    // The whole document is not a comparable value.
+    let path = |expr: &Expr| expr.path(alias).filter(|path| !path.is_empty());
+    let new = Condition::new;
     match expr {
-        Expr::Binary(left, Binary::NotEqual, right) if columns == Columns::OfDocument => {
+        Expr::Binary(left, Binary::NotEqual, right) => {
             let (path, value) = match path(left) {
                 Some(path) => (path, right),
                 None => (path(right)?, left),
@@ -194,18 +170,13 @@ pub(super) fn comparison(
             let low = new(path.clone(), ">=", constant(low, parameters)?)?;
             Some(low.and(new(path, "<=", constant(high, parameters)?)?))
         }
-        Expr::In(left, list) => one_of(columns, path(left)?, list, parameters),
+        Expr::In(left, list) => one_of(path(left)?, list, parameters),
         _ => None,
     }
 }
 
 /// A list of values of one type.
-fn one_of(
-    columns: Columns,
-    path: String,
-    list: &[Expr],
-    parameters: &HashMap<String, Value>,
-) -> Option<Condition> {
+fn one_of(path: String, list: &[Expr], parameters: &HashMap<String, Value>) -> Option<Condition> {
     let values: Option<Vec<&Value>> = list.iter().map(|item| constant(item, parameters)).collect();
     let values = values.filter(|values| !values.iter().any(|value| is_vague(value)))?;
     let place = rank(values.first().copied());
@@ -216,7 +187,7 @@ fn one_of(
     let bounds: Option<Vec<SqlValue>> = values.into_iter().map(sql).collect();
     let bounds = bounds?;
     let marks = vec!["?"; bounds.len()].join(", ");
-    let (rank, value) = columns.of(&path);
+    let (rank, value) = (json_rank(&path), json_value(&path));
     Some(Condition {
         text: format!("{rank} = {place} AND {value} IN ({marks})"),
         parameters: bounds,

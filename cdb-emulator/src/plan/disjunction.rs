@@ -14,15 +14,14 @@ use crate::sql::ast::{Binary, Expr, Select};
 /// More arms are not read one by one: each is a scan of its own.
 const MOST: usize = 16;
 
-/// Finds what the store can answer, in one piece or in several that are read one after the other; `learned` and
-/// `within_a_key` as in [`pushdown`].
+/// Plans a query, in one piece or in several that are read in order; `within_a_key` as in [`pushdown`].
 pub(crate) fn pieces(
     select: &Select,
     parameters: &HashMap<String, Value>,
-    (policy, learned): (&Value, &[String]),
+    policy: &Value,
     within_a_key: bool,
 ) -> Vec<Pushdown> {
-    let whole = pushdown(select, parameters, (policy, learned), within_a_key);
+    let whole = pushdown(select, parameters, policy, within_a_key);
     if within_a_key || whole.order.has_index() {
         return vec![whole];
     }
@@ -32,8 +31,6 @@ pub(crate) fn pieces(
 /// The arms that a query is read by, if indexes of the policy serve all of them: of the first disjunction that all
 /// rows have to meet. A query that asks for an order has to be read in one piece; with a join, one document can be in
 /// several arms with different rows.
-///
-/// Learned indexes do not count: they come and go between pages, and the arms have to stay.
 fn arms(
     select: &Select,
     parameters: &HashMap<String, Value>,
@@ -72,7 +69,7 @@ fn each(
             filter: Some(both),
             ..select.clone()
         };
-        let mut plan = pushdown(&narrowed, parameters, (policy, &[]), false);
+        let mut plan = pushdown(&narrowed, parameters, policy, false);
         plan.given = disjuncts[..at].iter().map(|arm| (*arm).clone()).collect();
         plan.order.has_index().then_some(plan)
     });

@@ -3,7 +3,6 @@
 mod candidate_indexes;
 mod condition;
 mod disjunction;
-mod elements;
 mod order;
 mod pushdown;
 
@@ -15,7 +14,6 @@ use crate::store::indexes::{has_composite, is_included};
 
 pub(crate) use candidate_indexes::CandidateIndex;
 pub(crate) use disjunction::pieces;
-pub(crate) use elements::Elements;
 pub(crate) use order::{Key, Order, Stretch};
 pub(crate) use pushdown::Pushdown;
 #[cfg(test)]

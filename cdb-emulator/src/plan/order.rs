@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::condition::Fixed;
 use crate::sql::ast::Select;
-use crate::store::indexes::{has_range_index, indexes, learned_name};
+use crate::store::indexes::{has_range_index, indexes};
 use crate::store::{json_rank, json_value};
 
 /// An index that a filter narrows.
@@ -41,8 +41,6 @@ pub(crate) struct Order {
     /// The index that has this order. It is named to the store, whose guess is that any filter leaves ten rows, which cost
     /// nothing to sort.
     index: Option<String>,
-    /// The learned path that a query which asks for no order is read by.
-    learned: Option<String>,
 }
 
 /// A value of a sort as the store has it: the place of its type, and what it compares by.
@@ -75,22 +73,13 @@ pub(crate) struct Stretch {
 
 impl Order {
     /// The order that a query asks for. A path that a filter fixes to one value is left out: it orders nothing.
-    pub(super) fn sorting(
-        select: &Select,
-        fixed: &[Fixed],
-        (policy, learned): (&Value, &[String]),
-    ) -> Self {
+    pub(super) fn sorting(select: &Select, fixed: &[Fixed], policy: &Value) -> Self {
         let sort = select.order_by.iter().filter_map(|item| {
             // All sorts are by paths; another one is refused before it comes here.
             Some((item.expr.path(&select.alias)?, item.descending))
         });
         let wanted = rest(sort.collect(), fixed);
-        // One that was learned for the sort is named only where no filter on another path may narrow better.
-        let sorting = learned
-            .iter()
-            .filter(|path| fixed.iter().all(|known| known.path == **path));
-        let known = indexes(policy).chain(sorting.map(|path| single(path)));
-        let known = known.map(|(index, name)| (rest(index, fixed), name));
+        let known = indexes(policy).map(|(index, name)| (rest(index, fixed), name));
         let mut serving = known.filter_map(|(index, name)| {
             let turned = |(path, down): &(String, bool)| (path.clone(), !down);
             let backwards = index.iter().map(turned).eq(wanted.iter().cloned());
@@ -107,17 +96,13 @@ impl Order {
             terms: terms(wanted, fixed),
             backwards,
             index,
-            learned: None,
         }
     }
 
     /// The orders that a query which asks for none can have, so that its first row comes without a sort: those of the
     /// indexes that its filter narrows, first the one that it narrows most by what the filter says. Left out is an index
     /// that is narrowed by nothing but what narrows one before it too.
-    pub(super) fn narrowing(
-        fixed: &[Fixed],
-        (policy, learned): (&Value, &[String]),
-    ) -> Vec<Candidate> {
+    pub(super) fn narrowing(fixed: &[Fixed], policy: &Value) -> Vec<Candidate> {
         let known = |path: &str| fixed.iter().find(|known| known.path == path);
         let narrowing = |index: &[(String, bool)]| {
             let equal = index
@@ -129,8 +114,7 @@ impl Order {
                 .is_some_and(|(path, _)| known(path).is_some());
             (equal, usize::from(range))
         };
-        let all = indexes(policy).chain(learned.iter().map(|path| single(path)));
-        let mut all: Vec<_> = all
+        let mut all: Vec<_> = indexes(policy)
             .map(|(index, name)| (narrowing(&index), index, name))
             .filter(|((equal, range), ..)| equal + range > 0)
             .collect();
@@ -147,10 +131,6 @@ impl Order {
                 continue;
             }
             let order = Self {
-                learned: learned
-                    .iter()
-                    .find(|path| name == learned_name(path))
-                    .cloned(),
                 terms: terms(rest(index, fixed), fixed),
                 backwards: false,
                 index: Some(name),
@@ -181,23 +161,10 @@ impl Order {
         self.index.as_ref()
     }
 
-    /// The learned path whose index gives the order of a query that asks for none.
-    pub(crate) fn learned(&self) -> Option<&String> {
-        self.learned.as_ref()
-    }
-
     /// The same order by a sort of what the index of another order finds.
     pub(super) fn by_a_sort(self, other: &Self) -> Self {
         Self {
             index: other.index.clone(),
-            ..self
-        }
-    }
-
-    /// The same order by a sort, when the index that gave it is gone.
-    pub(crate) fn without_index(self) -> Self {
-        Self {
-            index: None,
             ..self
         }
     }
@@ -307,11 +274,6 @@ impl Order {
             parameters,
         }
     }
-}
-
-/// The index of a learned path, like those of a policy.
-fn single(path: &str) -> (Vec<(String, bool)>, String) {
-    (vec![(path.to_owned(), false)], learned_name(path))
 }
 
 /// What of a list of paths is left to order by where a filter fixes some to one value.

@@ -9,12 +9,10 @@ use crate::store::SqlValue;
 use serde_json::Value;
 
 use super::candidate_indexes::CandidateIndex;
-use super::condition::{Columns, Condition, Fixed, comparison};
-use super::elements::Elements;
+use super::condition::{Condition, Fixed, comparison};
 use super::order::{Order, leaves_out_missing};
 use crate::index_use::{conjuncts, is_served};
 use crate::sql::ast::{Expr, Select};
-use crate::store::indexes::indexes;
 use crate::store::json_rank;
 
 /// The part of a query that the store answers: a condition that every result meets, and an order.
@@ -32,18 +30,13 @@ pub(crate) struct Pushdown {
     /// The indexes that the query could be read by, those first that [`order`](Self::order) would choose; none where
     /// there is no choice.
     pub(crate) candidates: Vec<CandidateIndex>,
-    /// What a table of array elements would answer of a query that no other index serves.
-    pub(crate) elements: Option<Elements>,
-    /// A path whose index would serve the query, which has none.
-    pub(crate) missing_index: Option<String>,
 }
 
-/// Finds what the store can answer; `learned` are the paths with an index beside those of the policy, `within_a_key` when
-/// the rows are those of one partition key.
+/// Plans a query in one piece; `within_a_key` when all rows have the same partition key.
 pub(crate) fn pushdown(
     select: &Select,
     parameters: &HashMap<String, Value>,
-    (policy, learned): (&Value, &[String]),
+    policy: &Value,
     within_a_key: bool,
 ) -> Pushdown {
     let mut found = Pushdown {
@@ -54,8 +47,6 @@ pub(crate) fn pushdown(
         given: Vec::new(),
         order: Order::default(),
         candidates: Vec::new(),
-        elements: None,
-        missing_index: None,
     };
     // A name in FROM can hide the document's, and a row of a derived table is no document.
     let hidden = select.joins.iter().any(|join| join.alias == select.alias);
@@ -71,12 +62,12 @@ pub(crate) fn pushdown(
     if let Some(path) = leaves_out_missing(select, policy) {
         found.condition = format!("{} AND {} > 0", found.condition, json_rank(&path));
     }
-    let mut candidates = Order::narrowing(&fixed, (policy, learned));
+    let mut candidates = Order::narrowing(&fixed, policy);
     found.order = if select.order_by.is_empty() {
         let best = candidates.first();
         best.map_or_else(Order::default, |best| best.order.clone())
     } else {
-        let order = Order::sorting(select, &fixed, (policy, learned));
+        let order = Order::sorting(select, &fixed, policy);
         for candidate in &mut candidates {
             candidate.order = order.clone().by_a_sort(&candidate.order);
         }
@@ -86,12 +77,6 @@ pub(crate) fn pushdown(
     if within_a_key {
         found.candidates.clear();
         found.order = found.order.within_a_key(select);
-    } else if !found.order.has_index() {
-        found.elements = Elements::of(select, parameters, policy);
-        found.missing_index = missing_index(select, &fixed).filter(|path| {
-            let mut first = indexes(policy).filter_map(|(index, _)| index.into_iter().next());
-            !learned.contains(path) && first.all(|(known, _)| known != *path)
-        });
     }
     found
 }
@@ -110,7 +95,7 @@ impl Pushdown {
         };
         conjuncts(filter, &mut |expr| {
             let served = is_served(expr, select, policy);
-            let known = comparison(Columns::OfDocument, expr, &select.alias, parameters);
+            let known = comparison(expr, &select.alias, parameters);
             let Some(condition) = known.filter(|_| served) else {
                 self.exact = false;
                 self.judged.extend(served.then(|| expr.clone()));
@@ -123,16 +108,5 @@ impl Pushdown {
             conditions.push(condition);
         });
         conditions
-    }
-}
-
-/// The path that narrows a query most, or the one that it is sorted by.
-fn missing_index(select: &Select, fixed: &[Fixed]) -> Option<String> {
-    if let Some(known) = fixed.first() {
-        return Some(known.path.clone());
-    }
-    match &*select.order_by {
-        [item] => item.expr.path(&select.alias),
-        _ => None,
     }
 }

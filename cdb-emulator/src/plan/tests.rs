@@ -56,7 +56,7 @@ fn steps(sql: &str) -> String {
     let connection = store.lock();
     let container = container(&connection);
     let select = sql::parse(sql).unwrap();
-    let plan = pushdown(&select, &parameters(), (container.policy(), &[]), false);
+    let plan = pushdown(&select, &parameters(), container.policy(), false);
     let order = &plan.order;
     let row = order
         .whole()
@@ -126,28 +126,6 @@ fn what_has_an_index_is_read_in_its_order_and_never_sorted() {
 }
 
 #[test]
-fn only_what_no_index_begins_with_is_missing_indexed_for() {
-    let store = Store::open(None).unwrap();
-    let connection = store.lock();
-    let container = container(&connection);
-    for (text, missing_index) in [
-        ("SELECT * FROM c WHERE c.type = @t ORDER BY c.plain", None),
-        ("SELECT * FROM c WHERE c.type = @t AND c.plain = 1", None),
-        ("SELECT * FROM c WHERE c.other = 1", None),
-        ("SELECT * FROM c WHERE c.plain > 1", Some("/plain")),
-        ("SELECT * FROM c ORDER BY c.plain", Some("/plain")),
-        ("SELECT * FROM c WHERE c.plain = 1 ORDER BY c.at", None),
-    ] {
-        let select = sql::parse(text).unwrap();
-        let policy = container.policy();
-        let plan = pushdown(&select, &parameters(), (policy, &[]), false);
-        assert_eq!(plan.missing_index.as_deref(), missing_index, "{text}");
-        let alone = pushdown(&select, &parameters(), (policy, &[]), true);
-        assert_eq!(alone.missing_index, None, "{text}");
-    }
-}
-
-#[test]
 fn a_disjunction_is_read_arm_by_arm_where_every_arm_has_an_index() {
     let store = Store::open(None).unwrap();
     let connection = store.lock();
@@ -170,7 +148,7 @@ fn a_disjunction_is_read_arm_by_arm_where_every_arm_has_an_index() {
         ("c.type = 1 OR c.at = 2 ORDER BY c.at", 1),
     ] {
         let select = sql::parse(&format!("SELECT * FROM c WHERE {filter}")).unwrap();
-        let indexes = (container.policy(), &[][..]);
+        let indexes = container.policy();
         let found = super::pieces(&select, &parameters(), indexes, false);
         assert_eq!(found.len(), arms, "{filter}");
         let within = super::pieces(&select, &parameters(), indexes, true);
@@ -204,54 +182,6 @@ fn what_several_arms_find_is_counted_once() {
         let text = format!("SELECT {what} FROM c WHERE c.type = 1 OR c.at = 0");
         let rows = rows_of(&connection, &container, &text, (parameters(), 10)).unwrap();
         assert_eq!(json!(rows), expected, "{text}");
-    }
-}
-
-#[test]
-fn what_asks_for_an_element_names_the_path_of_its_table() {
-    let store = Store::open(None).unwrap();
-    let connection = store.lock();
-    let container = container(&connection);
-    for (text, path) in [
-        (
-            "SELECT * FROM c WHERE ARRAY_CONTAINS(c.tags, @t)",
-            Some("/tags/[]"),
-        ),
-        (
-            "SELECT * FROM c WHERE EXISTS (SELECT VALUE t FROM t IN c.tags WHERE t > 1 AND t < 9)",
-            Some("/tags/[]"),
-        ),
-        (
-            "SELECT * FROM c WHERE EXISTS (SELECT VALUE l FROM l IN c.lines WHERE l.sku = @t)",
-            Some("/lines/[]/sku"),
-        ),
-        (
-            "SELECT c.id FROM c JOIN l IN c.lines WHERE l.sku IN (1, 2)",
-            Some("/lines/[]/sku"),
-        ),
-        // Another index narrows it, the policy excludes it, or it does not say that there is such an element.
-        (
-            "SELECT * FROM c WHERE c.type = @t AND ARRAY_CONTAINS(c.tags, @t)",
-            None,
-        ),
-        (
-            "SELECT c.id FROM c JOIN l IN c.lines WHERE l.price = 3",
-            None,
-        ),
-        ("SELECT * FROM c WHERE NOT ARRAY_CONTAINS(c.tags, @t)", None),
-        (
-            "SELECT * FROM c WHERE ARRAY_CONTAINS(c.tags, @t) OR c.type = @t",
-            None,
-        ),
-        (
-            "SELECT * FROM c WHERE ARRAY_CONTAINS(c.lines, { sku: 1 }, true)",
-            None,
-        ),
-    ] {
-        let select = sql::parse(text).unwrap();
-        let plan = pushdown(&select, &parameters(), (container.policy(), &[]), false);
-        let found = plan.elements.map(|elements| elements.path);
-        assert_eq!(found.as_deref(), path, "{text}");
     }
 }
 
@@ -396,7 +326,7 @@ proptest! {
     ) {
         let store = Store::open(None).unwrap();
         let connection = store.lock();
-        // By default everything is covered by a wildcard, and learned from page to page.
+        // By default a wildcard covers all paths, and only the composites have indexes.
         let container = if by_default { by_wildcard(&connection) } else { container(&connection) };
         let mut stored = Vec::new();
         for (number, mut document) in documents.into_iter().enumerate() {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::container::Container;
 use super::offers::{self, Offer};
 use super::version::new_etag;
-use super::{elements, indexes, ranges, rid, transformation};
+use super::{indexes, ranges, rid, transformation};
 use crate::error::ServiceError;
 
 /// A database.
@@ -157,7 +157,6 @@ impl Container {
 
     pub(crate) fn delete(&self, connection: &Connection) -> Result<(), ServiceError> {
         transformation::abandon(connection, self.number)?;
-        elements::forget(connection, &self.index_prefix())?;
         connection.execute_batch(&format!("DROP TABLE IF EXISTS document_{}", self.number))?;
         connection.execute("DELETE FROM container WHERE number = ?", [self.number])?;
         Offer::delete_of(connection, &self.self_link())

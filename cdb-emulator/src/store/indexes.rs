@@ -13,7 +13,7 @@ use crate::sql::ast::is_plain;
 ///
 /// The body is the last column: what stands behind a large one is found only by following all its pages.
 ///
-/// Paths in a subtree (`/a/*`) and through arrays get theirs when they are asked for ([`learned`](super::learned)).
+/// Paths in a subtree (`/a/*`) and through arrays have no index: their conditions are evaluated on documents.
 pub(super) fn create_table(
     connection: &Connection,
     table: &str,
@@ -63,7 +63,7 @@ pub(crate) fn indexes(policy: &Value) -> impl Iterator<Item = (Vec<(String, bool
 }
 
 /// The expressions of a path, written exactly as queries write them, or SQLite would not see that they are the same.
-pub(super) fn expression(path: &str, descending: bool) -> Result<String, ServiceError> {
+fn expression(path: &str, descending: bool) -> Result<String, ServiceError> {
     let mut names = path.split('/').skip(1).peekable();
     if names.peek().is_none() || !names.all(is_plain) {
         return Err(ServiceError::bad_request(format!(
@@ -73,16 +73,6 @@ pub(super) fn expression(path: &str, descending: bool) -> Result<String, Service
     let direction = if descending { "DESC" } else { "ASC" };
     let (rank, value) = (json_rank(path), json_value(path));
     Ok(format!("{rank} {direction}, {value} {direction}"))
-}
-
-/// Behind the container's prefix, before the path's bytes in hexadecimal digits: names in SQLite ignore case, paths
-/// do not.
-pub(super) const LEARNED: &str = "learned_";
-
-/// What the index of a learned path is called behind the container's prefix.
-pub(crate) fn learned_name(path: &str) -> String {
-    let digits = path.bytes().map(|byte| format!("{byte:02x}"));
-    std::iter::once(LEARNED.to_owned()).chain(digits).collect()
 }
 
 /// A policy path as a plain stored path: names in quotation marks lose them.

@@ -9,10 +9,8 @@ mod columns;
 mod container;
 mod data_dir;
 mod documents;
-pub(crate) mod elements;
 mod expiry;
 pub(crate) mod indexes;
-pub(crate) mod learned;
 pub(crate) mod offers;
 pub(crate) mod ranges;
 mod readers;
@@ -90,17 +88,6 @@ impl Store {
             (Lane::Point, Some(_)) => work(),
             (Lane::Scan, Some(readers)) => readers.run(work).await,
         }
-    }
-
-    /// Asks the writer to create an index on a path.
-    pub(crate) fn learn(&self, container: Container, path: String) {
-        let connection = self.connection.clone();
-        self.queue.run_in_background(move || {
-            let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
-            let savepoint = connection.savepoint()?;
-            container.learn(&savepoint, &path)?;
-            Ok(savepoint.commit()?)
-        });
     }
 
     /// Locks the connection of the writer.

@@ -11,8 +11,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
 
 use super::container::Container;
+use super::indexes;
 use super::version::next_lsn;
-use super::{elements, indexes};
 use crate::error::ServiceError;
 
 /// Documents that are copied by one statement.
@@ -145,12 +145,6 @@ fn copy(
 }
 
 fn finish(connection: &Connection, number: i64) -> Result<(), ServiceError> {
-    let generation = connection.query_row(
-        "SELECT generation FROM container WHERE number = ?",
-        [number],
-        |row| row.get(0),
-    )?;
-    elements::forget(connection, &indexes::prefix(number, generation))?;
     // With the table go its indexes and triggers.
     connection.execute_batch(&format!(
         "DROP TABLE document_{number};

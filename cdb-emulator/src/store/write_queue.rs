@@ -61,48 +61,24 @@ impl WriteQueue {
         work: impl FnOnce() -> Result<T, ServiceError> + Send + 'static,
     ) -> Result<T, ServiceError> {
         let (sender, receiver) = oneshot::channel();
-        let sent = self.send(work, move |result| {
-            // Sending fails when the caller's connection was closed.
-            let _ = sender.send(result);
-        });
-        if !sent {
-            return Err(ServiceError::stopping());
-        }
-        receiver.await.map_err(|_| ServiceError::stopping())?
-    }
-
-    /// Runs work on the thread without a caller that waits for it.
-    pub(super) fn run_in_background(
-        &self,
-        work: impl FnOnce() -> Result<(), ServiceError> + Send + 'static,
-    ) {
-        let sent = self.send(work, |result| {
-            if let Err(error) = result {
-                tracing::warn!(%error, "background work failed");
-            }
-        });
-        if !sent {
-            tracing::debug!("background work was dropped, because the writer has stopped");
-        }
-    }
-
-    /// Queues work; `notify` gets its result after the commit. Returns `false` when the thread has stopped.
-    fn send<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> Result<T, ServiceError> + Send + 'static,
-        notify: impl FnOnce(Result<T, ServiceError>) + Send + 'static,
-    ) -> bool {
         let job: Job = Box::new(move |begun| {
             let result = begun.and_then(|()| {
                 let ended = catch_unwind(AssertUnwindSafe(work));
                 ended.unwrap_or_else(|panic| Err(ServiceError::internal(describe(&*panic))))
             });
-            Box::new(move |committed| notify(committed.and(result)))
+            Box::new(move |committed| {
+                // Sending fails when the caller's connection was closed.
+                let _ = sender.send(committed.and(result));
+            })
         });
-        match &*lock(&self.jobs) {
+        let sent = match &*lock(&self.jobs) {
             Some(jobs) => jobs.send(job).is_ok(),
             None => false,
+        };
+        if !sent {
+            return Err(ServiceError::stopping());
         }
+        receiver.await.map_err(|_| ServiceError::stopping())?
     }
 
     /// Stops the thread after the queued work.
