@@ -1,5 +1,5 @@
-//! The rows of a query, page by page. Where every row stands for itself a page ends at any of them and the next begins
-//! behind it; where rows are folded, grouped or told apart, the page is cut from the whole.
+//! The pages of a query. If rows are independent, a page can end after any row, and the next page resumes after it. If rows
+//! are folded, grouped or deduplicated, a page is a slice of the whole result.
 
 use serde_json::Value;
 
@@ -10,16 +10,16 @@ use super::scope::RowScope;
 use crate::clock::now_secs;
 use crate::error::ServiceError;
 use crate::index_use::counts_only;
-use crate::plan::{self, Order, Pushdown, Stretch};
+use crate::plan::{self, Order, Pushdown, ScanRange};
 use crate::sql::ast::{Expr, Select};
 use crate::sql::eval::Scope;
 use crate::sql::{Aggregate, Context, Part, rows};
 use crate::store::{Connection, Container, Row, Scan, SqlValue};
 
-/// Largest page in bytes.
+/// Maximum size of a page in bytes.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
-/// One page.
+/// A page.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     pub(super) rows: Vec<Value>,
@@ -27,21 +27,21 @@ pub(super) struct Page {
     pub(super) cost_inputs: CostInputs,
 }
 
-/// A query of some rows of a container.
+/// The execution of a query.
 pub(super) struct Run<'a> {
     pub(super) connection: &'a Connection,
     pub(super) container: &'a Container,
     pub(super) context: &'a Context,
-    /// The rows that the request names.
+    /// The rows in the scope of the request.
     pub(super) scope: RowScope,
-    /// Whether an index also sorts out documents to which nothing is joined.
+    /// Whether an index excludes documents whose join has no rows.
     pub(super) joined: bool,
-    /// Rows per page.
+    /// Maximum number of rows of a page.
     pub(super) limit: usize,
 }
 
 impl Run<'_> {
-    /// The page of a query that begins at a position.
+    /// Returns the page that starts at a position.
     pub(super) fn page(&self, select: &Select, position: Position) -> Result<Page, ServiceError> {
         if plan::streams(select) {
             self.stream(select, position)
@@ -50,7 +50,7 @@ impl Run<'_> {
         }
     }
 
-    /// Plans a query, in the pieces and the order in which the pages before were read.
+    /// Plans a query. The plan of a later page equals the plan of the first.
     fn pieces(&self, select: &Select, position: &Position) -> Result<Vec<Pushdown>, ServiceError> {
         for policy in self.container.serving_policies() {
             plan::sort_is_indexed(select, policy)?;
@@ -70,7 +70,7 @@ impl Run<'_> {
         for (at, piece) in pieces.iter_mut().enumerate().skip(position.piece) {
             let begun = position.skip > 0 && at == position.piece;
             let begun_by = begun.then(|| position.index.as_deref().unwrap_or_default());
-            choice::settle(store, piece, wanted, begun_by)?;
+            choice::choose(store, piece, wanted, begun_by)?;
         }
         Ok(pieces)
     }
@@ -102,19 +102,19 @@ impl Run<'_> {
         Ok(stream.page)
     }
 
-    /// Reads a piece from where the page has come to; whether there is room for more.
+    /// Reads a piece from the position of the page. Returns whether the page has room for more.
     fn read(&self, piece: &Pushdown, stream: &mut Stream<'_>) -> Result<bool, ServiceError> {
-        let stretches = match &stream.position.after {
-            None => vec![piece.order.whole()],
+        let ranges = match &stream.position.after {
+            None => vec![piece.order.all()],
             Some(after) => {
                 let (pk, id) = (after.pk.clone(), after.id.clone());
-                piece.order.behind(&after.keys, pk, id)
+                piece.order.after(&after.keys, pk, id)
             }
         };
         let mut more = true;
-        for stretch in stretches {
+        for range in ranges {
             if more {
-                self.scan(piece, &stretch, |row| {
+                self.scan(piece, &range, |row| {
                     more = stream.visit(row, piece)?;
                     Ok(more)
                 })?;
@@ -123,34 +123,34 @@ impl Run<'_> {
         Ok(more)
     }
 
-    /// Hands out the rows of a stretch that have not expired.
+    /// Visits the rows of a range that have not expired.
     fn scan(
         &self,
         pushdown: &Pushdown,
-        stretch: &Stretch,
+        range: &ScanRange,
         visit: impl FnMut(Row) -> Result<bool, ServiceError>,
     ) -> Result<(), ServiceError> {
-        let (condition, parameters) = self.condition(pushdown, stretch);
+        let (condition, parameters) = self.condition(pushdown, range);
         let scan = Scan {
-            keys: &stretch.keys,
-            index: stretch.index.as_deref(),
+            keys: &range.keys,
+            index: range.index.as_deref(),
             condition: &condition,
-            order: &stretch.order,
+            order: &range.order,
             parameters: &parameters,
         };
         self.container.scan(self.connection, &scan, visit)
     }
 
-    /// What the rows of a stretch have to meet.
-    fn condition(&self, pushdown: &Pushdown, stretch: &Stretch) -> (String, Vec<SqlValue>) {
+    /// Returns the condition on the rows of a range.
+    fn condition(&self, pushdown: &Pushdown, range: &ScanRange) -> (String, Vec<SqlValue>) {
         let mut condition = format!(
             "{} AND {} AND {}",
-            pushdown.condition, self.scope.condition, stretch.condition
+            pushdown.condition, self.scope.condition, range.condition
         );
         let parts = [
             &pushdown.parameters,
             &self.scope.parameters,
-            &stretch.parameters,
+            &range.parameters,
         ];
         let mut parameters: Vec<SqlValue> = parts.into_iter().flatten().cloned().collect();
         if self.container.default_ttl().is_some() {
@@ -160,7 +160,7 @@ impl Run<'_> {
         (condition, parameters)
     }
 
-    /// The bindings of a row that meet the condition.
+    /// Returns the bindings of a row that meet the filter.
     fn matching<'s>(
         &'s self,
         view: &View<'s>,
@@ -169,13 +169,13 @@ impl Run<'_> {
     ) -> Result<Vec<Scope<'s>>, ServiceError> {
         let select = view.select;
         let mut scope = Scope::new(&select.alias, view.first(body)?, self.context);
-        for judged in &piece.judged {
-            if !scope.holds(Some(judged))? {
+        for condition in &piece.served {
+            if !scope.holds(Some(condition))? {
                 return Ok(Vec::new());
             }
         }
-        for given in &piece.given {
-            if scope.holds(Some(given))? {
+        for condition in &piece.excluded {
+            if scope.holds(Some(condition))? {
                 return Ok(Vec::new());
             }
         }
@@ -192,7 +192,7 @@ impl Run<'_> {
         Ok(found)
     }
 
-    /// A page out of all rows.
+    /// Returns a page as a slice of all rows.
     fn cut(&self, select: &Select, position: &Position) -> Result<Page, ServiceError> {
         let mut page = Page::default();
         let rows = self.whole(select, &mut page)?;
@@ -212,8 +212,8 @@ impl Run<'_> {
         Ok(page)
     }
 
-    /// The value of the one aggregate that a query asks for, without holding the rows that it folds; a count without a look
-    /// at them where the store knows which ones meet the filter.
+    /// Returns the value of a query's only aggregate without holding its rows. A count reads no documents if the condition is
+    /// exact.
     fn folded(
         &self,
         select: &Select,
@@ -225,9 +225,9 @@ impl Run<'_> {
             && piece.exact
             && counts_only(select)
         {
-            let stretch = piece.order.whole();
-            let (condition, parameters) = self.condition(piece, &stretch);
-            let index = stretch.index.as_deref();
+            let range = piece.order.all();
+            let (condition, parameters) = self.condition(piece, &range);
+            let index = range.index.as_deref();
             let (connection, filter) = (self.connection, (&*condition, &*parameters));
             let count = self.container.count(connection, index, filter, None)?;
             cost_inputs.entries(count);
@@ -244,7 +244,7 @@ impl Run<'_> {
         Ok(aggregate.fold(values))
     }
 
-    /// Visits the bindings of all documents that meet the condition, document by document.
+    /// Visits the matching bindings of all documents, one document at a time.
     fn each<'s>(
         &'s self,
         select: &'s Select,
@@ -254,7 +254,7 @@ impl Run<'_> {
     ) -> Result<(), ServiceError> {
         let view = View::of(select);
         for piece in pieces {
-            self.scan(piece, &piece.order.whole(), |row| {
+            self.scan(piece, &piece.order.all(), |row| {
                 visit(self.matching(&view, (&row.body, piece), cost_inputs)?)?;
                 Ok(true)
             })?;
@@ -262,7 +262,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// All rows of a query.
+    /// Returns all rows of a query.
     fn whole(&self, select: &Select, page: &mut Page) -> Result<Vec<Value>, ServiceError> {
         let mut scopes = Vec::new();
         if let Some(derived) = &select.derived {
@@ -287,12 +287,12 @@ impl Run<'_> {
     }
 }
 
-/// A query, and what of each document it looks at.
+/// A query, and the parts of documents that it reads.
 struct View<'a> {
     select: &'a Select,
-    /// All that it looks at, unless that is everything.
+    /// The part that the query reads; `None` for whole documents.
     whole: Option<Part>,
-    /// What its filter looks at.
+    /// The part that the filter reads.
     filter: Option<Part>,
 }
 
@@ -305,7 +305,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// As much of a document as is needed first.
+    /// Parses the part of a document that is needed first.
     fn first(&self, body: &str) -> Result<Value, ServiceError> {
         Ok(match self.whole.as_ref().or(self.filter.as_ref()) {
             Some(part) => part.read(body)?,
@@ -313,33 +313,33 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Whether that is only what the filter needs.
+    /// Returns whether that part is only enough for the filter.
     fn reads_on(&self) -> bool {
         self.whole.is_none() && self.filter.is_some()
     }
 }
 
-/// A page while it is filled.
+/// A page that is being filled.
 struct Stream<'a> {
     run: &'a Run<'a>,
     view: View<'a>,
     page: Page,
     bytes: usize,
-    /// How many rows the query still wants.
+    /// The number of rows that the query still returns.
     left: usize,
-    /// How many rows it wants to pass over first.
+    /// The number of rows that the query still skips.
     passed: usize,
-    /// Where the page began, and behind every document that is done, where it has come to.
+    /// The position after the last complete document; at first the start of the page.
     position: Position,
 }
 
 impl Stream<'_> {
-    /// Takes the rows of a document; whether there is room for more.
+    /// Adds the rows of a document. Returns whether the page has room for more.
     fn visit(&mut self, row: Row, piece: &Pushdown) -> Result<bool, ServiceError> {
         if self.ends(0, &row) {
             return Ok(false);
         }
-        // Another index than on the page before can find documents without rows before this one.
+        // If the index changed since the last page, documents without rows can come before this one.
         let begun = &mut self.position.begun;
         let known = begun.take_if(|begun| begun.pk == row.pk && begun.id == row.id);
         let given = known.map_or(0, |begun| begun.rows);
@@ -374,7 +374,7 @@ impl Stream<'_> {
         Ok(true)
     }
 
-    /// Whether the page ends before a row of a document; then it says where the next one begins.
+    /// Returns whether the page ends before row `at` of a document. Sets the start of the next page if rows are left.
     fn ends(&mut self, at: usize, row: &Row) -> bool {
         let count = self.page.rows.len();
         if count >= self.left {
@@ -399,7 +399,7 @@ impl Stream<'_> {
     }
 }
 
-/// All rows of a query, asked for page by page.
+/// Returns all rows of a query, read page by page.
 #[cfg(test)]
 pub(crate) fn rows_of(
     connection: &Connection,
@@ -430,7 +430,7 @@ pub(crate) fn rows_of(
         let Some(next) = page.next else {
             return Ok(rows);
         };
-        // As a token carries it.
+        // A token carries the position as JSON.
         position = serde_json::from_value(serde_json::to_value(next)?)?;
     }
 }

@@ -1,4 +1,4 @@
-//! Conditions on one path in SQLite's words.
+//! Conditions on one path as SQL.
 
 use std::collections::HashMap;
 
@@ -9,40 +9,41 @@ use crate::sql::ast::{Binary, Expr};
 use crate::sql::value::rank;
 use crate::store::{json_rank, json_value};
 
-/// Whole numbers from here on are not exact as doubles, which numbers of documents are.
+/// Whole numbers from here on are not exact as doubles, which documents store.
 const EXACT: f64 = 9_007_199_254_740_992.0;
-/// By how much, relatively, SQLite may read a decimal fraction otherwise than we do.
+/// The relative difference between SQLite's value of a decimal fraction and ours.
 const MARGIN: f64 = 1e-14;
 
-/// A path that all rows have values of one type at.
+/// A path whose values all have the same type, by the filter.
 #[derive(Clone, Debug)]
 pub(super) struct Fixed {
     pub(super) path: String,
-    /// Whether they all have the same value.
+    /// Whether they are all equal.
     pub(super) equal: bool,
 }
 
-/// A condition on one path in the words of the store.
+/// A condition on one path as SQL.
 #[derive(Debug)]
 pub(super) struct Condition {
     pub(super) text: String,
     pub(super) parameters: Vec<SqlValue>,
     pub(super) path: String,
-    /// What it fixes about the values that it lets through.
+    /// What the condition fixes about the values that meet it.
     pub(super) fixed: Option<Fixed>,
-    /// Whether it lets through just what the query language would. Of numbers SQLite may have others than we.
+    /// Whether the SQL is equivalent to the condition. Comparisons of numbers are not, because SQLite can read a number
+    /// differently.
     pub(super) exact: bool,
 }
 
 impl Condition {
-    /// A comparison with a value, which only values of its type meet.
+    /// Returns a comparison with a value. Only values of the same type can meet it.
     fn new(path: String, symbol: &str, value: &Value) -> Option<Self> {
         let (place, column) = (json_rank(&path), json_value(&path));
         let mut condition = Self {
             text: format!("{place} = {}", rank(Some(value))),
             parameters: Vec::new(),
             fixed: Some(Fixed {
-                equal: symbol == "=" && !is_vague(value),
+                equal: symbol == "=" && !is_inexact(value),
                 path: path.clone(),
             }),
             path,
@@ -53,11 +54,11 @@ impl Condition {
             },
         };
         match value {
-            // The type says it all; that it has no value lets the store see that an index is narrowed by both.
+            // The type is sufficient; `IS NULL` lets SQLite use both columns of the index.
             Value::Null => condition
                 .text
                 .push_str(&[" AND ", &column, " IS NULL"].concat()),
-            Value::Number(number) if is_vague(value) => {
+            Value::Number(number) if is_inexact(value) => {
                 let number = number.as_f64()?;
                 let margin = number.abs() * MARGIN;
                 if symbol != "<" && symbol != "<=" {
@@ -67,13 +68,13 @@ impl Condition {
                     condition.bound(&format!("{column} <= ?"), SqlValue::Real(number + margin));
                 }
             }
-            // Arrays and objects are equal or not by what is in them, and not ordered at all.
+            // Arrays and objects are compared by their content and have no order: `sql` returns `None`.
             _ => condition.bound(&format!("{column} {symbol} ?"), sql(value)?),
         }
         Some(condition)
     }
 
-    /// A comparison with a value that all other values meet, those of other types too.
+    /// Returns the condition that a defined value differs from `value`. Values of other types meet it.
     fn unequal(path: String, value: &Value) -> Option<Self> {
         let (place, column) = (json_rank(&path), json_value(&path));
         let parameters = match value {
@@ -115,13 +116,13 @@ impl Condition {
     }
 }
 
-/// Whether SQLite may have another number than we for the same text.
-fn is_vague(value: &Value) -> bool {
+/// Returns whether SQLite can read a number differently.
+fn is_inexact(value: &Value) -> bool {
     let number = value.as_f64();
     number.is_some_and(|number| number.fract() != 0.0 || number.abs() >= EXACT)
 }
 
-/// A value as SQLite extracts it from JSON.
+/// Returns a value in the form that SQLite extracts from JSON.
 fn sql(value: &Value) -> Option<SqlValue> {
     match value {
         Value::String(text) => Some(SqlValue::Text(text.clone())),
@@ -134,7 +135,7 @@ fn sql(value: &Value) -> Option<SqlValue> {
     }
 }
 
-/// A condition that the store has words for.
+/// Returns a condition as SQL; `None` if the store cannot evaluate it.
 pub(super) fn comparison(
     expr: &Expr,
     alias: &str,
@@ -175,10 +176,10 @@ pub(super) fn comparison(
     }
 }
 
-/// A list of values of one type.
+/// Returns the condition that a path has one of several values of one type.
 fn one_of(path: String, list: &[Expr], parameters: &HashMap<String, Value>) -> Option<Condition> {
     let values: Option<Vec<&Value>> = list.iter().map(|item| constant(item, parameters)).collect();
-    let values = values.filter(|values| !values.iter().any(|value| is_vague(value)))?;
+    let values = values.filter(|values| !values.iter().any(|value| is_inexact(value)))?;
     let place = rank(values.first().copied());
     if values.iter().any(|value| rank(Some(value)) != place) {
         return None;
@@ -200,11 +201,8 @@ fn one_of(path: String, list: &[Expr], parameters: &HashMap<String, Value>) -> O
     })
 }
 
-/// The value of an expression that has the same one for every document.
-pub(super) fn constant<'a>(
-    expr: &'a Expr,
-    parameters: &'a HashMap<String, Value>,
-) -> Option<&'a Value> {
+/// Returns the value of a literal or a parameter.
+fn constant<'a>(expr: &'a Expr, parameters: &'a HashMap<String, Value>) -> Option<&'a Value> {
     match expr {
         Expr::Literal(value) => Some(value),
         Expr::Parameter(name) => parameters.get(name),

@@ -1,7 +1,7 @@
-//! Reading a disjunction arm by arm: `a = 1 OR b = 2` has no index of its own, but each of its arms has one.
+//! Plans for disjunctions: no single index serves `a = 1 OR b = 2`, but each of its disjuncts can have one.
 //!
-//! So a query of everything that is due, in any of several queues, is as cheap as on the service, where a lookup in
-//! every index gives a set and the sets are joined. A document that several arms find is given by the first of them.
+//! A query is then read in one piece per disjunct, each by its own index. The service looks into all indexes and joins the
+//! results. A document that meets several disjuncts is returned by the first piece.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use super::pushdown::{Pushdown, pushdown};
 use crate::index_use::conjuncts;
 use crate::sql::ast::{Binary, Expr, Select};
 
-/// More arms are not read one by one: each is a scan of its own.
+/// Maximum number of disjuncts: each of them is a scan.
 const MOST: usize = 16;
 
 /// Plans a query, in one piece or in several that are read in order; `within_a_key` as in [`pushdown`].
@@ -25,13 +25,12 @@ pub(crate) fn pieces(
     if within_a_key || whole.order.has_index() {
         return vec![whole];
     }
-    arms(select, parameters, policy).unwrap_or_else(|| vec![whole])
+    by_disjunct(select, parameters, policy).unwrap_or_else(|| vec![whole])
 }
 
-/// The arms that a query is read by, if indexes of the policy serve all of them: of the first disjunction that all
-/// rows have to meet. A query that asks for an order has to be read in one piece; with a join, one document can be in
-/// several arms with different rows.
-fn arms(
+/// Returns one piece per disjunct of a conjunct of the filter, if an index serves each of them. A query with a sort has to be
+/// read in one piece. With a join, a document can meet several disjuncts with different rows.
+fn by_disjunct(
     select: &Select,
     parameters: &HashMap<String, Value>,
     policy: &Value,
@@ -43,13 +42,13 @@ fn arms(
     let mut found = None;
     conjuncts(filter, &mut |expr| {
         if found.is_none() {
-            found = each(&disjuncts(expr), select, filter, parameters, policy);
+            found = pieces_of(&disjuncts(expr), select, filter, parameters, policy);
         }
     });
     found
 }
 
-fn each(
+fn pieces_of(
     disjuncts: &[&Expr],
     select: &Select,
     filter: &Expr,
@@ -59,9 +58,9 @@ fn each(
     if disjuncts.len() < 2 || disjuncts.len() > MOST {
         return None;
     }
-    let arms = disjuncts.iter().enumerate().map(|(at, arm)| {
+    let pieces = disjuncts.iter().enumerate().map(|(at, disjunct)| {
         let both = Expr::Binary(
-            Box::new((*arm).clone()),
+            Box::new((*disjunct).clone()),
             Binary::And,
             Box::new(filter.clone()),
         );
@@ -70,13 +69,16 @@ fn each(
             ..select.clone()
         };
         let mut plan = pushdown(&narrowed, parameters, policy, false);
-        plan.given = disjuncts[..at].iter().map(|arm| (*arm).clone()).collect();
+        plan.excluded = disjuncts[..at]
+            .iter()
+            .map(|&earlier| earlier.clone())
+            .collect();
         plan.order.has_index().then_some(plan)
     });
-    arms.collect()
+    pieces.collect()
 }
 
-/// Conditions of which one has to hold.
+/// Splits a condition into its disjuncts.
 fn disjuncts(expr: &Expr) -> Vec<&Expr> {
     let mut open = vec![expr];
     let mut found = Vec::new();

@@ -1,7 +1,7 @@
-//! What the store answers of a query: conditions on paths, each with the type that its value has.
+//! The part of a query that the store evaluates: conditions on paths and their value types, and an order.
 //!
-//! Conditions here may let too much through, never too little: every row is judged again. One that no index of the
-//! policy answers is not passed on at all, so that what the store hands out is what the service would have to load.
+//! The condition may let too many rows through, but never too few: every row is evaluated again. A condition that no index
+//! of the policy answers is not pushed down, so that the store returns the documents that the service would load.
 
 use std::collections::HashMap;
 
@@ -10,25 +10,25 @@ use serde_json::Value;
 
 use super::candidate_indexes::CandidateIndex;
 use super::condition::{Condition, Fixed, comparison};
-use super::order::{Order, leaves_out_missing};
+use super::order::{Order, excludes_missing};
 use crate::index_use::{conjuncts, is_served};
 use crate::sql::ast::{Expr, Select};
 use crate::store::json_rank;
 
-/// The part of a query that the store answers: a condition that every result meets, and an order.
+/// The part of a query that the store evaluates.
 #[derive(Debug)]
 pub(crate) struct Pushdown {
+    /// A condition that every result meets.
     pub(crate) condition: String,
     pub(crate) parameters: Vec<SqlValue>,
-    /// Whether the condition is the whole filter, so that every row that meets it is a result.
+    /// Whether the condition is equivalent to the whole filter.
     pub(crate) exact: bool,
-    /// Conditions that an index answers on the service but the store does not: what fails them was never loaded.
-    pub(crate) judged: Vec<Expr>,
-    /// Conditions whose documents were given before.
-    pub(crate) given: Vec<Expr>,
+    /// Conditions that an index answers on the service but not here. Documents that do not meet them do not count as loaded.
+    pub(crate) served: Vec<Expr>,
+    /// Conditions of earlier pieces, which have returned the documents that meet them.
+    pub(crate) excluded: Vec<Expr>,
     pub(crate) order: Order,
-    /// The indexes that the query could be read by, those first that [`order`](Self::order) would choose; none where
-    /// there is no choice.
+    /// The indexes that could serve the query, the index of [`order`](Self::order) first; empty if there is no choice.
     pub(crate) candidates: Vec<CandidateIndex>,
 }
 
@@ -43,12 +43,12 @@ pub(crate) fn pushdown(
         condition: "1".to_owned(),
         parameters: Vec::new(),
         exact: false,
-        judged: Vec::new(),
-        given: Vec::new(),
+        served: Vec::new(),
+        excluded: Vec::new(),
         order: Order::default(),
         candidates: Vec::new(),
     };
-    // A name in FROM can hide the document's, and a row of a derived table is no document.
+    // A name in FROM can hide the document, and a row of a derived table is not a document.
     let hidden = select.joins.iter().any(|join| join.alias == select.alias);
     if hidden || select.derived.is_some() || select.alias.is_empty() {
         return found;
@@ -57,9 +57,9 @@ pub(crate) fn pushdown(
     let conditions = found.conditions(select, parameters, policy);
     let fixed = conditions.iter().filter_map(|known| known.fixed.clone());
     let mut fixed: Vec<Fixed> = fixed.collect();
-    // Of two conditions on a path the one that fixes more is found first.
+    // Of two conditions on a path, the equality comes first.
     fixed.sort_by_key(|known| !known.equal);
-    if let Some(path) = leaves_out_missing(select, policy) {
+    if let Some(path) = excludes_missing(select, policy) {
         found.condition = format!("{} AND {} > 0", found.condition, json_rank(&path));
     }
     let mut candidates = Order::narrowing(&fixed, policy);
@@ -69,7 +69,7 @@ pub(crate) fn pushdown(
     } else {
         let order = Order::sorting(select, &fixed, policy);
         for candidate in &mut candidates {
-            candidate.order = order.clone().by_a_sort(&candidate.order);
+            candidate.order = order.clone().sorted_from(&candidate.order);
         }
         order
     };
@@ -82,7 +82,7 @@ pub(crate) fn pushdown(
 }
 
 impl Pushdown {
-    /// Takes over what the store can answer of the filter, and returns it condition by condition.
+    /// Adds the conditions that the store evaluates, and returns them.
     fn conditions(
         &mut self,
         select: &Select,
@@ -94,11 +94,11 @@ impl Pushdown {
             return conditions;
         };
         conjuncts(filter, &mut |expr| {
-            let served = is_served(expr, select, policy);
+            let is_served = is_served(expr, select, policy);
             let known = comparison(expr, &select.alias, parameters);
-            let Some(condition) = known.filter(|_| served) else {
+            let Some(condition) = known.filter(|_| is_served) else {
                 self.exact = false;
-                self.judged.extend(served.then(|| expr.clone()));
+                self.served.extend(is_served.then(|| expr.clone()));
                 return;
             };
             self.condition.push_str(" AND ");
