@@ -27,10 +27,8 @@ impl Epk {
     pub(crate) fn of(key: &PartitionKey) -> Option<Self> {
         let mut digits = String::with_capacity(32 * key.values().len());
         for value in key.values() {
-            for byte in hash(&encode(value)?) {
-                // Writing to a String cannot fail.
-                let _written = write!(digits, "{byte:02X}");
-            }
+            // Writing to a String cannot fail.
+            let _written = write!(digits, "{:032X}", hash(&encode(value)?));
         }
         Some(Self(digits))
     }

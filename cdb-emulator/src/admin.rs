@@ -1,4 +1,4 @@
-//! `/_admin/…`: what the Rust API of [`Emulator`](crate::Emulator) does, for programs in any language.
+//! `/_admin/…`: the Rust API of [`Emulator`](crate::Emulator) for programs in any language.
 
 use std::sync::{Arc, PoisonError};
 
@@ -6,28 +6,24 @@ use http::Method;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ServiceError;
-use crate::fault::{FaultPlan, FaultState, Latency};
-use crate::http_front::Front;
-use crate::local::{json, not_allowed};
+use crate::fault::FaultPlan;
 use crate::observe::RequestLog;
 use crate::op;
-use crate::service::{Answer, Asked, Service};
+use crate::request::Request;
+use crate::response::Response;
+use crate::server_state::ServerState;
+use crate::service::Service;
 use crate::store::Lane;
 
-/// The answer of `/_admin/faults`.
-#[derive(Debug, Serialize)]
-pub(crate) struct FaultsState {
-    pub(crate) seed: u64,
-    pub(crate) latency: Latency,
-    pub(crate) faults: Vec<FaultState>,
-}
-
-/// Answers a request below `/_admin`.
-pub(crate) async fn answer(front: &Front, asked: &Asked) -> Result<Answer, ServiceError> {
-    match asked.path.as_str() {
-        "/_admin/faults" => faults(front, asked),
-        "/_admin/requests" => requests(front, &asked.method),
-        "/_admin/split" => split(&front.service, asked).await,
+/// Responds to a request below `/_admin`.
+pub(crate) async fn respond(
+    server: &ServerState,
+    request: &Request,
+) -> Result<Response, ServiceError> {
+    match request.path.as_str() {
+        "/_admin/faults" => faults(server, request),
+        "/_admin/requests" => requests(server, &request.method),
+        "/_admin/split" => split(&server.service, request).await,
         _ => Err(ServiceError::new(
             404,
             0,
@@ -37,35 +33,40 @@ pub(crate) async fn answer(front: &Front, asked: &Asked) -> Result<Answer, Servi
     }
 }
 
-fn faults(front: &Front, asked: &Asked) -> Result<Answer, ServiceError> {
-    match asked.method {
+fn faults(server: &ServerState, request: &Request) -> Result<Response, ServiceError> {
+    match request.method {
         Method::GET => {}
-        Method::POST => front.faults.carry_out(checked(&asked.body)?),
-        Method::DELETE => front.faults.clear(),
-        _ => return Err(not_allowed(&asked.method, "GET, POST and DELETE")),
+        Method::POST => server.faults.apply(checked(&request.body)?),
+        Method::DELETE => server.faults.clear(),
+        _ => {
+            return Err(ServiceError::method_not_allowed(
+                &request.method,
+                "GET, POST and DELETE",
+            ));
+        }
     }
-    json(&front.faults.all())
+    Response::typed(&server.faults.all())
 }
 
-/// A plan that can be carried out as a whole.
+/// Reads a plan and checks it.
 fn checked(body: &[u8]) -> Result<FaultPlan, ServiceError> {
     let plan: FaultPlan = serde_json::from_slice(body)?;
     plan.check().map_err(ServiceError::bad_request)?;
     Ok(plan)
 }
 
-fn requests(front: &Front, method: &Method) -> Result<Answer, ServiceError> {
-    let log = &front.service.log;
+fn requests(server: &ServerState, method: &Method) -> Result<Response, ServiceError> {
+    let log = &server.service.log;
     let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
     match *method {
         Method::GET => {}
         Method::DELETE => *log = RequestLog::default(),
-        _ => return Err(not_allowed(method, "GET and DELETE")),
+        _ => return Err(ServiceError::method_not_allowed(method, "GET and DELETE")),
     }
-    json(&*log)
+    Response::typed(&*log)
 }
 
-/// `POST /_admin/split`: which physical partition is to be cut in two.
+/// The body of `POST /_admin/split`: the physical partition to split.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Split {
@@ -74,19 +75,19 @@ struct Split {
     range: String,
 }
 
-/// The answer of `/_admin/split`: the ids of the two halves.
+/// The response of `/_admin/split`: the ids of the two halves.
 #[derive(Debug, Serialize)]
 struct Halves {
     children: [String; 2],
 }
 
-async fn split(service: &Arc<Service>, asked: &Asked) -> Result<Answer, ServiceError> {
-    if asked.method != Method::POST {
-        return Err(not_allowed(&asked.method, "POST"));
+async fn split(service: &Arc<Service>, request: &Request) -> Result<Response, ServiceError> {
+    if request.method != Method::POST {
+        return Err(ServiceError::method_not_allowed(&request.method, "POST"));
     }
-    let at: Split = serde_json::from_slice(&asked.body)?;
+    let at: Split = serde_json::from_slice(&request.body)?;
     let splitter = service.clone();
     let work = move || op::ranges::split(&splitter, (&at.database, &at.container), &at.range);
     let children = service.store.run(Lane::Write, work).await?;
-    json(&Halves { children })
+    Response::typed(&Halves { children })
 }

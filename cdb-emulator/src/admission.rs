@@ -1,5 +1,4 @@
-//! How much is served at once, so that no crowd of clients makes the server grow without bound: connections, bytes of
-//! bodies on their way in and out, and how long a connection may do nothing.
+//! Limits that bound the memory of the server under many clients: connections, bytes of bodies in transit, and idle time.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,28 +13,28 @@ use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep, timeout};
 
-/// Most bytes of a body that are kept in memory. Far above what the rules allow, so that a body a little too large is
-/// still read to its end and refused by the rule that it breaks.
+/// Maximum size of a request body. It is far above the limits of the service, so that a body slightly over such a limit
+/// is read completely and rejected with the service's own error.
 pub(crate) const MAX_BODY: usize = 16 * 1024 * 1024;
-/// Most bytes of a request's head: its line and headers. Session tokens of many partitions fit.
+/// Maximum size of a request head (request line and headers). It leaves room for session tokens of many partitions.
 pub(crate) const MAX_HEAD: usize = 64 * 1024;
-/// Bytes set aside for an answer before it is known how large it is; the largest page of a query.
-const ANSWER: usize = 4 * 1024 * 1024;
-/// Bytes of all bodies that come in, and as many again of all that go out.
+/// Bytes reserved for a response before its size is known: the largest page of a query.
+const RESPONSE: usize = 4 * 1024 * 1024;
+/// Bytes of all request bodies together, and the same again for response bodies.
 const BODIES: usize = 512 * 1024 * 1024;
-/// What bytes are counted in: a semaphore counts to 2^32.
+/// Bytes per permit: a semaphore counts to 2^32.
 const BLOCK: usize = 1024;
-/// Connections that are told that there are too many; further ones are just closed.
+/// Rejected connections that get a response at the same time; further ones are closed without a response.
 const FAREWELLS: usize = 256;
 
-/// What one server grants.
+/// The limits of one server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Connections that are served at once.
+    /// Concurrent connections.
     pub(crate) connections: usize,
-    /// How long a connection may be open without a whole request head.
+    /// Time that a connection may be open without a complete request head.
     pub(crate) idle: Duration,
-    /// How long a body may take to arrive, and a client to read a piece of its answer.
+    /// Time for a body to arrive, and for a client to read a part of its response.
     pub(crate) stall: Duration,
 }
 
@@ -49,7 +48,7 @@ impl Default for Limits {
     }
 }
 
-/// Who may come in, and with how much.
+/// Admits connections and bodies within the limits.
 #[derive(Debug)]
 pub(crate) struct Admission {
     pub(crate) limits: Limits,
@@ -74,26 +73,26 @@ impl Admission {
         }
     }
 
-    /// A place for a connection, unless all are taken.
+    /// Returns a permit for a connection; `None` when the limit is reached.
     pub(crate) fn connection(&self) -> Option<OwnedSemaphorePermit> {
         self.connections.clone().try_acquire_owned().ok()
     }
 
-    /// Room for a body of this length; of the largest when its length is not known.
+    /// Waits for room for a request body of this length, or of the maximum length if the length is unknown.
     pub(crate) async fn incoming(&self, length: Option<u64>) -> Option<OwnedSemaphorePermit> {
         let length = length.and_then(|length| usize::try_from(length).ok());
         let length = length.unwrap_or(MAX_BODY).min(MAX_BODY);
-        let room = self.incoming.clone().acquire_many_owned(blocks(length));
-        room.await.ok()
+        let permit = self.incoming.clone().acquire_many_owned(blocks(length));
+        permit.await.ok()
     }
 
-    /// Room for an answer. Whoever holds it waits for no other room, so it comes free.
+    /// Waits for room for a response. A task that holds the permit acquires no other, so this cannot deadlock.
     pub(crate) async fn outgoing(&self) -> Option<OwnedSemaphorePermit> {
-        let room = self.outgoing.clone().acquire_many_owned(blocks(ANSWER));
-        room.await.ok()
+        let permit = self.outgoing.clone().acquire_many_owned(blocks(RESPONSE));
+        permit.await.ok()
     }
 
-    /// A place among those who are told why they are not served.
+    /// Returns a permit to respond to a rejected connection; `None` when the limit is reached.
     pub(crate) fn farewell(&self) -> Option<OwnedSemaphorePermit> {
         self.farewells.clone().try_acquire_owned().ok()
     }
@@ -103,8 +102,8 @@ fn blocks(bytes: usize) -> u32 {
     u32::try_from(bytes.div_ceil(BLOCK)).unwrap_or(u32::MAX)
 }
 
-/// Tells a client that there are too many, in plain HTTP; a client that speaks TLS sees its handshake fail.
-pub(crate) async fn turn_away(mut stream: TcpStream, place: OwnedSemaphorePermit) {
+/// Rejects a connection with 503 in plain HTTP. A TLS client sees a failed handshake.
+pub(crate) async fn turn_away(mut stream: TcpStream, permit: OwnedSemaphorePermit) {
     let body =
         r#"{"code":"ServiceUnavailable","message":"Too many connections are open; close some."}"#;
     let text = format!(
@@ -115,34 +114,34 @@ pub(crate) async fn turn_away(mut stream: TcpStream, place: OwnedSemaphorePermit
     let farewell = async {
         stream.write_all(text.as_bytes()).await?;
         stream.shutdown().await?;
-        // Unread bytes would reset the connection, and the client might not see why.
+        // Unread bytes would reset the connection before the client reads the response.
         let mut rest = (&mut stream).take(64 * 1024);
         tokio::io::copy(&mut rest, &mut tokio::io::sink()).await
     };
     if !matches!(timeout(Duration::from_secs(1), farewell).await, Ok(Ok(_))) {
-        tracing::debug!("a client did not wait to be turned away");
+        tracing::debug!("a rejected client closed its connection before the response");
     }
-    drop(place);
+    drop(permit);
 }
 
-/// The body of an answer with its room, which is free again when the body is written or given up.
+/// The body of a response with its permit, which is released when the body is written or dropped.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     body: Full<Bytes>,
-    _room: Option<OwnedSemaphorePermit>,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Outgoing {
-    /// Gives back what the answer does not need.
-    pub(crate) fn new(body: Vec<u8>, mut room: Option<OwnedSemaphorePermit>) -> Self {
-        if let Some(room) = &mut room {
+    /// Returns the body and releases the unused part of the permit.
+    pub(crate) fn new(body: Vec<u8>, mut permit: Option<OwnedSemaphorePermit>) -> Self {
+        if let Some(permit) = &mut permit {
             let needed = usize::try_from(blocks(body.len())).unwrap_or(usize::MAX);
-            let spare = room.num_permits().saturating_sub(needed);
-            drop(room.split(spare));
+            let spare = permit.num_permits().saturating_sub(needed);
+            drop(permit.split(spare));
         }
         Self {
             body: Full::new(Bytes::from(body)),
-            _room: room,
+            _permit: permit,
         }
     }
 }
@@ -167,51 +166,55 @@ impl Body for Outgoing {
     }
 }
 
-/// A connection that is given up when its client says nothing at first, or does not read for too long.
+/// A connection that times out when its client sends nothing at first, or does not read for too long.
 #[derive(Debug)]
-pub(crate) struct Patient {
+pub(crate) struct TimedStream {
     stream: TcpStream,
-    patience: Duration,
-    /// Runs until so much was said that the protocol is known; from there on the protocol has its own patience.
-    silence: Option<Pin<Box<Sleep>>>,
-    unsaid: usize,
+    write_timeout: Duration,
+    /// Runs until the client has sent `preface` bytes; from then on the protocol's own timeouts apply.
+    read_timer: Option<Pin<Box<Sleep>>>,
+    /// Bytes of the preface that are still missing.
+    preface: usize,
     /// Runs while nothing can be written.
-    stalled: Option<Pin<Box<Sleep>>>,
+    write_timer: Option<Pin<Box<Sleep>>>,
 }
 
-/// What HTTP/2 begins with: after as many bytes any protocol is known.
+/// The length of the preface of HTTP/2: after as many bytes the protocol is known.
 const PREFACE: usize = 24;
 
-impl Patient {
+impl TimedStream {
     pub(crate) fn new(stream: TcpStream, limits: &Limits) -> Self {
         Self {
             stream,
-            patience: limits.stall,
-            silence: Some(Box::pin(sleep(limits.idle))),
-            unsaid: PREFACE,
-            stalled: None,
+            write_timeout: limits.stall,
+            read_timer: Some(Box::pin(sleep(limits.idle))),
+            preface: PREFACE,
+            write_timer: None,
         }
     }
 
-    fn judge<T>(
+    /// Fails with a timeout when nothing could be written for too long.
+    fn timed<T>(
         &mut self,
         cx: &mut Context<'_>,
         written: Poll<std::io::Result<T>>,
     ) -> Poll<std::io::Result<T>> {
         if written.is_ready() {
-            self.stalled = None;
+            self.write_timer = None;
             return written;
         }
-        let patience = self.patience;
-        let stalled = self
-            .stalled
-            .get_or_insert_with(|| Box::pin(sleep(patience)));
-        let out = stalled.as_mut().poll(cx);
-        out.map(|()| Err(std::io::ErrorKind::TimedOut.into()))
+        let timeout = self.write_timeout;
+        let timer = self
+            .write_timer
+            .get_or_insert_with(|| Box::pin(sleep(timeout)));
+        timer
+            .as_mut()
+            .poll(cx)
+            .map(|()| Err(std::io::ErrorKind::TimedOut.into()))
     }
 }
 
-impl AsyncRead for Patient {
+impl AsyncRead for TimedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -219,29 +222,31 @@ impl AsyncRead for Patient {
     ) -> Poll<std::io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        let Some(silence) = &mut self.silence else {
+        let Some(timer) = &mut self.read_timer else {
             return read;
         };
         if read.is_pending() {
-            let out = silence.as_mut().poll(cx);
-            return out.map(|()| Err(std::io::ErrorKind::TimedOut.into()));
+            return timer
+                .as_mut()
+                .poll(cx)
+                .map(|()| Err(std::io::ErrorKind::TimedOut.into()));
         }
-        self.unsaid = self.unsaid.saturating_sub(buffer.filled().len() - before);
-        if self.unsaid == 0 {
-            self.silence = None;
+        self.preface = self.preface.saturating_sub(buffer.filled().len() - before);
+        if self.preface == 0 {
+            self.read_timer = None;
         }
         read
     }
 }
 
-impl AsyncWrite for Patient {
+impl AsyncWrite for TimedStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<std::io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.judge(cx, written)
+        self.timed(cx, written)
     }
 
     fn poll_write_vectored(
@@ -250,7 +255,7 @@ impl AsyncWrite for Patient {
         pieces: &[std::io::IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, pieces);
-        self.judge(cx, written)
+        self.timed(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {

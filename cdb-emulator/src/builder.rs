@@ -1,4 +1,4 @@
-//! How an emulator is started: its settings, what is wrong with them, and the steps to a listening server.
+//! The settings of an emulator, and its start.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -11,135 +11,23 @@ use tokio::sync::watch;
 
 use crate::admission::{Admission, Limits};
 use crate::emulator::Emulator;
+use crate::emulator_error::EmulatorError;
 use crate::entra::{DataRole, Identities};
-use crate::fault::{Alarm, Fault, FaultPlan, Faults, Latency};
-use crate::http_front::{self, Front};
+use crate::fault::{Fault, FaultPlan, Faults, Latency, Timer};
+use crate::http_server;
+use crate::server_state::ServerState;
 use crate::service::{Service, Settings};
 use crate::store::Store;
 use crate::tls::Security;
 
-/// Most physical partitions of a new container.
+/// Maximum number of physical partitions of a new container.
 const MOST_PARTITIONS: u32 = 1000;
 
-/// Why the emulator did not start.
-///
-/// ```
-/// use cdb_emulator::{Emulator, EmulatorError};
-///
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let folder = tempfile::tempdir()?;
-/// let first = Emulator::builder().data_dir(folder.path()).start().await?;
-/// let second = Emulator::builder().data_dir(folder.path()).start().await;
-/// match second.map(drop) {
-///     Err(EmulatorError::InUse { directory }) => assert_eq!(directory, folder.path()),
-///     other => panic!("two emulators on one directory: {other:?}"),
-/// }
-/// # first.stop().await; Ok(()) }
-/// ```
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum EmulatorError {
-    /// Another program listens on the port.
-    #[error(
-        "port {port} is in use; stop the program that listens there, or choose port 0 for any free one"
-    )]
-    PortInUse {
-        /// The port.
-        port: u16,
-    },
-    /// The port cannot be listened on.
-    #[error("cannot listen on 127.0.0.1:{port}")]
-    Listen {
-        /// The port; 0 stands for any.
-        port: u16,
-        /// What the system says.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The key is no base64.
-    #[error("the emulator's key is no base64, or empty")]
-    Key,
-    /// A setting has a value that makes no sense.
-    #[error("{setting} cannot be {value}: {reason}")]
-    Setting {
-        /// The setting's name.
-        setting: &'static str,
-        /// What was given.
-        value: String,
-        /// What it may be.
-        reason: String,
-    },
-    /// A latency or a fault makes no sense.
-    #[error("the faults cannot be injected: {reason}")]
-    Faults {
-        /// Which one, and what it may be.
-        reason: String,
-    },
-    /// Another process, or another emulator of this one, has the directory.
-    #[error(
-        "the data directory {} is in use; stop the emulator that runs on it, or choose another directory",
-        .directory.display()
-    )]
-    InUse {
-        /// The directory.
-        directory: PathBuf,
-    },
-    /// The directory was written by a newer version. It was not touched.
-    #[error(
-        "the data directory {} has form {found} and this emulator knows forms up to {known}; start the newer \
-         emulator that wrote it, or choose another directory",
-        .directory.display()
-    )]
-    Newer {
-        /// The directory.
-        directory: PathBuf,
-        /// The form of its data.
-        found: i64,
-        /// The newest form that this version knows.
-        known: i64,
-    },
-    /// A physical partition cannot be split.
-    #[error("cannot split physical partition {range_id}: {reason}")]
-    Split {
-        /// Its id.
-        range_id: String,
-        /// What is missing.
-        reason: String,
-    },
-    /// The directory cannot hold the data.
-    #[error("cannot keep data: {reason}")]
-    Storage {
-        /// What went wrong, and what to do about it.
-        reason: String,
-    },
-    /// The system gives no thread.
-    #[error("cannot start a thread")]
-    Thread(#[source] std::io::Error),
-    /// No certificate can be made.
-    #[cfg(feature = "tls")]
-    #[error("cannot make a certificate")]
-    Certificate(#[source] Box<dyn std::error::Error + Send + Sync>),
-}
+/// Connections that the operating system queues until the server accepts them; its own limit may be lower. A client
+/// that finds the queue full retries after a second.
+const BACKLOG: u32 = 4096;
 
-impl EmulatorError {
-    pub(crate) fn storage(reason: impl std::fmt::Display) -> Self {
-        Self::Storage {
-            reason: reason.to_string(),
-        }
-    }
-}
-
-impl From<rusqlite::Error> for EmulatorError {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::storage(error)
-    }
-}
-
-/// Connections that the system keeps until they are accepted; it may keep fewer. Whoever comes in a crowd and finds no
-/// room there tries again after a second.
-const WAITING: u32 = 4096;
-
-/// How the emulator is to be started.
+/// Starts an emulator with settings.
 ///
 /// ```
 /// use std::time::Duration;
@@ -172,7 +60,7 @@ pub struct EmulatorBuilder {
 }
 
 impl EmulatorBuilder {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         Self {
             directory: None,
             port: 0,
@@ -187,90 +75,90 @@ impl EmulatorBuilder {
         }
     }
 
-    /// Keeps the data in this directory instead of in memory. It is made if it is not there.
+    /// Stores the data in this directory instead of in memory. Creates the directory if it is missing.
     #[must_use]
     pub fn data_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directory = Some(directory.into());
         self
     }
 
-    /// Listens on this port instead of any free one.
+    /// Listens on this port instead of any free port.
     #[must_use]
     pub fn port(mut self, port: u16) -> Self {
         self.port = port;
         self
     }
 
-    /// Accepts this account key (base64) instead of the well-known one.
+    /// Accepts this account key (base64) instead of the well-known key.
     #[must_use]
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = key.into();
         self
     }
 
-    /// Also accepts Microsoft Entra ID tokens of this identity, which may do what the role allows; may be called for
-    /// several. Form, times and audience of a token are checked, its signature is not. [`Emulator::entra_token`]
-    /// makes one.
+    /// Also accepts Microsoft Entra ID tokens of this identity, with the rights of the role. Call it once per identity.
+    /// The emulator checks form, times, issuer and audience of a token, but not its signature.
+    /// [`Emulator::entra_token`] issues a token.
     #[must_use]
     pub fn identity(mut self, object_id: impl Into<String>, role: DataRole) -> Self {
         self.identities.add(object_id.into(), role);
         self
     }
 
-    /// Gives new containers this many physical partitions instead of one; at most 1000.
+    /// Creates containers with this many physical partitions instead of one; at most 1000.
     #[must_use]
     pub fn physical_partitions(mut self, count: u32) -> Self {
         self.physical_partitions = count;
         self
     }
 
-    /// Enforces request units per second: those that a container or its database was created with, and this many for a
-    /// container without any. Left out, only offers that were replaced are enforced.
+    /// Enforces the throughput (request units per second) that a container or its database was created with, and this
+    /// throughput for other containers. Without it, only replaced offers are enforced.
     #[must_use]
     pub fn throughput(mut self, request_units_per_second: u32) -> Self {
         self.throughput = Some(request_units_per_second);
         self
     }
 
-    /// Answers every request this much later: a round trip to a real account. A [`Duration`](std::time::Duration)
-    /// or a distribution; for a latency of some kinds of operation only, see [`Effect::Delay`](crate::Effect).
+    /// Delays every response, like the round trip to a real account. Takes a [`Duration`](std::time::Duration) or a
+    /// distribution. For a latency of some kinds of operation only, see [`Effect::Delay`](crate::Effect).
     #[must_use]
     pub fn latency(mut self, latency: impl Into<Latency>) -> Self {
         self.faults.latency = Some(latency.into());
         self
     }
 
-    /// Starts with this fault; may be called for several.
+    /// Starts with this fault. Call it once per fault.
     #[must_use]
     pub fn fault(mut self, fault: Fault) -> Self {
         self.faults.faults.push(fault);
         self
     }
 
-    /// Starts with these faults, in place of those that were named before.
+    /// Starts with these faults instead of the faults that were set before.
     #[must_use]
     pub fn faults(mut self, plan: FaultPlan) -> Self {
         self.faults = plan;
         self
     }
 
-    /// Draws what faults and latencies leave to chance from this seed instead of 0. The same seed and the same
-    /// requests meet the same faults.
+    /// Seeds the random numbers of faults and latencies; the default is 0. The same seed and the same requests give the
+    /// same faults.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.faults.seed = Some(seed);
         self
     }
 
-    /// Serves this many connections at once instead of 10,000; further ones are answered with 503 and closed.
+    /// Limits concurrent connections to this number instead of 10,000. Further connections get 503 and are closed.
     #[must_use]
     pub fn max_connections(mut self, count: usize) -> Self {
         self.limits.connections = count;
         self
     }
 
-    /// Speaks HTTPS, with a certificate for `localhost` and the loopback addresses that is made at the start;
-    /// [`Emulator::certificate_pem`] is what clients have to trust.
+    /// Uses HTTPS, with a certificate for `localhost` and the loopback addresses that is generated at the start. Clients
+    /// have to trust [`Emulator::certificate_pem`].
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn tls(mut self) -> Self {
@@ -281,11 +169,11 @@ impl EmulatorBuilder {
     /// Starts the server. It listens on the loopback address only.
     ///
     /// # Errors
-    /// When the port is taken, a setting makes no sense, or the directory cannot be used.
+    /// Fails when the port is in use, a setting is invalid, or the directory cannot be used.
     pub async fn start(self) -> Result<Emulator, EmulatorError> {
         let key = self.check()?;
         let security = self.security()?;
-        // Before the data is opened: whoever finds the port taken has changed nothing.
+        // Before the data is opened, so that a start on a port in use changes no data.
         let (listener, address) = self.listen()?;
         let endpoint = format!("{}://{address}/", security.scheme());
         let settings = Settings {
@@ -296,29 +184,29 @@ impl EmulatorBuilder {
             endpoint: endpoint.clone(),
         };
         let directory = self.directory.clone();
-        // After a kill the log is read again, which can take a moment.
+        // SQLite recovers its log after a kill, which can take a moment.
         let opening = tokio::task::spawn_blocking(move || Store::open(directory.as_deref()));
         let store = opening.await.map_err(EmulatorError::storage)??;
-        let front = Arc::new(Front {
+        let state = Arc::new(ServerState {
             service: Arc::new(Service::new(store, settings)),
             faults: Faults::new(self.faults),
-            alarm: Alarm::start().map_err(EmulatorError::Thread)?,
+            timer: Timer::start().map_err(EmulatorError::Thread)?,
             security,
             admission: Admission::new(self.limits),
         });
         let (stopping, stop) = watch::channel(false);
-        let server = tokio::spawn(http_front::serve(listener, front.clone(), stop));
+        let server = tokio::spawn(http_server::serve(listener, state.clone(), stop));
         Ok(Emulator {
             endpoint,
             key: self.key,
             directory: self.directory,
-            front,
+            state,
             stopping,
             server,
         })
     }
 
-    /// The decoded key, when all settings make sense.
+    /// Checks all settings and returns the decoded key.
     fn check(&self) -> Result<Vec<u8>, EmulatorError> {
         let refuse = |setting, value: &dyn ToString, reason: &str| EmulatorError::Setting {
             setting,
@@ -334,7 +222,7 @@ impl EmulatorBuilder {
             ));
         }
         if self.limits.connections == 0 {
-            return Err(refuse("max_connections", &0, "it would serve nobody"));
+            return Err(refuse("max_connections", &0, "allow at least 1 connection"));
         }
         if self.throughput == Some(0) {
             let reason = "leave it out for no limit";
@@ -371,13 +259,28 @@ impl EmulatorBuilder {
             _ => EmulatorError::Listen { port, source },
         };
         let socket = TcpSocket::new_v4().map_err(refuse)?;
-        // As the standard library does on Unix: a restart need not wait for the connections of the last run.
+        // Like the standard library on Unix: a restart need not wait for the connections of the last run.
         #[cfg(unix)]
         socket.set_reuseaddr(true).map_err(refuse)?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         socket.bind(address).map_err(refuse)?;
-        let listener = socket.listen(WAITING).map_err(refuse)?;
+        let listener = socket.listen(BACKLOG).map_err(refuse)?;
         let address = listener.local_addr().map_err(refuse)?;
         Ok((listener, address))
+    }
+}
+
+impl Emulator {
+    /// Starts an emulator in memory, on a free port, with the well-known key.
+    ///
+    /// # Errors
+    /// Fails when the emulator cannot listen on a port.
+    pub async fn start() -> Result<Self, EmulatorError> {
+        Self::builder().start().await
+    }
+
+    /// Returns a builder for an emulator with other settings.
+    pub fn builder() -> EmulatorBuilder {
+        EmulatorBuilder::new()
     }
 }

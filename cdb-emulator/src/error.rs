@@ -1,5 +1,6 @@
 //! Refusals as the service words them: status, sub-status, code, message.
 
+use http::Method;
 use serde_json::json;
 
 /// A refusal.
@@ -73,6 +74,12 @@ impl ServiceError {
 
     pub(crate) fn too_large(message: impl Into<String>) -> Self {
         Self::new(413, 0, "RequestEntityTooLarge", message)
+    }
+
+    /// The resource does not support the method; `allowed` names the methods that it supports.
+    pub(crate) fn method_not_allowed(method: &Method, allowed: &str) -> Self {
+        let message = format!("{method} is not allowed on this resource; use {allowed}.");
+        Self::new(405, 0, "MethodNotAllowed", message)
     }
 
     /// The physical partition that was asked for is not there (any more).

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::sql::eval::Scope;
 use crate::sql::{Context, parse, rows};
-use crate::{binary_json, epk, op, plan, query_plan, rules, service};
+use crate::{binary_json, clock, epk, op, plan, query_plan, rules};
 
 /// A document with something of every type.
 fn document() -> Map<String, Value> {
@@ -31,7 +31,7 @@ pub fn fuzz_query(text: &str) {
     let policy = json!({ "includedPaths": [{ "path": "/*" }, { "path": "/n/?" }] });
     let indexed = plan::sort_is_indexed(&select, &policy).is_ok();
     if indexed {
-        plan::pieces(&select, &parameters, (&policy, &[]), false);
+        plan::pieces(&select, &parameters, &policy, false);
     }
     let key = ["/id".to_owned()];
     let asked = query_plan::Query {
@@ -43,7 +43,7 @@ pub fn fuzz_query(text: &str) {
     if let Ok(plan) = query_plan::QueryPlan::of(asked) {
         plan.to_json();
     }
-    let context = Context::new(parameters, service::now());
+    let context = Context::new(parameters, clock::now());
     let scope = Scope::new(&select.alias, document().into(), &context);
     let rows = scope
         .matching(&select)

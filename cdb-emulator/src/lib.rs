@@ -1,7 +1,7 @@
 //! A server that speaks the REST protocol of Azure Cosmos DB (NoSQL), for development and tests without Docker.
 //!
-//! It exists to tell the truth about a program before Azure does: it checks signatures, enforces the rules for ids, sizes,
-//! batches and ETags, refuses what the gateway refuses, and answers from the indexes of the container's policy.
+//! It shows a program's mistakes before Azure does: it checks signatures, enforces the rules for ids, sizes, batches and
+//! ETags, rejects what the gateway rejects, and answers queries from the indexes of the container's policy.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), cdb_emulator::EmulatorError> {
@@ -12,10 +12,10 @@
 //!
 //! # Features
 //!
-//! - `bin` (on by default): the command `cdb-emulator` and `EmulatorCommand`, its options for other commands. A program that
-//!   embeds the emulator leaves it out (`default-features = false`), and clap with it.
-//! - `tls` (with `bin`): `EmulatorBuilder::tls`, HTTPS with a certificate made at the start.
-//! - `fuzzing`: entrances of the fuzz targets, nothing for programs.
+//! - `bin` (default): the command `cdb-emulator`, and `EmulatorCommand` for the commands of other programs. A program that
+//!   embeds the emulator disables it with `default-features = false`, which also removes clap.
+//! - `tls` (enabled by `bin`): `EmulatorBuilder::tls`, HTTPS with a certificate that is generated at the start.
+//! - `fuzzing`: entry points of the fuzz targets, not for programs.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -25,9 +25,11 @@ mod auth;
 mod binary_json;
 mod builder;
 mod charge;
+mod clock;
 #[cfg(feature = "bin")]
 mod command;
 mod emulator;
+mod emulator_error;
 mod entra;
 mod epk;
 mod error;
@@ -35,7 +37,7 @@ mod explorer;
 mod fault;
 #[cfg(any(test, feature = "fuzzing"))]
 mod fuzzing;
-mod http_front;
+mod http_server;
 mod index_terms;
 mod index_use;
 mod local;
@@ -43,8 +45,12 @@ mod observe;
 mod op;
 mod plan;
 mod query_plan;
+mod request;
+mod respond;
+mod response;
 mod route;
 mod rules;
+mod server_state;
 mod service;
 mod session;
 mod sql;
@@ -56,10 +62,11 @@ mod tls;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-pub use builder::{EmulatorBuilder, EmulatorError};
+pub use builder::EmulatorBuilder;
 #[cfg(feature = "bin")]
 pub use command::EmulatorCommand;
 pub use emulator::Emulator;
+pub use emulator_error::EmulatorError;
 pub use entra::DataRole;
 pub use fault::{Effect, Fault, FaultPlan, Latency};
 pub use observe::{OperationKind, RequestLog};
@@ -68,6 +75,6 @@ pub use observe::{OperationKind, RequestLog};
 #[doc(hidden)]
 pub use fuzzing::{fuzz_batch, fuzz_binary_json, fuzz_partition_key, fuzz_query};
 
-/// The key that every emulator of Cosmos DB uses. It is published and protects nothing.
+/// The account key of all Cosmos DB emulators. It is public and protects nothing.
 pub const WELL_KNOWN_KEY: &str =
     "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";

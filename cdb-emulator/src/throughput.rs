@@ -11,13 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rusqlite::Connection;
-
 use crate::error::ServiceError;
-use crate::store::Container;
 use crate::store::offers::{Offer, Origin};
 use crate::store::ranges::PhysicalRange;
 use crate::store::rid;
+use crate::store::{Connection, Container};
 
 /// Whose request units they are: a physical partition's, or all of a database's when its containers share them.
 type Account = (i64, Option<(i64, String)>);

@@ -1,12 +1,12 @@
-//! HTTPS, for clients that refuse anything else: a certificate for the loopback names, made at the start and trusted
-//! by whoever is given its authority. Without the feature `tls` there is plain HTTP only.
+//! HTTPS for clients that require it, with a certificate for the loopback names that is made at the start. Clients have
+//! to trust its authority. Without the feature `tls` the server supports plain HTTP only.
 
 use hyper::rt::{Read, Write};
 use hyper_util::rt::TokioIo;
 
-use crate::admission::Patient;
+use crate::admission::TimedStream;
 
-/// How connections are secured.
+/// The security of connections.
 #[derive(Debug)]
 pub(crate) enum Security {
     Plain,
@@ -14,13 +14,13 @@ pub(crate) enum Security {
     Tls(Tls),
 }
 
-/// A connection as hyper reads it.
+/// A stream that hyper can serve.
 pub(crate) trait Connection: Read + Write + Send + Unpin {}
 
 impl<C: Read + Write + Send + Unpin> Connection for C {}
 
 impl Security {
-    /// `http` or `https`.
+    /// Returns `http` or `https`.
     pub(crate) fn scheme(&self) -> &'static str {
         match self {
             Self::Plain => "http",
@@ -29,24 +29,24 @@ impl Security {
         }
     }
 
-    /// Shakes hands; on a plain connection there is nothing to agree on.
+    /// Performs the TLS handshake; a plain connection has none.
     #[cfg_attr(
         not(feature = "tls"),
-        expect(clippy::unused_async, reason = "TLS shakes hands")
+        expect(clippy::unused_async, reason = "only the TLS handshake waits")
     )]
-    pub(crate) async fn accept(&self, stream: Patient) -> std::io::Result<Box<dyn Connection>> {
+    pub(crate) async fn accept(&self, stream: TimedStream) -> std::io::Result<Box<dyn Connection>> {
         match self {
             Self::Plain => Ok(Box::new(TokioIo::new(stream))),
             #[cfg(feature = "tls")]
             Self::Tls(tls) => {
-                let hands = tokio::time::timeout(HANDSHAKE, tls.acceptor.accept(stream));
-                Ok(Box::new(TokioIo::new(hands.await??)))
+                let handshake = tokio::time::timeout(HANDSHAKE, tls.acceptor.accept(stream));
+                Ok(Box::new(TokioIo::new(handshake.await??)))
             }
         }
     }
 }
 
-/// Longest handshake: whoever connects and stays silent is hung up on.
+/// Maximum time of a handshake.
 #[cfg(feature = "tls")]
 const HANDSHAKE: std::time::Duration = std::time::Duration::from_secs(10);
 
@@ -55,7 +55,7 @@ pub(crate) use certificate::Tls;
 
 #[cfg(feature = "tls")]
 mod certificate {
-    //! An authority that signs one certificate, and whose key is then forgotten.
+    //! A certificate authority that signs one certificate; its key is then discarded.
 
     use std::fmt;
     use std::sync::Arc;
@@ -69,10 +69,10 @@ mod certificate {
     use tokio_rustls::rustls::crypto::ring;
     use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-    /// A certificate in use.
+    /// The certificate of the server.
     pub(crate) struct Tls {
         pub(super) acceptor: TlsAcceptor,
-        /// The authority, for clients to trust.
+        /// The authority that clients have to trust.
         pub(crate) authority_pem: String,
     }
 
@@ -85,9 +85,9 @@ mod certificate {
     type Error = Box<dyn std::error::Error + Send + Sync>;
 
     impl Tls {
-        /// Makes an authority and a certificate for `localhost` and the loopback addresses.
+        /// Generates an authority and a certificate for `localhost` and the loopback addresses.
         pub(crate) fn generate() -> Result<Self, Error> {
-            // An authority of its own, because some clients take no certificate that signs itself for a server's.
+            // Some clients reject a self-signed server certificate, so an authority signs it.
             let mut authority = CertificateParams::new(Vec::new())?;
             authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
             authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
@@ -115,7 +115,6 @@ mod certificate {
                         vec![certificate.der().clone()],
                         PrivateKeyDer::try_from(server_key.serialize_der())?,
                     )?;
-            config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
             config.alpn_protocols = [&b"h2"[..], b"http/1.1"].map(<[u8]>::to_vec).to_vec();
             Ok(Self {
                 acceptor: TlsAcceptor::from(Arc::new(config)),

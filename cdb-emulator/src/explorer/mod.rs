@@ -1,11 +1,11 @@
-//! `/_explorer/`: what is in the account, and what a query costs, in a browser on this machine.
+//! `/_explorer/`: a page that shows the account's content and the cost of queries in a browser on this machine.
 //!
-//! A page of plain HTML, served with its script and style from the program itself, over two typed endpoints. It reads
-//! only: queries go the way of every client's, but need no signature and meet no faults.
+//! The program serves the page, its script and style, and two typed endpoints. The page is read-only: its queries run
+//! like those of other clients, but need no signature and are not subject to faults.
 
-mod ask;
 mod plan;
+mod query;
 mod routes;
 mod tree;
 
-pub(crate) use routes::answer;
+pub(crate) use routes::respond;

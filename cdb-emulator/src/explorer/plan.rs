@@ -1,4 +1,4 @@
-//! What the indexes of the policy do for a query, and what is left over for loaded documents.
+//! Which conditions of a query the indexes of the policy answer, and which are evaluated on loaded documents.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,18 +6,18 @@ use serde_json::Value;
 use crate::index_use::is_served;
 use crate::sql::ast::{Binary, Expr, Select};
 
-/// The plan of a query, in lines for people.
+/// The plan of a query, in lines of text.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Plan {
-    /// Conditions that an index answers or narrows.
+    /// Conditions that an index answers.
     served: Vec<String>,
-    /// Conditions that are judged on documents, each of which is loaded for it.
+    /// Conditions that are evaluated on documents, which have to be loaded.
     left: Vec<String>,
-    /// The sort, which an index serves, or the query would have been refused.
+    /// The sort. An index serves it; otherwise the query would have been rejected.
     sort: Vec<String>,
-    /// Indexes that are used.
+    /// The indexes that the query uses.
     used: Vec<String>,
-    /// Indexes that the policy lacks and this query could use.
+    /// The indexes that the query could use if the policy had them.
     missing: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ struct Composite {
 }
 
 impl Plan {
-    /// The plan of a query under a policy, with what the service reported.
+    /// Returns the plan of a query under a policy, with the service's report.
     pub(super) fn of(select: &Select, policy: &Value, report: &Report) -> Self {
         let mut plan = Self {
             used: lines(&report.used, &report.used_composites),
@@ -56,7 +56,7 @@ impl Plan {
             ..Self::default()
         };
         if let Some(filter) = &select.filter {
-            plan.judge(filter, select, policy);
+            plan.classify(filter, select, policy);
         }
         for key in &select.order_by {
             let direction = if key.descending { "DESC" } else { "ASC" };
@@ -65,11 +65,11 @@ impl Plan {
         plan
     }
 
-    /// Takes a filter apart into the conditions that all have to hold.
-    fn judge(&mut self, expr: &Expr, select: &Select, policy: &Value) {
+    /// Splits a filter into its conjuncts and classifies each.
+    fn classify(&mut self, expr: &Expr, select: &Select, policy: &Value) {
         if let Expr::Binary(left, Binary::And, right) = expr {
-            self.judge(left, select, policy);
-            self.judge(right, select, policy);
+            self.classify(left, select, policy);
+            self.classify(right, select, policy);
         } else if is_served(expr, select, policy) {
             self.served.push(expr.to_string());
         } else {

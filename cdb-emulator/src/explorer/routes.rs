@@ -1,33 +1,36 @@
-//! Which path is what.
+//! The routes.
 
 use http::Method;
 
-use super::{ask, tree};
+use super::{query, tree};
 use crate::error::ServiceError;
-use crate::http_front::Front;
-use crate::local::{json, not_allowed};
-use crate::service::{Answer, Asked};
+use crate::request::Request;
+use crate::response::Response;
+use crate::server_state::ServerState;
 
-/// The page may load what this server has, and nothing else; no other page may put it into a frame.
+/// The page may load content of this server only, and other pages may not frame it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Answers a request below `/_explorer`.
-pub(crate) async fn answer(front: &Front, asked: &Asked) -> Result<Answer, ServiceError> {
-    let service = &front.service;
-    match (asked.path.as_str(), &asked.method) {
-        ("/_explorer", &Method::GET) => Ok(Answer::empty(308).with("location", "/_explorer/")),
+/// Responds to a request below `/_explorer`.
+pub(crate) async fn respond(
+    server: &ServerState,
+    request: &Request,
+) -> Result<Response, ServiceError> {
+    let service = &server.service;
+    match (request.path.as_str(), &request.method) {
+        ("/_explorer", &Method::GET) => Ok(Response::empty(308).with("location", "/_explorer/")),
         ("/_explorer/", &Method::GET) => Ok(file("text/html", include_str!("page.html"))),
         ("/_explorer/page.js", &Method::GET) => {
             Ok(file("text/javascript", include_str!("page.js")))
         }
         ("/_explorer/page.css", &Method::GET) => Ok(file("text/css", include_str!("page.css"))),
-        ("/_explorer/api/tree", &Method::GET) => json(&tree::read(service).await?),
+        ("/_explorer/api/tree", &Method::GET) => Response::typed(&tree::read(service).await?),
         ("/_explorer/api/query", &Method::POST) => {
-            let question = serde_json::from_slice(&asked.body)?;
-            json(&ask::query(service, question).await?)
+            let body = serde_json::from_slice(&request.body)?;
+            Response::typed(&query::run(service, body).await?)
         }
-        ("/_explorer/api/query", method) => Err(not_allowed(method, "POST")),
+        ("/_explorer/api/query", method) => Err(ServiceError::method_not_allowed(method, "POST")),
         (
             "/_explorer"
             | "/_explorer/"
@@ -35,7 +38,7 @@ pub(crate) async fn answer(front: &Front, asked: &Asked) -> Result<Answer, Servi
             | "/_explorer/page.css"
             | "/_explorer/api/tree",
             method,
-        ) => Err(not_allowed(method, "GET")),
+        ) => Err(ServiceError::method_not_allowed(method, "GET")),
         _ => Err(ServiceError::new(
             404,
             0,
@@ -45,11 +48,11 @@ pub(crate) async fn answer(front: &Front, asked: &Asked) -> Result<Answer, Servi
     }
 }
 
-fn file(kind: &str, text: &str) -> Answer {
-    Answer {
+fn file(kind: &str, text: &str) -> Response {
+    Response {
         status: 200,
         body: text.as_bytes().to_vec(),
-        ..Answer::default()
+        ..Response::default()
     }
     .with("content-type", format!("{kind}; charset=utf-8"))
     .with("content-security-policy", POLICY)

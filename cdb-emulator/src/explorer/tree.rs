@@ -1,4 +1,4 @@
-//! What there is: databases, their containers, and how each is defined.
+//! Databases, their containers, and the definitions of both.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::error::ServiceError;
 use crate::service::Service;
 use crate::store::{Container, Database, Lane};
 
-/// The whole account, without documents.
+/// The content of the account, without documents.
 #[derive(Debug, Serialize)]
 pub(super) struct Tree {
     endpoint: String,
@@ -30,7 +30,7 @@ struct ContainerNode {
     partition_key: Vec<String>,
     /// The ids of its physical partitions.
     ranges: Vec<String>,
-    /// As a client reads it.
+    /// The definition in the form that clients read.
     definition: Value,
 }
 

@@ -1,13 +1,13 @@
-//! What a fault is, as programs write it in Rust and as the admin route reads it from JSON.
+//! Faults in Rust and in JSON.
 
 use serde::{Deserialize, Serialize};
 
-use super::Latency;
+use super::latency::Latency;
 use crate::observe::OperationKind;
 
-/// A fault: which operations it strikes, how often, and what it does to them.
+/// A fault: the operations that it affects, how often, and its effects.
 ///
-/// In JSON the fields are in camel case, and all but `effects` may be left out:
+/// In JSON the fields are in camel case, and all but `effects` are optional:
 ///
 /// ```json
 /// { "kinds": ["batch"], "effects": ["dropAnswer"], "probability": 0.3 }
@@ -23,18 +23,19 @@ use crate::observe::OperationKind;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Fault {
-    /// Strikes only these kinds; all data operations when empty. Metadata is struck only when named.
+    /// The kinds of operation that the fault affects; all kinds but metadata when empty.
     #[serde(default)]
     pub kinds: Vec<OperationKind>,
-    /// What happens: the first effect at the first strike, the second at the next, after the last the first again.
+    /// The effects: the first affected request gets the first effect, the next one the second, and so on. After the last
+    /// effect the first one follows again.
     pub effects: Vec<Effect>,
-    /// Strikes this many times and is then gone; for ever when `None`.
+    /// The number of requests that the fault affects before it is removed; unlimited when `None`.
     #[serde(default)]
     pub times: Option<u32>,
-    /// Strikes with this probability, 0 to 1.
+    /// The probability that a matching request is affected, 0 to 1.
     #[serde(default = "certain")]
     pub probability: f64,
-    /// Lets this many matching requests pass first.
+    /// The number of matching requests that pass first.
     #[serde(default)]
     pub after: u32,
 }
@@ -44,12 +45,12 @@ fn certain() -> f64 {
 }
 
 impl Fault {
-    /// A fault that strikes the next data operation, once.
+    /// Returns a fault that affects the next data operation, once.
     pub fn once(effect: Effect) -> Self {
         Self::script([effect])
     }
 
-    /// A fault that strikes data operations with a probability, for ever.
+    /// Returns a fault that affects data operations with a probability, without an end.
     pub fn with_probability(effect: Effect, probability: f64) -> Self {
         Self {
             times: None,
@@ -58,8 +59,8 @@ impl Fault {
         }
     }
 
-    /// Faults that let this share of data operations fail, a fifth in each of five ways: refused (503), throttled (429),
-    /// lost before they are carried out, lost after, and timed out after (408).
+    /// Returns faults that let this share of data operations fail, a fifth of it in each of five ways: rejected (503),
+    /// throttled (429), request lost, response lost, and timed out after the execution (408).
     pub fn in_five_ways(share: f64) -> [Self; 5] {
         let status = |status, retry_after_ms| Effect::Status {
             status,
@@ -76,13 +77,13 @@ impl Fault {
         .map(|effect| Self::with_probability(effect, share / 5.0))
     }
 
-    /// A fault that does this to every data operation.
+    /// Returns a fault that affects every data operation.
     pub fn always(effect: Effect) -> Self {
         Self::with_probability(effect, certain())
     }
 
-    /// A fault that strikes the next data operations one after the other, each with the effect in its place, and is
-    /// then gone. [`Effect::Pass`] spares one.
+    /// Returns a fault that affects the next data operations, one effect per operation, and is then removed. An operation
+    /// with [`Effect::Pass`] is not affected.
     pub fn script(effects: impl IntoIterator<Item = Effect>) -> Self {
         let effects: Vec<Effect> = effects.into_iter().collect();
         Self {
@@ -94,28 +95,28 @@ impl Fault {
         }
     }
 
-    /// The same fault for one kind of operation; may be called for several.
+    /// Restricts the fault to this kind of operation. Call it once per kind.
     #[must_use]
     pub fn on(mut self, kind: OperationKind) -> Self {
         self.kinds.push(kind);
         self
     }
 
-    /// The same fault, gone after this many strikes.
+    /// Removes the fault after this number of affected requests.
     #[must_use]
     pub fn times(mut self, times: u32) -> Self {
         self.times = Some(times);
         self
     }
 
-    /// The same fault, letting this many matching requests pass first.
+    /// Lets this number of matching requests pass first.
     #[must_use]
     pub fn after(mut self, requests: u32) -> Self {
         self.after = requests;
         self
     }
 
-    /// Whether an operation of this kind can be struck.
+    /// Returns whether the fault can affect an operation of this kind.
     pub(super) fn concerns(&self, kind: OperationKind) -> bool {
         if self.kinds.is_empty() {
             kind != OperationKind::Metadata
@@ -124,31 +125,33 @@ impl Fault {
         }
     }
 
-    /// Says what is wrong with a fault that could never do what it says.
+    /// Fails with the reason if the fault is invalid.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.effects.is_empty() {
             return Err("a fault needs at least one effect".to_owned());
         }
         if self.times == Some(0) {
-            return Err("a fault that strikes 0 times does nothing; leave `times` out".to_owned());
+            return Err(
+                "a fault with `times` 0 has no effect; omit `times` for no limit".to_owned(),
+            );
         }
         if !(0.0..=1.0).contains(&self.probability) {
             let given = self.probability;
             return Err(format!(
-                "a probability lies between 0 and 1, not at {given}"
+                "a probability is between 0 and 1, but this one is {given}"
             ));
         }
         self.effects.iter().try_for_each(Effect::check)
     }
 }
 
-/// What a fault does.
+/// The effect of a fault on a request.
 ///
 /// ```
 /// use cdb_emulator::{Effect, Fault};
 ///
 /// let throttled = Effect::Status { status: 429, substatus: 3200, retry_after_ms: Some(20) };
-/// // Two refusals, one request that goes through, and an answer that nobody hears.
+/// // Two rejected requests, one that passes, and a lost response.
 /// let script = Fault::script([throttled.clone(), throttled, Effect::Pass, Effect::DropAnswer]);
 /// # assert_eq!(script.times, Some(4));
 ///
@@ -166,29 +169,29 @@ impl Fault {
 )]
 #[non_exhaustive]
 pub enum Effect {
-    /// Answers with this status and takes no effect.
+    /// Responds with this status; the request is not executed.
     Status {
         /// For example 429, 503, 408, 449.
         status: u16,
         /// The sub-status.
         #[serde(default)]
         substatus: u32,
-        /// Milliseconds to stay away.
+        /// The delay in milliseconds after which the client may retry.
         #[serde(default)]
         retry_after_ms: Option<u64>,
     },
-    /// Breaks the connection; the request takes no effect.
+    /// Breaks the connection; the request is not executed.
     DropRequest,
-    /// Carries the request out and breaks the connection: the answer is lost.
+    /// Executes the request and breaks the connection: the response is lost.
     DropAnswer,
-    /// Carries the request out and answers with this status all the same.
+    /// Executes the request and responds with this status.
     StatusAfterEffect {
         /// For example 408 or 500.
         status: u16,
     },
-    /// Carries the request out late. Delays of several faults add up, and other effects come on top.
+    /// Executes the request after a delay. Delays of several faults add up, and combine with other effects.
     Delay(Latency),
-    /// Nothing: the place in a script of a request that goes through.
+    /// No effect: lets one request of a script pass.
     Pass,
 }
 
@@ -200,7 +203,7 @@ impl Effect {
                     Ok(())
                 } else {
                     Err(format!(
-                        "a fault answers with 400 to 599, not with {status}"
+                        "a fault responds with a status from 400 to 599, but this one is {status}"
                     ))
                 }
             }
@@ -217,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_reads_back_from_the_json_that_it_writes() {
+    fn a_fault_round_trips_through_json() {
         let ms = Duration::from_millis;
         let latencies = [
             Latency::Fixed(ms(5)),
@@ -256,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_never_strike_is_refused_with_the_reason() {
+    fn an_invalid_fault_is_rejected_with_the_reason() {
         let pass = || Fault::once(Effect::Pass);
         let delay = |min, max| {
             let (min, max) = (Duration::from_secs(min), Duration::from_secs(max));
@@ -264,15 +267,18 @@ mod tests {
         };
         for (fault, reason) in [
             (Fault::script([]), "at least one effect"),
-            (pass().times(0), "0 times"),
-            (Fault::with_probability(Effect::Pass, 1.5), "not at 1.5"),
+            (pass().times(0), "`times` 0"),
+            (
+                Fault::with_probability(Effect::Pass, 1.5),
+                "this one is 1.5",
+            ),
             (
                 Fault::with_probability(Effect::Pass, f64::NAN),
-                "not at NaN",
+                "this one is NaN",
             ),
             (
                 Fault::once(Effect::StatusAfterEffect { status: 200 }),
-                "not with 200",
+                "this one is 200",
             ),
             (delay(2, 1), "below"),
             (delay(1, 3601), "10 minutes"),

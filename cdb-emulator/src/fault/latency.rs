@@ -1,19 +1,19 @@
-//! How late an answer comes: a fixed time, or one drawn from a distribution.
+//! Latencies: a fixed delay, or a distribution.
 
 use std::f64::consts::TAU;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::strike::Random;
+use super::random::Random;
 
-/// The longest delay of one request; no client waits longer, and nothing here should.
+/// The maximum delay of a request. No client waits longer.
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// The 99th percentile of the standard normal distribution.
 const Z_99: f64 = 2.326_347_874_040_841;
 
-/// The time by which an answer is late. In JSON, times are milliseconds, with fractions.
+/// The delay of a response. In JSON, times are milliseconds, with fractions.
 ///
 /// ```
 /// use std::time::Duration;
@@ -26,25 +26,25 @@ const Z_99: f64 = 2.326_347_874_040_841;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Latency {
-    /// Always the same.
+    /// A constant delay.
     #[serde(rename = "fixedMs", with = "millis")]
     Fixed(Duration),
-    /// Anything between two times, all equally likely.
+    /// A uniform distribution between two times.
     Uniform {
-        /// The shortest.
+        /// The minimum.
         #[serde(rename = "minMs", with = "millis")]
         min: Duration,
-        /// The longest.
+        /// The maximum.
         #[serde(rename = "maxMs", with = "millis")]
         max: Duration,
     },
-    /// Short mostly, long at times: as waits for something that happens at random.
+    /// An exponential distribution, like the wait for a random event.
     Exponential {
         /// The mean.
         #[serde(rename = "meanMs", with = "millis")]
         mean: Duration,
     },
-    /// Log-normal, as the times of real services are: half of them below the median, one in a hundred above `p99`.
+    /// A log-normal distribution, like the latencies of real services.
     LogNormal {
         /// The median.
         #[serde(rename = "medianMs", with = "millis")]
@@ -65,7 +65,7 @@ impl Latency {
     /// No delay.
     pub(crate) const NONE: Self = Self::Fixed(Duration::ZERO);
 
-    /// One time of the distribution.
+    /// Draws a delay.
     pub(super) fn sample(&self, random: &mut Random) -> Duration {
         let seconds = match *self {
             Self::Fixed(time) => return time.min(LONGEST),
@@ -84,20 +84,22 @@ impl Latency {
             .min(LONGEST)
     }
 
-    /// Says what is wrong with times that are no distribution.
+    /// Fails with the reason if the times are not a valid distribution.
     pub(crate) fn check(&self) -> Result<(), String> {
         let (low, high) = match *self {
             Self::Fixed(time) | Self::Exponential { mean: time } => (time, time),
             Self::Uniform { min, max } => (min, max),
             Self::LogNormal { median, p99 } => {
                 if median.is_zero() {
-                    return Err("the median of a log-normal latency is above 0".to_owned());
+                    return Err("the median of a log-normal latency has to be above 0".to_owned());
                 }
                 (median, p99)
             }
         };
         if high < low {
-            return Err(format!("a latency of at most {high:?} lies below {low:?}"));
+            return Err(format!(
+                "the upper time of a latency, {high:?}, is below its lower time, {low:?}"
+            ));
         }
         if high > LONGEST {
             return Err("a latency is at most 10 minutes".to_owned());
@@ -106,7 +108,7 @@ impl Latency {
     }
 }
 
-/// A draw from the standard normal distribution (Box and Muller).
+/// Draws from the standard normal distribution (Box–Muller).
 fn normal(random: &mut Random) -> f64 {
     let radius = (-2.0 * (1.0 - random.next()).ln()).sqrt();
     radius * (TAU * random.next()).cos()
@@ -132,7 +134,7 @@ mod millis {
     ) -> Result<Duration, D::Error> {
         let millis = f64::deserialize(deserializer)?;
         Duration::try_from_secs_f64(millis / 1000.0)
-            .map_err(|_| D::Error::custom(format!("{millis} ms is no time to wait")))
+            .map_err(|_| D::Error::custom(format!("{millis} ms is not a valid duration")))
     }
 }
 
@@ -140,7 +142,7 @@ mod millis {
 mod tests {
     use super::*;
 
-    /// Sorted times in milliseconds, and their mean.
+    /// Draws 20,000 times; returns them sorted, in milliseconds, and their mean.
     fn times(latency: Latency) -> (Vec<f64>, f64) {
         let mut random = Random::new(7, 0);
         let mut times: Vec<f64> = (0..20_000)
@@ -159,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn drawn_times_have_the_shape_that_was_asked_for() {
+    fn drawn_times_follow_the_distribution() {
         let ms = Duration::from_millis;
         let (uniform, mean) = times(Latency::Uniform {
             min: ms(10),

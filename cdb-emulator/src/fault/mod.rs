@@ -1,16 +1,17 @@
-//! Faults on demand: for tests of what comes after the happy path.
+//! Fault injection, to test how programs handle failures.
 //!
-//! A [`Fault`] says which requests it strikes and what it does to them, [`Latency`] how late an answer comes, and
-//! `strike` decides, with a seed of its own per fault, so that a run can be repeated.
+//! A [`Fault`] names the requests that it affects and its effects; a [`Latency`] delays responses. [`Faults`] matches
+//! requests with faults. Every fault has random numbers of its own, so that a seed repeats a run.
 
-mod alarm;
 mod definition;
 mod latency;
+mod matcher;
 mod plan;
-mod strike;
+mod random;
+mod timer;
 
-pub(crate) use alarm::Alarm;
 pub use definition::{Effect, Fault};
 pub use latency::Latency;
+pub(crate) use matcher::{Faults, Injection};
 pub use plan::FaultPlan;
-pub(crate) use strike::{FaultState, Faults, Strike};
+pub(crate) use timer::Timer;

@@ -1,10 +1,11 @@
-//! Faults as a file holds them, and as the admin route takes them.
+//! The JSON form of faults, for files and for the admin route.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Fault, Latency};
+use super::definition::Fault;
+use super::latency::Latency;
 
-/// Changes of the faults of an emulator: what is named is set, the faults are added to those that are there.
+/// Changes of the faults of an emulator. Present fields are set; the faults are added to the active ones.
 ///
 /// ```
 /// let plan: cdb_emulator::FaultPlan = serde_json::from_str(
@@ -16,7 +17,7 @@ use super::{Fault, Latency};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FaultPlan {
-    /// Starts all draws anew from this seed.
+    /// Restarts the random numbers of all faults from this seed.
     pub seed: Option<u64>,
     /// The latency of every request.
     pub latency: Option<Latency>,
@@ -26,7 +27,7 @@ pub struct FaultPlan {
 }
 
 impl FaultPlan {
-    /// Says what is wrong with a plan that cannot be carried out.
+    /// Fails with the reason if a fault or the latency is invalid.
     pub(crate) fn check(&self) -> Result<(), String> {
         if let Some(latency) = &self.latency {
             latency.check()?;

@@ -1,28 +1,31 @@
-//! Several operations in one request: all or nothing in one partition, or each for itself in one physical partition.
+//! Several operations in one request: a transactional batch in one partition key, or independent operations (bulk) in one
+//! physical partition.
 
-use rusqlite::Connection;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::container;
 use super::item::{key_of, partition_key};
 use super::patch::Patch;
+use super::target::container;
 use super::visit::Visit;
 use super::write::{Condition, Operation, Outcome, Place};
+use crate::clock::now_secs;
 use crate::error::ServiceError;
+use crate::request::Request;
+use crate::response::Response;
 use crate::route::header;
-use crate::service::{Answer, Asked, Service, now_secs, refusal};
+use crate::service::Service;
 use crate::store::ranges::PhysicalRange;
-use crate::store::{Container, catalog};
+use crate::store::{Connection, Container, version};
 use crate::{charge, epk, rules, session};
 
-/// Most operations of one request.
+/// Maximum number of operations in a request.
 const MAX_OPERATIONS: usize = 100;
 
-/// Most bytes that a batch answers.
-const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
+/// Maximum size of the response of a batch.
+const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 
-/// An operation as it is sent.
+/// An operation in its JSON form.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Sent {
@@ -31,7 +34,7 @@ struct Sent {
     resource_body: Option<Value>,
     if_match: Option<String>,
     if_none_match: Option<String>,
-    /// Of a bulk: the header's value, as a string.
+    /// In a bulk request: the value of the partition key header.
     partition_key: Option<String>,
 }
 
@@ -79,7 +82,7 @@ fn read(body: &[u8]) -> Result<Vec<Sent>, ServiceError> {
     Ok(operations)
 }
 
-/// Decodes a batch, and lets its patches change a document.
+/// Decodes a batch and applies its patches to a document.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn decode(body: &[u8], document: &Map<String, Value>) -> Result<(), ServiceError> {
     for sent in read(body)? {
@@ -90,47 +93,47 @@ pub(crate) fn decode(body: &[u8], document: &Map<String, Value>) -> Result<(), S
     Ok(())
 }
 
-/// A transactional batch.
+/// Executes a transactional batch.
 pub(super) fn transactional(
     service: &Service,
-    asked: &Asked,
+    request: &Request,
     (db, coll): (&str, &str),
-) -> Result<Answer, ServiceError> {
-    let operations = read(&asked.body)?;
+) -> Result<Response, ServiceError> {
+    let operations = read(&request.body)?;
     let mut connection = service.store.lock();
     let transaction = connection.savepoint()?;
-    let container = container(&transaction, asked, (db, coll))?;
-    let partition_key = partition_key(&asked.headers, &container)?;
+    let container = container(&transaction, request, (db, coll))?;
+    let partition_key = partition_key(&request.headers, &container)?;
     let epk = epk::effective_partition_key(&partition_key);
     let ranges = container.range_of(&epk).into_iter().collect();
-    let visit = Visit::write(service, &transaction, asked, &container, ranges)?;
+    let visit = Visit::write(service, &transaction, request, &container, ranges)?;
     let place = Place {
         connection: &transaction,
         container: &container,
         partition_key,
-        lsn: catalog::next_lsn(&transaction)?,
+        lsn: version::next_lsn(&transaction)?,
         at: 0,
         now: now_secs(),
     };
     let lsn = place.lsn;
-    match all_or_nothing(asked, place, operations) {
+    match all_or_nothing(request, place, operations) {
         Ok(answer) => {
             transaction.commit()?;
             Ok(visit.end(answer, lsn))
         }
         Err(aborted) => {
             drop(transaction);
-            Ok(visit.end(aborted, catalog::last_lsn(&connection)?))
+            Ok(visit.end(aborted, version::last_lsn(&connection)?))
         }
     }
 }
 
-/// Carries out operations one after the other; the first that fails makes the answer of them all.
+/// Executes operations in order. The first failure determines the response.
 fn all_or_nothing(
-    asked: &Asked,
+    request: &Request,
     mut place: Place<'_>,
     operations: Vec<Sent>,
-) -> Result<Answer, Answer> {
+) -> Result<Response, Response> {
     let count = operations.len();
     let mut results = Vec::with_capacity(count);
     let (mut total, mut bytes) = (0.0, 0);
@@ -143,7 +146,7 @@ fn all_or_nothing(
             Ok(outcome) if outcome.status < 300 => {
                 total += outcome.charge;
                 bytes += outcome.body.as_ref().map_or(0, String::len);
-                results.push(result(asked, &outcome));
+                results.push(result(request, &outcome));
             }
             Ok(outcome) => {
                 let reason =
@@ -156,24 +159,25 @@ fn all_or_nothing(
             }
         }
     }
-    if bytes > MAX_ANSWER_BYTES {
+    if bytes > MAX_RESPONSE_BYTES {
         let message = "The response of the batch is too large.";
-        return Err(refusal(&ServiceError::new(
+        return Err(Response::error(&ServiceError::new(
             413,
             3402,
             "RequestEntityTooLarge",
             message,
         )));
     }
-    Ok(Answer::json(200, &Value::Array(results)).charged(total))
+    Ok(Response::json(200, &Value::Array(results)).charged(total))
 }
 
-/// One operation has its reason, all others depended on it. What was done before it is undone, and paid for.
-fn aborted(count: usize, culprit: usize, reason: Value, charge: f64) -> Answer {
+/// Returns the response of a failed batch: one operation has the reason, the others get 424. Operations that were rolled
+/// back are charged.
+fn aborted(count: usize, failed: usize, reason: Value, charge: f64) -> Response {
     let dependent = json!({ "statusCode": 424, "subStatusCode": 0, "requestCharge": 0.0 });
     let mut results = vec![dependent; count];
-    results[culprit] = reason;
-    Answer::json(207, &Value::Array(results)).charged(charge)
+    results[failed] = reason;
+    Response::json(207, &Value::Array(results)).charged(charge)
 }
 
 fn failure(error: &ServiceError) -> Value {
@@ -188,9 +192,9 @@ fn failure(error: &ServiceError) -> Value {
     result
 }
 
-fn result(asked: &Asked, outcome: &Outcome) -> Value {
+fn result(request: &Request, outcome: &Outcome) -> Value {
     let minimal =
-        header(&asked.headers, "prefer").is_some_and(|value| value.contains("return=minimal"));
+        header(&request.headers, "prefer").is_some_and(|value| value.contains("return=minimal"));
     let mut result = json!({
         "statusCode": outcome.status, "subStatusCode": 0, "requestCharge": outcome.charge,
     });
@@ -207,32 +211,33 @@ fn result(asked: &Asked, outcome: &Outcome) -> Value {
     result
 }
 
-/// Independent operations on one physical partition.
+/// Executes independent operations on one physical partition.
 pub(super) fn bulk(
     service: &Service,
-    asked: &Asked,
+    request: &Request,
     (db, coll): (&str, &str),
-) -> Result<Answer, ServiceError> {
-    let operations = read(&asked.body)?;
+) -> Result<Response, ServiceError> {
+    let operations = read(&request.body)?;
     let mut connection = service.store.lock();
-    let container = container(&connection, asked, (db, coll))?;
-    let range = header(&asked.headers, "x-ms-documentdb-partitionkeyrangeid").ok_or_else(|| {
-        ServiceError::bad_request("A bulk request needs x-ms-documentdb-partitionkeyrangeid.")
-    })?;
+    let container = container(&connection, request, (db, coll))?;
+    let range =
+        header(&request.headers, "x-ms-documentdb-partitionkeyrangeid").ok_or_else(|| {
+            ServiceError::bad_request("A bulk request needs x-ms-documentdb-partitionkeyrangeid.")
+        })?;
     let range = container.range(range)?;
     let mut results = Vec::with_capacity(operations.len());
     let mut total = 0.0;
-    // One commit for all of them: each has a price of its own in memory too, one that grows with what is stored.
-    let mut request = connection.savepoint()?;
+    // One commit for all operations: a commit is expensive in memory too, and its cost grows with the data.
+    let mut bulk = connection.savepoint()?;
     for sent in operations {
-        let transaction = request.savepoint()?;
-        // Each has the budget asked anew: those after the last affordable one are refused, not the whole request.
-        match Visit::write(service, &transaction, asked, &container, vec![range]) {
+        let transaction = bulk.savepoint()?;
+        // Each operation is admitted by the budget on its own, so that only the operations beyond it are rejected.
+        match Visit::write(service, &transaction, request, &container, vec![range]) {
             Ok(visit) => {
                 let (result, charge) = match one(&transaction, &container, range, sent) {
                     Ok(outcome) => {
                         transaction.commit()?;
-                        (result(asked, &outcome), outcome.charge)
+                        (result(request, &outcome), outcome.charge)
                     }
                     Err(error) => (failure(&error), charge::REFUSED),
                 };
@@ -243,13 +248,13 @@ pub(super) fn bulk(
             Err(error) => results.push(failure(&error)),
         }
     }
-    request.commit()?;
+    bulk.commit()?;
     let failed = results
         .iter()
         .any(|result| result["statusCode"].as_u64() >= Some(400));
-    let token = session::token([range], catalog::last_lsn(&connection)?);
+    let token = session::token([range], version::last_lsn(&connection)?);
     Ok(
-        Answer::json(if failed { 207 } else { 200 }, &Value::Array(results))
+        Response::json(if failed { 207 } else { 200 }, &Value::Array(results))
             .charged(total)
             .with("x-ms-session-token", token),
     )
@@ -271,7 +276,7 @@ fn one(
         connection,
         container,
         partition_key: key,
-        lsn: catalog::next_lsn(connection)?,
+        lsn: version::next_lsn(connection)?,
         at: 0,
         now: now_secs(),
     };

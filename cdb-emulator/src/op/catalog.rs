@@ -1,54 +1,59 @@
-//! Account, databases, containers.
+//! Operations on the account, databases and containers.
 
 use http::Method;
-use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use super::{list, listing, not_allowed, offers};
+use super::{listing, offers};
+use crate::clock::now_secs;
 use crate::error::ServiceError;
+use crate::request::Request;
+use crate::response::Response;
 use crate::route::{self, Resource, flag, header};
-use crate::service::{Answer, Asked, Service, now_secs};
+use crate::service::Service;
 use crate::store::offers::{Offer, Origin};
-use crate::store::{Container, Database};
+use crate::store::{Connection, Container, Database};
 use crate::{charge, rules};
 
 pub(super) fn dispatch(
     service: &Service,
-    asked: &Asked,
+    request: &Request,
     resource: &Resource,
-) -> Result<Answer, ServiceError> {
+) -> Result<Response, ServiceError> {
     let mut connection = service.store.lock();
-    // A definition that is refused half-way, or a process that dies, leaves nothing behind.
+    // A definition that is rejected halfway, or a killed process, leaves no partial state.
     let connection = connection.savepoint()?;
-    let answer = match (resource, &asked.method) {
-        (Resource::Account, &Method::GET) => Answer::json(200, &account(service)),
-        (Resource::Databases, _) => databases(&connection, asked)?,
+    let response = match (resource, &request.method) {
+        (Resource::Account, &Method::GET) => Response::json(200, &account(service)),
+        (Resource::Databases, _) => databases(&connection, request)?,
         (Resource::Database(id), &Method::GET) => {
-            Answer::json(200, &Database::find(&connection, id)?.to_json())
+            Response::json(200, &Database::find(&connection, id)?.to_json())
         }
         (Resource::Database(id), &Method::DELETE) => {
             Database::delete(&connection, id)?;
-            Answer::empty(204)
+            Response::empty(204)
         }
-        (Resource::Containers(db), _) => containers(service, &connection, asked, db)?,
-        (Resource::Container(db, id), _) => container(&connection, asked, (db, id))?,
-        _ => return Err(not_allowed(asked)),
+        (Resource::Containers(db), _) => containers(service, &connection, request, db)?,
+        (Resource::Container(db, id), _) => container(&connection, request, (db, id))?,
+        (Resource::Database(_), method) => {
+            return Err(ServiceError::method_not_allowed(method, "GET or DELETE"));
+        }
+        (_, method) => return Err(ServiceError::method_not_allowed(method, "GET")),
     };
     connection.commit()?;
-    Ok(answer.charged(charge::METADATA))
+    Ok(response.charged(charge::METADATA))
 }
 
-fn databases(connection: &Connection, asked: &Asked) -> Result<Answer, ServiceError> {
-    match asked.method {
-        Method::GET => Ok(list("Databases", "", all_databases(connection)?)),
-        Method::POST if route::is_query(&asked.headers) => {
-            let found = listing::query(asked, all_databases(connection)?)?;
-            Ok(list("Databases", "", found))
+fn databases(connection: &Connection, request: &Request) -> Result<Response, ServiceError> {
+    match request.method {
+        Method::GET => Ok(Response::list("Databases", "", all_databases(connection)?)),
+        Method::POST if route::is_query(&request.headers) => {
+            let found = listing::query(request, all_databases(connection)?)?;
+            Ok(Response::list("Databases", "", found))
         }
         Method::POST => {
-            let body: Value = serde_json::from_slice(&asked.body)?;
+            let body: Value = serde_json::from_slice(&request.body)?;
             let id = rules::name(&body)?;
-            let throughput = offers::asked_for(&asked.headers)?;
+            let throughput = offers::requested(&request.headers)?;
             let database = Database::create(connection, id, now_secs())?;
             if let Some(content) = throughput {
                 let resource = (&*database.self_link(), &*database.rid());
@@ -59,9 +64,12 @@ fn databases(connection: &Connection, asked: &Asked) -> Result<Answer, ServiceEr
                     now_secs(),
                 )?;
             }
-            Ok(Answer::json(201, &database.to_json()))
+            Ok(Response::json(201, &database.to_json()))
         }
-        _ => Err(not_allowed(asked)),
+        _ => Err(ServiceError::method_not_allowed(
+            &request.method,
+            "GET or POST",
+        )),
     }
 }
 
@@ -78,24 +86,24 @@ fn all_containers(connection: &Connection, database: &str) -> Result<Vec<Value>,
 fn containers(
     service: &Service,
     connection: &Connection,
-    asked: &Asked,
+    request: &Request,
     database: &str,
-) -> Result<Answer, ServiceError> {
-    match asked.method {
+) -> Result<Response, ServiceError> {
+    match request.method {
         Method::GET => {
             let rid = Database::find(connection, database)?.rid();
             let all = all_containers(connection, database)?;
-            Ok(list("DocumentCollections", &rid, all))
+            Ok(Response::list("DocumentCollections", &rid, all))
         }
-        Method::POST if route::is_query(&asked.headers) => {
+        Method::POST if route::is_query(&request.headers) => {
             let rid = Database::find(connection, database)?.rid();
-            let found = listing::query(asked, all_containers(connection, database)?)?;
-            Ok(list("DocumentCollections", &rid, found))
+            let found = listing::query(request, all_containers(connection, database)?)?;
+            Ok(Response::list("DocumentCollections", &rid, found))
         }
         Method::POST => {
-            let definition = rules::definition(serde_json::from_slice(&asked.body)?, None)?;
+            let definition = rules::definition(serde_json::from_slice(&request.body)?, None)?;
             let ranges = service.settings.physical_partitions;
-            let throughput = offers::asked_for(&asked.headers)?;
+            let throughput = offers::requested(&request.headers)?;
             let parent = Database::find(connection, database)?;
             let shared = Offer::of(connection, &parent.self_link())?.is_some();
             let created = Container::create(connection, database, &definition, ranges, now_secs())?;
@@ -108,42 +116,48 @@ fn containers(
                 let resource = (&*created.self_link(), &*created.rid());
                 Offer::create(connection, resource, (&content, origin), now_secs())?;
             }
-            Ok(Answer::json(201, &created.to_json()).with("etag", created.etag))
+            Ok(Response::json(201, &created.to_json()).with("etag", created.etag))
         }
-        _ => Err(not_allowed(asked)),
+        _ => Err(ServiceError::method_not_allowed(
+            &request.method,
+            "GET or POST",
+        )),
     }
 }
 
 fn container(
     connection: &Connection,
-    asked: &Asked,
+    request: &Request,
     (database, id): (&str, &str),
-) -> Result<Answer, ServiceError> {
+) -> Result<Response, ServiceError> {
     let container = Container::find(connection, database, id)?;
-    match asked.method {
+    match request.method {
         Method::GET => {
-            let mut answer = Answer::json(200, &container.to_json());
-            if flag(&asked.headers, "x-ms-documentdb-populatequotainfo") {
+            let mut response = Response::json(200, &container.to_json());
+            if flag(&request.headers, "x-ms-documentdb-populatequotainfo") {
                 let name = "x-ms-documentdb-collection-index-transformation-progress";
-                answer = answer.with(name, container.index_progress(connection)?.to_string());
+                response = response.with(name, container.index_progress(connection)?.to_string());
             }
-            Ok(answer.with("etag", container.etag))
+            Ok(response.with("etag", container.etag))
         }
         Method::PUT => {
-            if header(&asked.headers, "if-match").is_some_and(|etag| etag != container.etag) {
+            if header(&request.headers, "if-match").is_some_and(|etag| etag != container.etag) {
                 return Err(ServiceError::precondition_failed());
             }
-            let definition = serde_json::from_slice(&asked.body)?;
+            let definition = serde_json::from_slice(&request.body)?;
             let definition = rules::definition(definition, Some(&container.definition))?;
             container.replace(connection, &definition)?;
             let replaced = Container::find(connection, database, id)?;
-            Ok(Answer::json(200, &replaced.to_json()).with("etag", replaced.etag))
+            Ok(Response::json(200, &replaced.to_json()).with("etag", replaced.etag))
         }
         Method::DELETE => {
             container.delete(connection)?;
-            Ok(Answer::empty(204))
+            Ok(Response::empty(204))
         }
-        _ => Err(not_allowed(asked)),
+        _ => Err(ServiceError::method_not_allowed(
+            &request.method,
+            "GET, PUT or DELETE",
+        )),
     }
 }
 

@@ -1,58 +1,55 @@
-//! Which of several indexes a query is read by.
+//! The choice among candidate indexes.
 //!
-//! The service looks into all of them and joins what they find. Here one of them is walked and the rest of the filter is
-//! judged on what it finds, so it has to be the one that finds the least: of all instances the children of one, and not
-//! of all children those that are instances. SQLite would guess, so the entries are counted: a few of each index first,
-//! then more, until one of them has no more.
-
-use rusqlite::Connection;
+//! The service looks into all of them and joins the results. Here a query reads one index and evaluates the rest of the
+//! filter on the documents that it finds, so the index with the fewest entries is the best. SQLite would guess, so entries
+//! are counted: a few of each index first, then more, until one index has no more.
 
 use crate::error::ServiceError;
-use crate::plan::{Pushdown, Rival};
-use crate::store::Container;
+use crate::plan::{CandidateIndex, Pushdown};
+use crate::store::{Connection, Container};
 
-/// How many entries are counted first, and how many times as many then.
+/// The first limit of a count, and the factor of later limits.
 const STEP: usize = 16;
-/// How many are counted at most per row that is wanted: the choice must not cost more than it can save.
+/// Maximum number of counted entries per requested row: the choice must not cost more than it saves.
 const WORTH: usize = 8;
 
-/// Has a piece, of which so many rows are wanted, read by the index that narrows it most, or by the one that its pages
-/// before were read by.
-pub(super) fn settle(
+/// Sets the index of a piece: the index of earlier pages, or the most selective one for `wanted` rows.
+pub(super) fn choose(
     (connection, container): (&Connection, &Container),
     piece: &mut Pushdown,
     wanted: usize,
     begun_by: Option<&str>,
 ) -> Result<(), ServiceError> {
-    if piece.rivals.is_empty() {
+    if piece.candidates.is_empty() {
         return Ok(());
     }
     let chosen = match begun_by {
         Some(index) => {
-            let mut rivals = piece.rivals.iter();
-            rivals.position(|rival| rival.index() == index)
+            let mut candidates = piece.candidates.iter();
+            candidates.position(|candidate| candidate.index() == index)
         }
-        None => narrowest((connection, container), &piece.rivals, wanted)?,
+        None => most_selective((connection, container), &piece.candidates, wanted)?,
     };
     if let Some(chosen) = chosen {
-        piece.order = piece.rivals[chosen].order.clone();
+        piece.order = piece.candidates[chosen].order.clone();
     }
     Ok(())
 }
 
-/// The index with the fewest entries. Nothing where all have many: the plan knows best then.
-fn narrowest(
+/// Returns the index with the fewest entries; `None` if all have many, and the plan's own choice stands.
+fn most_selective(
     (connection, container): (&Connection, &Container),
-    rivals: &[Rival],
+    candidates: &[CandidateIndex],
     wanted: usize,
 ) -> Result<Option<usize>, ServiceError> {
     let most = wanted.saturating_mul(WORTH).max(STEP);
     let mut limit = STEP;
     loop {
-        let mut counts = Vec::with_capacity(rivals.len());
-        for (at, rival) in rivals.iter().enumerate() {
-            let filter = (&*rival.condition, &*rival.parameters);
-            let count = container.count(connection, Some(rival.index()), filter, Some(limit))?;
+        let mut counts = Vec::with_capacity(candidates.len());
+        for (at, candidate) in candidates.iter().enumerate() {
+            let filter = (&*candidate.condition, &*candidate.parameters);
+            let count =
+                container.count(connection, Some(candidate.index()), filter, Some(limit))?;
             counts.push((count, at));
         }
         if let Some((least, at)) = counts.into_iter().min()
@@ -81,7 +78,7 @@ mod tests {
     use crate::sql::{self, Context};
     use crate::store::{Database, Store, StoredDocument};
 
-    /// Instances, of which the first ones are children of one and the first half has ended.
+    /// The number of instances. The first ones have the same parent, and the first half has ended.
     const MANY: usize = 600;
 
     fn write(connection: &Connection, container: &Container, n: usize, parent: &str) {
@@ -129,13 +126,13 @@ mod tests {
         container
     }
 
-    /// The index by which a query is read, as paths.
+    /// Returns the paths of the index that serves a query.
     fn read_by(connection: &Connection, container: &Container, text: &str) -> Option<String> {
         let select = sql::parse(text).unwrap();
-        let policy = (container.policy(), &[][..]);
+        let policy = container.policy();
         let [mut piece] = <[_; 1]>::try_from(plan::pieces(&select, &HashMap::new(), policy, false))
             .expect("one piece");
-        settle((connection, container), &mut piece, 50, None).unwrap();
+        choose((connection, container), &mut piece, 50, None).unwrap();
         let name = piece.order.index()?;
         let mut known = crate::store::indexes::indexes(container.policy());
         let (paths, _) = known.find(|(_, index)| index == name)?;
@@ -143,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_is_read_by_the_index_with_the_fewest_entries() {
+    fn a_query_uses_the_index_with_the_fewest_entries() {
         let store = Store::open(None).unwrap();
         let connection = store.lock();
         let container = filled(&connection);
@@ -178,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn counting_and_exact_counts_read_no_documents() {
+    fn counts_of_index_entries_read_no_documents() {
         let store = Store::open(None).unwrap();
         let connection = store.lock();
         let container = filled(&connection);
@@ -190,19 +187,19 @@ mod tests {
             "c.parent = null AND c.status = 'ended'",
         ] {
             let select = sql::parse(&format!("SELECT * FROM c WHERE {filter}")).unwrap();
-            let policy = (container.policy(), &[][..]);
+            let policy = container.policy();
             let pieces = plan::pieces(&select, &HashMap::new(), policy, false);
-            assert!(pieces[0].rivals.len() > 1, "{filter}");
-            for rival in &pieces[0].rivals {
+            assert!(pieces[0].candidates.len() > 1, "{filter}");
+            for candidate in &pieces[0].candidates {
                 let sql = format!(
                     "EXPLAIN QUERY PLAN SELECT count(*) FROM (SELECT 1 FROM document_{} INDEXED BY {}_{} WHERE {} LIMIT 16)",
                     container.number,
                     container.index_prefix(),
-                    rival.index(),
-                    rival.condition
+                    candidate.index(),
+                    candidate.condition
                 );
                 let mut statement = connection.prepare(&sql).unwrap();
-                let parameters = rusqlite::params_from_iter(&rival.parameters);
+                let parameters = rusqlite::params_from_iter(&candidate.parameters);
                 let rows = statement.query_map(parameters, |row| row.get::<_, String>(3));
                 let rows: Vec<String> = rows.unwrap().map(Result::unwrap).collect();
                 assert!(
@@ -214,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_the_store_makes_is_the_number_of_rows() {
+    fn a_count_by_the_store_equals_the_number_of_rows() {
         let store = Store::open(None).unwrap();
         let connection = store.lock();
         let container = filled(&connection);
@@ -271,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn later_pages_are_read_by_the_index_of_the_first() {
+    fn later_pages_use_the_index_of_the_first_page() {
         let store = Store::open(None).unwrap();
         let connection = store.lock();
         let container = filled(&connection);
@@ -281,7 +278,7 @@ mod tests {
             read_by(&connection, &container, text).as_deref(),
             Some("/status")
         );
-        let context = Context::new(HashMap::new(), crate::service::now());
+        let context = Context::new(HashMap::new(), crate::clock::now());
         let mut position = Position::default();
         let mut ids: Vec<Value> = Vec::new();
         loop {
@@ -289,7 +286,7 @@ mod tests {
                 connection: &connection,
                 container: &container,
                 context: &context,
-                reach: RowScope {
+                scope: RowScope {
                     condition: "1".to_owned(),
                     parameters: Vec::new(),
                 },
@@ -300,7 +297,7 @@ mod tests {
             ids.extend(page.rows);
             let Some(next) = page.next else { break };
             position = serde_json::from_value(serde_json::to_value(next).unwrap()).unwrap();
-            // None of these is asked for, but they make the other index the better one.
+            // The query finds none of these documents, but they make the other index more selective.
             for n in (0..MANY / 2).chain(MANY..2 * MANY) {
                 write(&connection, &container, n, "gone");
             }

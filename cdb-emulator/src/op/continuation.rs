@@ -1,36 +1,33 @@
-//! Continuation tokens of queries: opaque, and bound to the query, its parameters and the rows that it was asked of.
+//! Continuation tokens of queries: opaque, and bound to the query, its parameters and its scope.
 //!
-//! A token of a physical partition that was split since is good for its children, each of which goes on with its own
-//! part, as long as it names a document to go on behind. One that counts the rows of an aggregation does not say which
-//! of them were whose, and is refused.
+//! After a split, a token of the parent is valid for its children if it names the last document: each child continues
+//! with its own part. A token that counts the rows of an aggregation is rejected, because the rows of the children cannot
+//! be told apart.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::scope::Reach;
+use super::scope::Scope;
 use crate::error::ServiceError;
 use crate::plan::Key;
+use crate::request::Request;
 use crate::route::header;
-use crate::service::Asked;
 
-/// Where the next page begins.
+/// The start of a page.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Position {
-    /// Rows handed out so far.
+    /// The number of rows returned so far.
     pub(super) skip: usize,
-    /// The last document of the page before, for queries that stream.
+    /// The last complete document of the previous page, for queries that stream.
     pub(super) after: Option<After>,
-    /// A document behind it that is not done.
+    /// The document after it, if only some of its rows were returned.
     pub(super) begun: Option<Begun>,
-    /// The learned path whose index gave the order: another one learned since must not change it between pages.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) learned: Option<String>,
-    /// The index that it is read by where there was a choice: another one must not change the order between pages.
+    /// The index of the query if there were candidates. Another choice must not change the order between pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) index: Option<String>,
-    /// Which piece of the plan it is in.
+    /// The current piece of the plan.
     #[serde(default, skip_serializing_if = "is_first")]
     pub(super) piece: usize,
 }
@@ -43,7 +40,7 @@ fn is_first(piece: &usize) -> bool {
     *piece == 0
 }
 
-/// A document that a join makes several rows of, some of which are handed out.
+/// A document with several rows by a join, some of which were returned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Begun {
     pub(super) pk: String,
@@ -51,7 +48,7 @@ pub(super) struct Begun {
     pub(super) rows: usize,
 }
 
-/// A document to go on behind, with its place in the sort.
+/// The last document, with its sort keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct After {
     pub(super) pk: String,
@@ -59,12 +56,12 @@ pub(super) struct After {
     pub(super) keys: Vec<Key>,
 }
 
-/// What a token is bound to.
+/// The query and the scope that a token is bound to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Binding {
     /// A digest of the query and its parameters.
     query: String,
-    /// The hash space that was asked.
+    /// The range of effective partition keys.
     min: String,
     max: String,
 }
@@ -78,10 +75,10 @@ struct Token {
 }
 
 impl Binding {
-    /// The binding of a request.
-    pub(super) fn of(asked: &Asked, reach: &Reach<'_>) -> Self {
-        let digest = Sha256::digest(&asked.body);
-        let (min, max) = reach.bounds.clone();
+    /// Returns the binding of a request.
+    pub(super) fn of(request: &Request, scope: &Scope<'_>) -> Self {
+        let digest = Sha256::digest(&request.body);
+        let (min, max) = scope.bounds.clone();
         Self {
             query: STANDARD.encode(&digest[..12]),
             min,
@@ -89,9 +86,9 @@ impl Binding {
         }
     }
 
-    /// Where this request's page begins: at the beginning without a token.
-    pub(super) fn position(&self, asked: &Asked) -> Result<Position, ServiceError> {
-        let text = header(&asked.headers, "x-ms-continuation").unwrap_or_default();
+    /// Returns the start of the requested page: the first page if the request has no token.
+    pub(super) fn position(&self, request: &Request) -> Result<Position, ServiceError> {
+        let text = header(&request.headers, "x-ms-continuation").unwrap_or_default();
         if text.is_empty() {
             return Ok(Position::default());
         }
@@ -112,12 +109,12 @@ impl Binding {
             return Err(other("of another partition"));
         }
         if token.position.after.is_none() && token.position.piece == 0 {
-            return Err(other("from before a split; begin the query anew"));
+            return Err(other("from before a split; restart the query"));
         }
         Ok(token.position)
     }
 
-    /// The token that names a position.
+    /// Returns the token of a position.
     pub(super) fn token(&self, position: Position) -> Result<String, ServiceError> {
         let token = Token {
             position,

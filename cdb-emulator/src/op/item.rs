@@ -1,76 +1,84 @@
-//! Point operations: one document, named by its partition key and id.
+//! Point operations: operations on one document by its partition key and id.
 
 use http::{HeaderMap, Method};
 use serde_json::Value;
 
+use super::target::container;
 use super::visit::Visit;
 use super::write::{Condition, Operation, Outcome, Place};
-use super::{container, not_allowed};
 use crate::binary_json;
+use crate::clock::now_secs;
 use crate::error::ServiceError;
+use crate::request::Request;
+use crate::response::Response;
 use crate::route::{flag, header};
-use crate::service::{Answer, Asked, Service, now_secs};
+use crate::service::Service;
 use crate::store::ranges::PhysicalRange;
-use crate::store::{Container, catalog};
+use crate::store::{Container, version};
 use crate::{epk, rules};
 
-/// Create and upsert.
+/// Executes a create or an upsert.
 pub(super) fn create(
     service: &Service,
-    asked: &Asked,
+    request: &Request,
     (db, coll): (&str, &str),
-) -> Result<Answer, ServiceError> {
-    rules::size(asked.body.len())?;
-    let document = binary_json::read(&asked.body)?;
-    let operation = if flag(&asked.headers, "x-ms-documentdb-is-upsert") {
-        Operation::Upsert(document, condition(&asked.headers))
+) -> Result<Response, ServiceError> {
+    rules::size(request.body.len())?;
+    let document = binary_json::read(&request.body)?;
+    let operation = if flag(&request.headers, "x-ms-documentdb-is-upsert") {
+        Operation::Upsert(document, condition(&request.headers))
     } else {
         Operation::Create(document)
     };
-    carry_out(service, asked, (db, coll), operation)
+    execute(service, request, (db, coll), operation)
 }
 
-/// Read, replace, patch, delete.
+/// Executes a read, replace, patch or delete.
 pub(super) fn item(
     service: &Service,
-    asked: &Asked,
+    request: &Request,
     (db, coll): (&str, &str),
     id: &str,
-) -> Result<Answer, ServiceError> {
-    rules::size(asked.body.len())?;
-    let condition = condition(&asked.headers);
+) -> Result<Response, ServiceError> {
+    rules::size(request.body.len())?;
+    let condition = condition(&request.headers);
     let id = id.to_owned();
-    let operation = match asked.method {
+    let operation = match request.method {
         Method::GET => Operation::Read(id, condition),
-        Method::PUT => Operation::Replace(id, binary_json::read(&asked.body)?, condition),
-        Method::PATCH => Operation::Patch(id, serde_json::from_slice(&asked.body)?, condition),
+        Method::PUT => Operation::Replace(id, binary_json::read(&request.body)?, condition),
+        Method::PATCH => Operation::Patch(id, serde_json::from_slice(&request.body)?, condition),
         Method::DELETE => Operation::Delete(id, condition),
-        _ => return Err(not_allowed(asked)),
+        _ => {
+            return Err(ServiceError::method_not_allowed(
+                &request.method,
+                "GET, PUT, PATCH or DELETE",
+            ));
+        }
     };
-    carry_out(service, asked, (db, coll), operation)
+    execute(service, request, (db, coll), operation)
 }
 
-fn carry_out(
+fn execute(
     service: &Service,
-    asked: &Asked,
+    request: &Request,
     (db, coll): (&str, &str),
     operation: Operation,
-) -> Result<Answer, ServiceError> {
+) -> Result<Response, ServiceError> {
     if matches!(operation, Operation::Read(..)) {
-        return read(service, asked, (db, coll), operation);
+        return read(service, request, (db, coll), operation);
     }
     let mut connection = service.store.lock();
     let savepoint = connection.savepoint()?;
-    let container = container(&savepoint, asked, (db, coll))?;
-    let partition_key = partition_key(&asked.headers, &container)?;
+    let container = container(&savepoint, request, (db, coll))?;
+    let partition_key = partition_key(&request.headers, &container)?;
     let visit = Visit::write(
         service,
         &savepoint,
-        asked,
+        request,
         &container,
-        home(&container, &partition_key),
+        range_of_key(&container, &partition_key),
     )?;
-    let lsn = catalog::next_lsn(&savepoint)?;
+    let lsn = version::next_lsn(&savepoint)?;
     let place = Place {
         connection: &savepoint,
         container: &container,
@@ -82,33 +90,33 @@ fn carry_out(
     match place.apply(operation) {
         Ok(outcome) => {
             savepoint.commit()?;
-            Ok(visit.end(answer(asked, outcome, false), lsn))
+            Ok(visit.end(response(request, outcome, false), lsn))
         }
         Err(error) => {
             drop(savepoint);
-            Ok(visit.refused(&error, catalog::last_lsn(&connection)?))
+            Ok(visit.refused(&error, version::last_lsn(&connection)?))
         }
     }
 }
 
-/// A read, which needs no turn among the writers.
+/// Executes a read, which does not wait for writers.
 fn read(
     service: &Service,
-    asked: &Asked,
+    request: &Request,
     (db, coll): (&str, &str),
     operation: Operation,
-) -> Result<Answer, ServiceError> {
+) -> Result<Response, ServiceError> {
     let connection = service.store.read()?;
-    let container = container(&connection, asked, (db, coll))?;
-    let partition_key = partition_key(&asked.headers, &container)?;
+    let container = container(&connection, request, (db, coll))?;
+    let partition_key = partition_key(&request.headers, &container)?;
     let visit = Visit::read(
         service,
         &connection,
-        asked,
+        request,
         &container,
-        home(&container, &partition_key),
+        range_of_key(&container, &partition_key),
     )?;
-    let lsn = catalog::last_lsn(&connection)?;
+    let lsn = version::last_lsn(&connection)?;
     let place = Place {
         connection: &connection,
         container: &container,
@@ -118,27 +126,27 @@ fn read(
         now: now_secs(),
     };
     match place.apply(operation) {
-        Ok(outcome) => Ok(visit.end(answer(asked, outcome, true), lsn)),
+        Ok(outcome) => Ok(visit.end(response(request, outcome, true), lsn)),
         Err(error) => Ok(visit.refused(&error, lsn)),
     }
 }
 
-/// The physical partition that holds a partition key.
-fn home<'a>(container: &'a Container, key: &[Option<Value>]) -> Vec<&'a PhysicalRange> {
+/// Returns the physical partition of a partition key.
+fn range_of_key<'a>(container: &'a Container, key: &[Option<Value>]) -> Vec<&'a PhysicalRange> {
     let epk = epk::effective_partition_key(key);
     container.range_of(&epk).into_iter().collect()
 }
 
-fn answer(asked: &Asked, outcome: Outcome, reads: bool) -> Answer {
+fn response(request: &Request, outcome: Outcome, reads: bool) -> Response {
     let minimal =
-        header(&asked.headers, "prefer").is_some_and(|value| value.contains("return=minimal"));
-    let mut answer = Answer::empty(outcome.status).charged(outcome.charge);
+        header(&request.headers, "prefer").is_some_and(|value| value.contains("return=minimal"));
+    let mut response = Response::empty(outcome.status).charged(outcome.charge);
     if reads || !minimal {
-        answer.body = outcome.body.unwrap_or_default().into_bytes();
+        response.body = outcome.body.unwrap_or_default().into_bytes();
     }
     match outcome.etag {
-        Some(etag) => answer.with("etag", etag),
-        None => answer,
+        Some(etag) => response.with("etag", etag),
+        None => response,
     }
 }
 
@@ -149,7 +157,7 @@ fn condition(headers: &HeaderMap) -> Condition {
     }
 }
 
-/// The partition key of the header.
+/// Reads the partition key from its header.
 pub(super) fn partition_key(
     headers: &HeaderMap,
     container: &Container,
@@ -158,7 +166,7 @@ pub(super) fn partition_key(
     key_of(text, container)
 }
 
-/// A partition key as it is sent; it must have every level.
+/// Reads a partition key with all its levels.
 pub(super) fn key_of(
     text: &str,
     container: &Container,

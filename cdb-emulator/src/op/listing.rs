@@ -1,18 +1,18 @@
-//! Queries of what is not documents: databases, containers. There are few of them, so each is looked at.
+//! Queries of databases, containers and offers. There are few of them, so a query scans them all.
 
 use serde_json::Value;
 
-use super::query::Sent;
+use super::query_body::QueryBody;
 use crate::error::ServiceError;
-use crate::service::Asked;
+use crate::request::Request;
 use crate::sql::eval::Scope;
 use crate::sql::{self, rows};
 
-/// What a query returns of these resources.
-pub(super) fn query(asked: &Asked, resources: Vec<Value>) -> Result<Vec<Value>, ServiceError> {
-    let sent: Sent = serde_json::from_slice(&asked.body)?;
-    let select = sql::parse(&sent.query)?;
-    let context = sent.context();
+/// Runs a query over these resources.
+pub(super) fn query(request: &Request, resources: Vec<Value>) -> Result<Vec<Value>, ServiceError> {
+    let body: QueryBody = serde_json::from_slice(&request.body)?;
+    let select = sql::parse(&body.query)?;
+    let context = body.context();
     let mut found = Vec::new();
     for resource in resources {
         found.extend(Scope::new(&select.alias, resource, &context).matching(&select)?);

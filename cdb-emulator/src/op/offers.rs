@@ -1,43 +1,49 @@
-//! Offers: the throughput of containers and databases, read, queried and replaced.
+//! Operations on offers: the throughput of containers and databases.
 
 use http::{HeaderMap, Method};
-use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use super::{list, listing, not_allowed};
+use super::listing;
 use crate::charge;
+use crate::clock::now_secs;
 use crate::error::ServiceError;
+use crate::request::Request;
+use crate::response::Response;
 use crate::route::{Resource, header};
-use crate::service::{Answer, Asked, Service, now_secs};
+use crate::service::Service;
+use crate::store::Connection;
 use crate::store::offers::Offer;
 
-/// Request units per second of a container that was created without saying how many.
+/// Throughput of a container that was created without an offer.
 const DEFAULT: u64 = 400;
-/// Least and most request units per second.
+/// The valid range of manual throughput.
 const MANUAL: std::ops::RangeInclusive<u64> = 400..=1_000_000;
-/// Least and most request units per second that scale by themselves.
+/// The valid range of autoscale throughput.
 const AUTOSCALE: std::ops::RangeInclusive<u64> = 1000..=1_000_000;
 
 pub(super) fn dispatch(
     service: &Service,
-    asked: &Asked,
+    request: &Request,
     resource: &Resource,
-) -> Result<Answer, ServiceError> {
+) -> Result<Response, ServiceError> {
     let connection = service.store.lock();
-    let answer = match (resource, &asked.method) {
-        (Resource::Offers, &Method::GET) => list("Offers", "", all(&connection)?),
+    let response = match (resource, &request.method) {
+        (Resource::Offers, &Method::GET) => Response::list("Offers", "", all(&connection)?),
         (Resource::Offers, &Method::POST) => {
-            let found = listing::query(asked, all(&connection)?)?;
-            list("Offers", "", found)
+            let found = listing::query(request, all(&connection)?)?;
+            Response::list("Offers", "", found)
         }
         (Resource::Offer(rid), &Method::GET) => {
             let offer = Offer::find(&connection, rid)?;
-            Answer::json(200, &offer.to_json()).with("etag", offer.etag)
+            Response::json(200, &offer.to_json()).with("etag", offer.etag)
         }
-        (Resource::Offer(rid), &Method::PUT) => replace(service, &connection, asked, rid)?,
-        _ => return Err(not_allowed(asked)),
+        (Resource::Offer(rid), &Method::PUT) => replace(service, &connection, request, rid)?,
+        (Resource::Offers, method) => {
+            return Err(ServiceError::method_not_allowed(method, "GET or POST"));
+        }
+        (_, method) => return Err(ServiceError::method_not_allowed(method, "GET or PUT")),
     };
-    Ok(answer.charged(charge::METADATA))
+    Ok(response.charged(charge::METADATA))
 }
 
 fn all(connection: &Connection) -> Result<Vec<Value>, ServiceError> {
@@ -48,14 +54,14 @@ fn all(connection: &Connection) -> Result<Vec<Value>, ServiceError> {
 fn replace(
     service: &Service,
     connection: &Connection,
-    asked: &Asked,
+    request: &Request,
     rid: &str,
-) -> Result<Answer, ServiceError> {
+) -> Result<Response, ServiceError> {
     let offer = Offer::find(connection, rid)?;
-    if header(&asked.headers, "if-match").is_some_and(|etag| etag != offer.etag) {
+    if header(&request.headers, "if-match").is_some_and(|etag| etag != offer.etag) {
         return Err(ServiceError::precondition_failed());
     }
-    let body: Value = serde_json::from_slice(&asked.body)?;
+    let body: Value = serde_json::from_slice(&request.body)?;
     let content = &body["content"];
     if content["offerAutopilotSettings"].is_object() {
         autoscale(&content["offerAutopilotSettings"])?;
@@ -65,18 +71,18 @@ fn replace(
     offer.replace(connection, content, now_secs())?;
     service.throughput.limit_by_offers();
     let offer = Offer::find(connection, rid)?;
-    Ok(Answer::json(200, &offer.to_json())
+    Ok(Response::json(200, &offer.to_json())
         .with("etag", offer.etag)
         .with("x-ms-offer-replace-pending", "false"))
 }
 
-/// The throughput that the headers of a creation ask for.
-pub(super) fn asked_for(headers: &HeaderMap) -> Result<Option<Value>, ServiceError> {
+/// Returns the throughput that the headers of a create request set.
+pub(super) fn requested(headers: &HeaderMap) -> Result<Option<Value>, ServiceError> {
     let manual_header = header(headers, "x-ms-offer-throughput");
     let settings = header(headers, "x-ms-cosmos-offer-autopilot-settings");
     match (manual_header, settings) {
         (Some(_), Some(_)) => Err(ServiceError::bad_request(
-            "Both x-ms-offer-throughput and x-ms-cosmos-offer-autopilot-settings are given; give one of them.",
+            "x-ms-offer-throughput and x-ms-cosmos-offer-autopilot-settings exclude each other; send one of them.",
         )),
         (Some(units), None) => {
             let units = manual(&serde_json::from_str(units).unwrap_or_default())?;
@@ -86,7 +92,7 @@ pub(super) fn asked_for(headers: &HeaderMap) -> Result<Option<Value>, ServiceErr
             let settings: Value = serde_json::from_str(settings).unwrap_or_default();
             autoscale(&settings)?;
             Ok(Some(json!({
-                "offerThroughput": settings["maxThroughput"].as_u64().map(|most| most / 10),
+                "offerThroughput": settings["maxThroughput"].as_u64().map(|max| max / 10),
                 "offerAutopilotSettings": settings,
             })))
         }
@@ -94,7 +100,7 @@ pub(super) fn asked_for(headers: &HeaderMap) -> Result<Option<Value>, ServiceErr
     }
 }
 
-/// The throughput of a container that was created without saying which, in a database that shares none.
+/// Returns the offer of a container that was created without one, in a database without shared throughput.
 pub(super) fn default_content(enforced: Option<u32>) -> Value {
     json!({ "offerThroughput": enforced.map_or(DEFAULT, u64::from) })
 }
@@ -112,8 +118,8 @@ fn manual(units: &Value) -> Result<u64, ServiceError> {
 }
 
 fn autoscale(settings: &Value) -> Result<(), ServiceError> {
-    let most = settings["maxThroughput"].as_u64();
-    if most.is_some_and(|most| AUTOSCALE.contains(&most) && most % 1000 == 0) {
+    let max = settings["maxThroughput"].as_u64();
+    if max.is_some_and(|max| AUTOSCALE.contains(&max) && max % 1000 == 0) {
         return Ok(());
     }
     Err(ServiceError::bad_request(format!(

@@ -1,19 +1,19 @@
-//! Partial updates of a document.
+//! Partial updates of documents.
 
 use std::collections::HashMap;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::clock::now;
 use crate::error::ServiceError;
-use crate::service::now;
 use crate::sql::eval::Scope;
 use crate::sql::{self, Context, value};
 
-/// Most changes of one patch.
+/// Maximum number of changes in a patch.
 const MAX_OPERATIONS: usize = 10;
 
-/// A patch as it is sent.
+/// A patch in its JSON form.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Patch {
     operations: Vec<Change>,
@@ -33,8 +33,8 @@ enum Change {
 }
 
 impl Patch {
-    /// What can be refused about a patch before its document is looked for.
-    pub(super) fn admit(&self) -> Result<(), ServiceError> {
+    /// Checks what is independent of the document.
+    pub(super) fn check(&self) -> Result<(), ServiceError> {
         if self.operations.is_empty() || self.operations.len() > MAX_OPERATIONS {
             return Err(ServiceError::bad_request(format!(
                 "A patch takes 1 to {MAX_OPERATIONS} operations, this one has {}.",
@@ -44,10 +44,10 @@ impl Patch {
         Ok(())
     }
 
-    /// Changes a document, or leaves it as it was and says why.
+    /// Applies the patch to a document. Fails when the condition is not met or a change is invalid.
     pub(super) fn apply(&self, document: &mut Map<String, Value>) -> Result<(), ServiceError> {
         if let Some(condition) = &self.condition {
-            check(condition, document)?;
+            check_condition(condition, document)?;
         }
         let mut root = Value::Object(std::mem::take(document));
         for change in &self.operations {
@@ -60,8 +60,8 @@ impl Patch {
     }
 }
 
-/// The condition is the end of a query, `from c where …`.
-fn check(condition: &str, document: &Map<String, Value>) -> Result<(), ServiceError> {
+/// Checks a condition of the form `from c where …`.
+fn check_condition(condition: &str, document: &Map<String, Value>) -> Result<(), ServiceError> {
     let select = sql::parse(&format!("SELECT * {condition}"))?;
     let context = Context::new(HashMap::new(), now());
     let scope = Scope::new(&select.alias, Value::Object(document.clone()), &context);
@@ -113,9 +113,9 @@ fn missing(path: &str) -> ServiceError {
     ServiceError::bad_request(format!("For Patch, the path '{path}' does not exist."))
 }
 
-/// Splits a JSON pointer into parent segments and the last one. System properties cannot be named.
+/// Splits a JSON pointer into the segments of the parent and the last segment. Fails for system properties.
 fn split(path: &str) -> Result<(Vec<String>, String), ServiceError> {
-    let invalid = || ServiceError::bad_request(format!("'{path}' is no path of a patch."));
+    let invalid = || ServiceError::bad_request(format!("'{path}' is not a valid path of a patch."));
     let mut segments: Vec<String> = path
         .strip_prefix('/')
         .ok_or_else(invalid)?
@@ -131,7 +131,7 @@ fn split(path: &str) -> Result<(Vec<String>, String), ServiceError> {
     Ok((segments, last))
 }
 
-/// A place in an array: digits, of which the first is 0 only when it is alone (RFC 6901, section 4).
+/// Returns an array index: digits without leading zeros (RFC 6901, section 4).
 fn position(segment: &str) -> Option<usize> {
     let digits = segment.bytes().all(|byte| byte.is_ascii_digit());
     let padded = segment.len() > 1 && segment.starts_with('0');

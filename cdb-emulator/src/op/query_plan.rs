@@ -1,40 +1,43 @@
-//! Plans of queries, for clients that run them over several physical partitions and merge what comes.
+//! Plans of queries, for clients that query several physical partitions and merge the results.
 
-use super::query::Sent;
+use super::query_body::QueryBody;
 use crate::error::ServiceError;
 use crate::query_plan::{Query, QueryPlan};
+use crate::request::Request;
+use crate::response::Response;
 use crate::route::header;
-use crate::service::{Answer, Asked, Service};
+use crate::service::Service;
 use crate::store::Container;
 
-/// `POST …/docs` with a query whose plan is asked for.
+/// Executes `POST …/docs` for the plan of a query.
 pub(super) fn plan(
     service: &Service,
-    asked: &Asked,
+    request: &Request,
     (db, coll): (&str, &str),
-) -> Result<Answer, ServiceError> {
-    let sent: Sent = serde_json::from_slice(&asked.body)?;
+) -> Result<Response, ServiceError> {
+    let body: QueryBody = serde_json::from_slice(&request.body)?;
     let key = {
         let connection = service.store.read()?;
         Container::find(&connection, db, coll)?.partition_key_paths()
     };
     let plan = QueryPlan::of(Query {
-        text: &sent.query,
-        parameters: &sent.parameters(),
+        text: &body.query,
+        parameters: &body.parameters(),
         key: &key,
     })?;
-    knows(asked, &plan)?;
-    Ok(Answer::json(200, &plan.to_json()))
+    check_features(request, &plan)?;
+    Ok(Response::json(200, &plan.to_json()))
 }
 
-/// Refuses a plan that the client says it cannot run. Wording: .NET client, `QueryPlanHandler`, which is the service's.
-fn knows(asked: &Asked, plan: &QueryPlan) -> Result<(), ServiceError> {
-    let known = header(&asked.headers, "x-ms-cosmos-supported-query-features").unwrap_or_default();
-    let known: Vec<&str> = known.split(',').map(str::trim).collect();
+/// Rejects a plan that the client does not support. Wording: .NET client, `QueryPlanHandler`, which is the service's.
+fn check_features(request: &Request, plan: &QueryPlan) -> Result<(), ServiceError> {
+    let supported =
+        header(&request.headers, "x-ms-cosmos-supported-query-features").unwrap_or_default();
+    let supported: Vec<&str> = supported.split(',').map(str::trim).collect();
     let missing: Vec<String> = plan
         .features()
         .into_iter()
-        .filter(|feature| !known.contains(feature))
+        .filter(|feature| !supported.contains(feature))
         .map(|feature| {
             format!("Query contained {feature}, which the calling client does not support.")
         })

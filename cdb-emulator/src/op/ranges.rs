@@ -1,29 +1,31 @@
-//! The physical partitions of a container: their listing, plainly or as a feed of what splits changed, and the splits.
+//! The physical partitions of a container: their list, their change feed, and splits.
 //!
-//! The feed's cursor is the next free range id. A client that knew the ranges before a split gets the children only,
-//! which name all ranges that they replace; 304 when it knows all.
+//! The cursor of the feed is the next free range id. After a split a client gets only the children, whose `parents` name
+//! the ranges that they replace. A client that knows all ranges gets 304.
 
 use serde_json::{Value, json};
 
-use super::{container, list};
+use super::target::container;
 use crate::error::ServiceError;
+use crate::request::Request;
+use crate::response::Response;
 use crate::route::header;
-use crate::service::{Answer, Asked, Service};
+use crate::service::Service;
 use crate::store::Container;
-use crate::store::catalog::last_lsn;
 use crate::store::ranges::{PhysicalRange, next_number};
 use crate::store::rid::Inside;
+use crate::store::version::last_lsn;
 
 /// `GET …/pkranges`.
 pub(super) fn ranges(
     service: &Service,
-    asked: &Asked,
+    request: &Request,
     (db, coll): (&str, &str),
-) -> Result<Answer, ServiceError> {
+) -> Result<Response, ServiceError> {
     let connection = service.store.read()?;
-    let container = container(&connection, asked, (db, coll))?;
+    let container = container(&connection, request, (db, coll))?;
     let etag = format!("\"{}\"", next_number(&container.ranges));
-    let first = first(asked)?;
+    let first = first(request)?;
     let lsn = last_lsn(&connection)?;
     let new: Vec<Value> = container
         .ranges
@@ -32,23 +34,23 @@ pub(super) fn ranges(
         .map(|range| to_json(&container, range, (&etag, lsn)))
         .collect();
     if new.is_empty() {
-        return Ok(Answer::empty(304).with("etag", etag).charged(1.0));
+        return Ok(Response::empty(304).with("etag", etag).charged(1.0));
     }
     let rid = container.rid();
-    Ok(list("PartitionKeyRanges", &rid, new)
+    Ok(Response::list("PartitionKeyRanges", &rid, new)
         .with("etag", etag)
         .charged(1.0))
 }
 
-/// The first range id that the caller does not know.
-fn first(asked: &Asked) -> Result<u64, ServiceError> {
-    let incremental = header(&asked.headers, "a-im")
+/// Returns the first range id that the caller does not know.
+fn first(request: &Request) -> Result<u64, ServiceError> {
+    let incremental = header(&request.headers, "a-im")
         .is_some_and(|value| value.eq_ignore_ascii_case("incremental feed"));
-    match header(&asked.headers, "if-none-match") {
+    match header(&request.headers, "if-none-match") {
         Some("*") if incremental => Ok(u64::MAX),
         Some(etag) if incremental => etag.trim_matches('"').parse().map_err(|_| {
             ServiceError::bad_request(format!(
-                "'{etag}' is no etag of a partition key range feed."
+                "'{etag}' is not an etag of a partition key range feed."
             ))
         }),
         _ => Ok(0),
@@ -66,7 +68,7 @@ fn to_json(container: &Container, range: &PhysicalRange, (etag, lsn): (&str, i64
     })
 }
 
-/// Splits a physical partition in the middle of its hash space and returns the ids of its children.
+/// Splits a physical partition in the middle of its hash range and returns the ids of its children.
 pub(crate) fn split(
     service: &Service,
     (db, coll): (&str, &str),

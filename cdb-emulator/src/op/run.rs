@@ -1,51 +1,47 @@
-//! The rows of a query, page by page. Where every row stands for itself a page ends at any of them and the next begins
-//! behind it; where rows are folded, grouped or told apart, the page is cut from the whole.
+//! The pages of a query. If rows are independent, a page can end after any row, and the next page resumes after it. If rows
+//! are folded, grouped or deduplicated, a page is a slice of the whole result.
 
-use rusqlite::Connection;
-use rusqlite::types::Value as Sql;
 use serde_json::Value;
 
 use super::choice;
 use super::continuation::{After, Begun, Position};
+use super::cost_inputs::CostInputs;
 use super::scope::RowScope;
-use super::touched::Touched;
+use crate::clock::now_secs;
 use crate::error::ServiceError;
 use crate::index_use::counts_only;
-use crate::plan::{self, Elements, Order, Pushdown, Stretch};
-use crate::service::now_secs;
+use crate::plan::{self, Order, Pushdown, ScanRange};
 use crate::sql::ast::{Expr, Select};
 use crate::sql::eval::Scope;
 use crate::sql::{Aggregate, Context, Part, rows};
-use crate::store::{Container, Row, Scan};
+use crate::store::{Connection, Container, Row, Scan, SqlValue};
 
-/// Largest page in bytes.
+/// Maximum size of a page in bytes.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
-/// One page.
+/// A page.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     pub(super) rows: Vec<Value>,
     pub(super) next: Option<Position>,
-    pub(super) touched: Touched,
-    /// A path to which the container should give an index.
-    pub(super) wish: Option<String>,
+    pub(super) cost_inputs: CostInputs,
 }
 
-/// A query of some rows of a container.
+/// The execution of a query.
 pub(super) struct Run<'a> {
     pub(super) connection: &'a Connection,
     pub(super) container: &'a Container,
     pub(super) context: &'a Context,
-    /// The rows that the request names.
-    pub(super) reach: RowScope,
-    /// Whether an index also sorts out documents to which nothing is joined.
+    /// The rows in the scope of the request.
+    pub(super) scope: RowScope,
+    /// Whether an index excludes documents whose join has no rows.
     pub(super) joined: bool,
-    /// Rows per page.
+    /// Maximum number of rows of a page.
     pub(super) limit: usize,
 }
 
 impl Run<'_> {
-    /// The page of a query that begins at a position.
+    /// Returns the page that starts at a position.
     pub(super) fn page(&self, select: &Select, position: Position) -> Result<Page, ServiceError> {
         if plan::streams(select) {
             self.stream(select, position)
@@ -54,60 +50,29 @@ impl Run<'_> {
         }
     }
 
-    /// What the store answers, in the pieces and the order in which the pages before were read, and a path to which the
-    /// container should give an index.
-    fn pieces(
-        &self,
-        select: &Select,
-        position: &Position,
-    ) -> Result<(Vec<Pushdown>, Option<String>), ServiceError> {
+    /// Plans a query. The plan of a later page equals the plan of the first.
+    fn pieces(&self, select: &Select, position: &Position) -> Result<Vec<Pushdown>, ServiceError> {
         for policy in self.container.serving_policies() {
             plan::sort_is_indexed(select, policy)?;
         }
         let policy = self.container.indexed_policy();
         let parameters = self.context.parameters();
-        let known = self.container.learned(self.connection)?;
-        let begun_with = match &position.learned {
-            _ if position.skip == 0 || !select.order_by.is_empty() => &*known,
-            path => path.as_slice(),
-        };
-        let one_key = self.reach.is_one_key();
-        let mut pieces = plan::pieces(select, parameters, (policy, begun_with), one_key);
+        let mut pieces = plan::pieces(select, parameters, policy, self.scope.is_one_key());
         let wanted = if plan::has_one_row(select) {
-            Some(usize::MAX)
+            usize::MAX
         } else if plan::streams(select) {
-            Some(rows::most(select, parameters)?.min(self.limit))
+            rows::most(select, parameters)?.min(self.limit)
         } else {
-            // A page is cut from the whole, whose order must not change between pages.
-            None
+            // A page is cut from the whole result, whose order must not change between pages.
+            return Ok(pieces);
         };
-        if let Some(wanted) = wanted {
-            let store = (self.connection, self.container);
-            for (at, piece) in pieces.iter_mut().enumerate().skip(position.piece) {
-                let begun = position.skip > 0 && at == position.piece;
-                let begun_by = begun.then(|| position.index.as_deref().unwrap_or_default());
-                choice::settle(store, piece, wanted, begun_by)?;
-            }
+        let store = (self.connection, self.container);
+        for (at, piece) in pieces.iter_mut().enumerate().skip(position.piece) {
+            let begun = position.skip > 0 && at == position.piece;
+            let begun_by = begun.then(|| position.index.as_deref().unwrap_or_default());
+            choice::choose(store, piece, wanted, begun_by)?;
         }
-        let [found] = &mut *pieces else {
-            return Ok((pieces, None));
-        };
-        if found
-            .order
-            .learned()
-            .is_some_and(|path| !known.contains(path))
-        {
-            found.order = std::mem::take(&mut found.order).without_index();
-        }
-        let learned = |elements: &Elements| known.contains(&elements.path);
-        if let Some(unknown) = found.elements.take_if(|elements| !learned(elements)) {
-            found.wish.get_or_insert(unknown.path);
-        }
-        let mut wish = found.wish.take_if(|path| !known.contains(path));
-        if wish.is_some() && !self.container.would_learn(self.connection, &known)? {
-            wish = None;
-        }
-        Ok((pieces, wish))
+        Ok(pieces)
     }
 
     fn stream(&self, select: &Select, position: Position) -> Result<Page, ServiceError> {
@@ -124,11 +89,9 @@ impl Run<'_> {
             },
             position,
         };
-        let (pieces, wish) = self.pieces(select, &stream.position)?;
-        stream.page.wish = wish;
+        let pieces = self.pieces(select, &stream.position)?;
         for piece in pieces.iter().skip(stream.position.piece) {
-            stream.position.learned = piece.order.learned().cloned();
-            let chosen = piece.order.index().filter(|_| !piece.rivals.is_empty());
+            let chosen = piece.order.index().filter(|_| !piece.candidates.is_empty());
             stream.position.index = chosen.cloned();
             if !self.read(piece, &mut stream)? {
                 break;
@@ -139,19 +102,19 @@ impl Run<'_> {
         Ok(stream.page)
     }
 
-    /// Reads a piece from where the page has come to; whether there is room for more.
+    /// Reads a piece from the position of the page. Returns whether the page has room for more.
     fn read(&self, piece: &Pushdown, stream: &mut Stream<'_>) -> Result<bool, ServiceError> {
-        let stretches = match &stream.position.after {
-            None => vec![piece.order.whole()],
+        let ranges = match &stream.position.after {
+            None => vec![piece.order.all()],
             Some(after) => {
                 let (pk, id) = (after.pk.clone(), after.id.clone());
-                piece.order.behind(&after.keys, pk, id)
+                piece.order.after(&after.keys, pk, id)
             }
         };
         let mut more = true;
-        for stretch in stretches {
+        for range in ranges {
             if more {
-                self.scan(piece, &stretch, |row| {
+                self.scan(piece, &range, |row| {
                     more = stream.visit(row, piece)?;
                     Ok(more)
                 })?;
@@ -160,71 +123,59 @@ impl Run<'_> {
         Ok(more)
     }
 
-    /// Hands out the rows of a stretch that have not expired.
+    /// Visits the rows of a range that have not expired.
     fn scan(
         &self,
         pushdown: &Pushdown,
-        stretch: &Stretch,
+        range: &ScanRange,
         visit: impl FnMut(Row) -> Result<bool, ServiceError>,
     ) -> Result<(), ServiceError> {
-        let (condition, parameters) = self.condition(pushdown, stretch);
+        let (condition, parameters) = self.condition(pushdown, range);
         let scan = Scan {
-            keys: &stretch.keys,
-            index: stretch.index.as_deref(),
+            keys: &range.keys,
+            index: range.index.as_deref(),
             condition: &condition,
-            order: &stretch.order,
+            order: &range.order,
             parameters: &parameters,
         };
         self.container.scan(self.connection, &scan, visit)
     }
 
-    /// What the rows of a stretch have to meet.
-    fn condition(&self, pushdown: &Pushdown, stretch: &Stretch) -> (String, Vec<Sql>) {
+    /// Returns the condition on the rows of a range.
+    fn condition(&self, pushdown: &Pushdown, range: &ScanRange) -> (String, Vec<SqlValue>) {
         let mut condition = format!(
             "{} AND {} AND {}",
-            pushdown.condition, self.reach.condition, stretch.condition
+            pushdown.condition, self.scope.condition, range.condition
         );
         let parts = [
             &pushdown.parameters,
-            &self.reach.parameters,
-            &stretch.parameters,
+            &self.scope.parameters,
+            &range.parameters,
         ];
-        let mut parameters: Vec<Sql> = parts.into_iter().flatten().cloned().collect();
+        let mut parameters: Vec<SqlValue> = parts.into_iter().flatten().cloned().collect();
         if self.container.default_ttl().is_some() {
             condition.push_str(" AND (expires IS NULL OR expires > ?)");
-            parameters.push(Sql::Integer(now_secs()));
-        }
-        if let Some(elements) = &pushdown.elements {
-            let table = self.container.elements(&elements.path);
-            let narrowed = [
-                " AND (pk, id) IN (SELECT pk, id FROM ",
-                &table,
-                " WHERE ",
-                &elements.condition,
-                ")",
-            ];
-            condition.push_str(&narrowed.concat());
-            parameters.extend_from_slice(&elements.parameters);
+            parameters.push(SqlValue::Integer(now_secs()));
         }
         (condition, parameters)
     }
 
-    /// The bindings of a row that meet the condition.
+    /// Returns the bindings of a row that meet the filter.
     fn matching<'s>(
         &'s self,
         view: &View<'s>,
         (body, piece): (&str, &Pushdown),
-        touched: &mut Touched,
+        cost_inputs: &mut CostInputs,
     ) -> Result<Vec<Scope<'s>>, ServiceError> {
         let select = view.select;
         let mut scope = Scope::new(&select.alias, view.first(body)?, self.context);
-        for judged in &piece.judged {
-            if !scope.holds(Some(judged))? {
+        for condition in &piece.served {
+            if !scope.holds(Some(condition))? {
                 return Ok(Vec::new());
             }
         }
-        for given in &piece.given {
-            if scope.holds(Some(given))? {
+        for condition in &piece.excluded {
+            if scope.holds(Some(condition))? {
                 return Ok(Vec::new());
             }
         }
@@ -236,12 +187,12 @@ impl Run<'_> {
             found = scope.matching(select)?;
         }
         if !self.joined || !found.is_empty() {
-            touched.document(body);
+            cost_inputs.document(body);
         }
         Ok(found)
     }
 
-    /// A page out of all rows.
+    /// Returns a page as a slice of all rows.
     fn cut(&self, select: &Select, position: &Position) -> Result<Page, ServiceError> {
         let mut page = Page::default();
         let rows = self.whole(select, &mut page)?;
@@ -261,29 +212,29 @@ impl Run<'_> {
         Ok(page)
     }
 
-    /// The value of the one aggregate that a query asks for, without holding the rows that it folds; a count without a look
-    /// at them where the store knows which ones meet the filter.
+    /// Returns the value of a query's only aggregate without holding its rows. A count reads no documents if the condition is
+    /// exact.
     fn folded(
         &self,
         select: &Select,
         (aggregate, of): (Aggregate, &Expr),
         pieces: &[Pushdown],
-        touched: &mut Touched,
+        cost_inputs: &mut CostInputs,
     ) -> Result<Option<Value>, ServiceError> {
         if let [piece] = pieces
             && piece.exact
             && counts_only(select)
         {
-            let stretch = piece.order.whole();
-            let (condition, parameters) = self.condition(piece, &stretch);
-            let index = stretch.index.as_deref();
+            let range = piece.order.all();
+            let (condition, parameters) = self.condition(piece, &range);
+            let index = range.index.as_deref();
             let (connection, filter) = (self.connection, (&*condition, &*parameters));
             let count = self.container.count(connection, index, filter, None)?;
-            touched.entries(count);
+            cost_inputs.entries(count);
             return Ok(Some(count.into()));
         }
         let mut values = Vec::new();
-        self.each(select, pieces, touched, |found| {
+        self.each(select, pieces, cost_inputs, |found| {
             for scope in found {
                 self.context.begin_row();
                 values.extend(scope.owned(of)?);
@@ -293,25 +244,25 @@ impl Run<'_> {
         Ok(aggregate.fold(values))
     }
 
-    /// Visits the bindings of all documents that meet the condition, document by document.
+    /// Visits the matching bindings of all documents, one document at a time.
     fn each<'s>(
         &'s self,
         select: &'s Select,
         pieces: &[Pushdown],
-        touched: &mut Touched,
+        cost_inputs: &mut CostInputs,
         mut visit: impl FnMut(Vec<Scope<'s>>) -> Result<(), ServiceError>,
     ) -> Result<(), ServiceError> {
         let view = View::of(select);
         for piece in pieces {
-            self.scan(piece, &piece.order.whole(), |row| {
-                visit(self.matching(&view, (&row.body, piece), touched)?)?;
+            self.scan(piece, &piece.order.all(), |row| {
+                visit(self.matching(&view, (&row.body, piece), cost_inputs)?)?;
                 Ok(true)
             })?;
         }
         Ok(())
     }
 
-    /// All rows of a query.
+    /// Returns all rows of a query.
     fn whole(&self, select: &Select, page: &mut Page) -> Result<Vec<Value>, ServiceError> {
         let mut scopes = Vec::new();
         if let Some(derived) = &select.derived {
@@ -322,13 +273,12 @@ impl Run<'_> {
         } else if select.alias.is_empty() {
             scopes = Scope::constant(self.context).matching(select)?;
         } else {
-            let (pieces, wish) = self.pieces(select, &Position::default())?;
-            page.wish = wish;
-            if let Some(asked) = rows::only_aggregate(select) {
-                let value = self.folded(select, asked, &pieces, &mut page.touched)?;
+            let pieces = self.pieces(select, &Position::default())?;
+            if let Some(request) = rows::only_aggregate(select) {
+                let value = self.folded(select, request, &pieces, &mut page.cost_inputs)?;
                 return Ok(value.into_iter().collect());
             }
-            self.each(select, &pieces, &mut page.touched, |found| {
+            self.each(select, &pieces, &mut page.cost_inputs, |found| {
                 scopes.extend(found);
                 Ok(())
             })?;
@@ -337,12 +287,12 @@ impl Run<'_> {
     }
 }
 
-/// A query, and what of each document it looks at.
+/// A query, and the parts of documents that it reads.
 struct View<'a> {
     select: &'a Select,
-    /// All that it looks at, unless that is everything.
+    /// The part that the query reads; `None` for whole documents.
     whole: Option<Part>,
-    /// What its filter looks at.
+    /// The part that the filter reads.
     filter: Option<Part>,
 }
 
@@ -355,7 +305,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// As much of a document as is needed first.
+    /// Parses the part of a document that is needed first.
     fn first(&self, body: &str) -> Result<Value, ServiceError> {
         Ok(match self.whole.as_ref().or(self.filter.as_ref()) {
             Some(part) => part.read(body)?,
@@ -363,39 +313,40 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Whether that is only what the filter needs.
+    /// Returns whether that part is only enough for the filter.
     fn reads_on(&self) -> bool {
         self.whole.is_none() && self.filter.is_some()
     }
 }
 
-/// A page while it is filled.
+/// A page that is being filled.
 struct Stream<'a> {
     run: &'a Run<'a>,
     view: View<'a>,
     page: Page,
     bytes: usize,
-    /// How many rows the query still wants.
+    /// The number of rows that the query still returns.
     left: usize,
-    /// How many rows it wants to pass over first.
+    /// The number of rows that the query still skips.
     passed: usize,
-    /// Where the page began, and behind every document that is done, where it has come to.
+    /// The position after the last complete document; at first the start of the page.
     position: Position,
 }
 
 impl Stream<'_> {
-    /// Takes the rows of a document; whether there is room for more.
+    /// Adds the rows of a document. Returns whether the page has room for more.
     fn visit(&mut self, row: Row, piece: &Pushdown) -> Result<bool, ServiceError> {
         if self.ends(0, &row) {
             return Ok(false);
         }
-        let known = self.position.begun.take();
-        let known = known.filter(|begun| begun.pk == row.pk && begun.id == row.id);
+        // If the index changed since the last page, documents without rows can come before this one.
+        let begun = &mut self.position.begun;
+        let known = begun.take_if(|begun| begun.pk == row.pk && begun.id == row.id);
         let given = known.map_or(0, |begun| begun.rows);
         let document = (&*row.body, piece);
         let scopes = self
             .run
-            .matching(&self.view, document, &mut self.page.touched)?;
+            .matching(&self.view, document, &mut self.page.cost_inputs)?;
         let mut at = 0;
         for scope in scopes {
             let Some(value) = scope.project(self.view.select)? else {
@@ -423,7 +374,7 @@ impl Stream<'_> {
         Ok(true)
     }
 
-    /// Whether the page ends before a row of a document; then it says where the next one begins.
+    /// Returns whether the page ends before row `at` of a document. Sets the start of the next page if rows are left.
     fn ends(&mut self, at: usize, row: &Row) -> bool {
         let count = self.page.rows.len();
         if count >= self.left {
@@ -441,7 +392,6 @@ impl Stream<'_> {
             skip: self.position.skip.saturating_add(count),
             after: self.position.after.take(),
             begun: (at > 0).then_some(begun),
-            learned: self.position.learned.clone(),
             index: self.position.index.clone(),
             piece: self.position.piece,
         });
@@ -449,7 +399,7 @@ impl Stream<'_> {
     }
 }
 
-/// All rows of a query, asked for page by page.
+/// Returns all rows of a query, read page by page.
 #[cfg(test)]
 pub(crate) fn rows_of(
     connection: &Connection,
@@ -458,8 +408,8 @@ pub(crate) fn rows_of(
     (parameters, limit): (std::collections::HashMap<String, Value>, usize),
 ) -> Result<Vec<Value>, ServiceError> {
     let select = crate::sql::parse(text)?;
-    let context = Context::new(parameters, crate::service::now());
-    let reach = RowScope {
+    let context = Context::new(parameters, crate::clock::now());
+    let scope = RowScope {
         condition: "1".to_owned(),
         parameters: Vec::new(),
     };
@@ -467,7 +417,7 @@ pub(crate) fn rows_of(
         connection,
         container,
         context: &context,
-        reach,
+        scope,
         joined: false,
         limit,
     };
@@ -475,15 +425,12 @@ pub(crate) fn rows_of(
     let mut position = Position::default();
     loop {
         let page = run.page(&select, position)?;
-        if let Some(path) = &page.wish {
-            container.learn(connection, path)?;
-        }
         assert!(page.rows.len() <= limit, "{text}");
         rows.extend(page.rows);
         let Some(next) = page.next else {
             return Ok(rows);
         };
-        // As a token carries it.
+        // A token carries the position as JSON.
         position = serde_json::from_value(serde_json::to_value(next)?)?;
     }
 }

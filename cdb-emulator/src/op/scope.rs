@@ -1,53 +1,52 @@
-//! Which rows a query or a feed may see: one partition, a prefix of a hierarchical key, one physical partition or a part
-//! of it, or all.
+//! The scope of a query or a feed: a partition key, a prefix of a hierarchical key, a physical partition or a part of it, or
+//! the whole container.
 //!
-//! The store restricts, not the reader of a page: a page that was filtered afterwards could be empty in the middle of
-//! a feed, which its caller takes for the end.
+//! The store applies the scope. A filter after the page was read could leave an empty page in the middle of a feed, which
+//! the client would take for its end.
 
 use http::HeaderMap;
-use rusqlite::types::Value as Sql;
 use serde_json::{Value, json};
 
 use crate::error::ServiceError;
 use crate::route::header;
-use crate::store::Container;
 use crate::store::ranges::PhysicalRange;
+use crate::store::{Container, SqlValue};
 use crate::{epk, rules};
 
-/// The condition on rows of one partition key.
+/// The condition of a single partition key.
 const ONE_KEY: &str = "pk = ?";
 
 /// A condition on rows, with its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RowScope {
     pub(super) condition: String,
-    pub(super) parameters: Vec<Sql>,
+    pub(super) parameters: Vec<SqlValue>,
 }
 
-/// What a request names: rows, and the physical partitions that they are in.
+/// The rows that a request reads, and their physical partitions.
 #[derive(Debug)]
-pub(super) struct Reach<'a> {
+pub(super) struct Scope<'a> {
     pub(super) rows: RowScope,
     pub(super) ranges: Vec<&'a PhysicalRange>,
-    /// The part of the hash space that they are in.
+    /// The range of effective partition keys.
     pub(super) bounds: (String, String),
-    /// Whether it named neither a partition key nor a physical partition.
+    /// Whether the request names neither a partition key nor a physical partition.
     pub(super) everything: bool,
 }
 
-impl<'a> Reach<'a> {
-    /// Reads it from the headers.
+impl<'a> Scope<'a> {
+    /// Reads the scope from the headers.
     pub(super) fn of(headers: &HeaderMap, container: &'a Container) -> Result<Self, ServiceError> {
         let key = header(headers, "x-ms-documentdb-partitionkey");
         let range = header(headers, "x-ms-documentdb-partitionkeyrangeid");
         match (key, range) {
             (Some(_), Some(_)) => Err(ServiceError::bad_request(
-                "A request names a partition key or a partition key range, not both.",
+                "A request names a partition key or a partition key range, but not both.",
             )),
             (Some(key), None) => Self::key(container, rules::partition_key_header(key)?),
             (None, Some(id)) => {
                 let range = container.range(id)?;
-                // A part of it: how clients go on with a range that was merged, and with a prefix of a key.
+                // Clients read a part of a range for a merged range, and for a prefix of a key.
                 let min = header(headers, "x-ms-start-epk").unwrap_or_default();
                 let max = header(headers, "x-ms-end-epk").unwrap_or(epk::MAX);
                 let (min, max) = (min.max(&range.min), max.min(&range.max));
@@ -70,7 +69,7 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// The rows of a partition key, or of all that begin with it when levels are left out.
+    /// Returns the scope of a partition key, or of all keys with this prefix when levels are missing.
     fn key(container: &'a Container, key: Vec<Option<Value>>) -> Result<Self, ServiceError> {
         let levels = container.partition_key_paths().len();
         if key.is_empty() || key.len() > levels {
@@ -82,7 +81,7 @@ impl<'a> Reach<'a> {
         }
         let epk = epk::effective_partition_key(&key);
         if key.len() < levels {
-            // Behind every hexadecimal digit that can follow the prefix.
+            // Greater than every hexadecimal digit that can follow the prefix.
             let end = format!("{epk}G");
             let ranges = container.ranges.iter();
             return Ok(Self {
@@ -100,7 +99,7 @@ impl<'a> Reach<'a> {
         Ok(Self {
             rows: RowScope {
                 condition: ONE_KEY.to_owned(),
-                parameters: vec![Sql::Text(Value::Array(values.collect()).to_string())],
+                parameters: vec![SqlValue::Text(Value::Array(values.collect()).to_string())],
             },
             ranges: container.range_of(&epk).into_iter().collect(),
             bounds: (epk.clone(), epk),
@@ -110,14 +109,14 @@ impl<'a> Reach<'a> {
 }
 
 impl RowScope {
-    /// Whether all rows have one partition key.
+    /// Returns whether all rows have the same partition key.
     pub(super) fn is_one_key(&self) -> bool {
         self.condition == ONE_KEY
     }
 
     fn between(min: &str, max: &str) -> Self {
         if min.is_empty() && max == epk::MAX {
-            // The only physical partition: without a condition the store is free to use any index.
+            // The only physical partition. Without a condition the store can use any index.
             return Self {
                 condition: "1".to_owned(),
                 parameters: Vec::new(),
@@ -125,7 +124,10 @@ impl RowScope {
         }
         Self {
             condition: "epk >= ? AND epk < ?".to_owned(),
-            parameters: vec![Sql::Text(min.to_owned()), Sql::Text(max.to_owned())],
+            parameters: vec![
+                SqlValue::Text(min.to_owned()),
+                SqlValue::Text(max.to_owned()),
+            ],
         }
     }
 }

@@ -1,17 +1,17 @@
-//! What every data request does at the physical partitions that it goes to: its session is compared with how far they
-//! have come, their budget lets it in and is charged, and its answer says how far they are now.
-
-use rusqlite::Connection;
+//! The access of a data request to physical partitions: it checks the session token, admits and charges the request by the
+//! throughput budget, and adds the new session token to the response.
 
 use crate::error::ServiceError;
-use crate::service::{Answer, Asked, Service, refusal};
+use crate::request::Request;
+use crate::response::Response;
+use crate::service::Service;
 use crate::session;
-use crate::store::Container;
-use crate::store::catalog::last_lsn;
 use crate::store::ranges::PhysicalRange;
+use crate::store::version::last_lsn;
+use crate::store::{Connection, Container};
 use crate::throughput::Ticket;
 
-/// A request to some physical partitions of a container.
+/// An admitted request to physical partitions of a container.
 #[derive(Debug)]
 pub(super) struct Visit<'a> {
     service: &'a Service,
@@ -20,31 +20,31 @@ pub(super) struct Visit<'a> {
 }
 
 impl<'a> Visit<'a> {
-    /// A read: it may have seen more than there is.
+    /// Admits a read. Fails when its session token is ahead of the data.
     pub(super) fn read(
         service: &'a Service,
         connection: &Connection,
-        asked: &Asked,
+        request: &Request,
         container: &'a Container,
         ranges: Vec<&'a PhysicalRange>,
     ) -> Result<Self, ServiceError> {
         session::check(
-            &asked.headers,
+            &request.headers,
             ranges.iter().copied(),
             last_lsn(connection)?,
         )?;
         Self::begin(service, connection, container, ranges)
     }
 
-    /// A write: the primary decides, whatever its caller has seen.
+    /// Admits a write. Only the form of its session token is checked.
     pub(super) fn write(
         service: &'a Service,
         connection: &Connection,
-        asked: &Asked,
+        request: &Request,
         container: &'a Container,
         ranges: Vec<&'a PhysicalRange>,
     ) -> Result<Self, ServiceError> {
-        session::check_form(&asked.headers)?;
+        session::check_form(&request.headers)?;
         Self::begin(service, connection, container, ranges)
     }
 
@@ -68,14 +68,14 @@ impl<'a> Visit<'a> {
         self.service.throughput.charge(&self.ticket, units);
     }
 
-    /// Charges the request and says in its answer how far the physical partitions have come.
-    pub(super) fn end(self, answer: Answer, lsn: i64) -> Answer {
-        self.charge(answer.charge);
-        answer.with("x-ms-session-token", session::token(self.ranges, lsn))
+    /// Charges the request and adds the session token to the response.
+    pub(super) fn end(self, response: Response, lsn: i64) -> Response {
+        self.charge(response.charge);
+        response.with("x-ms-session-token", session::token(self.ranges, lsn))
     }
 
-    /// As [`end`](Self::end) for a refusal: whoever lost against another writer learns how far that one has come.
-    pub(super) fn refused(self, error: &ServiceError, lsn: i64) -> Answer {
-        self.end(refusal(error), lsn)
+    /// Like [`end`](Self::end) for an error. The session token includes the write that caused a conflict.
+    pub(super) fn refused(self, error: &ServiceError, lsn: i64) -> Response {
+        self.end(Response::error(error), lsn)
     }
 }

@@ -1,6 +1,5 @@
-//! Operations on one document, as they take place in point requests, batches and bulks alike.
+//! Operations on one document, for point requests, batches and bulks.
 
-use rusqlite::Connection;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -8,7 +7,7 @@ use super::patch;
 use crate::error::ServiceError;
 use crate::sql::value;
 use crate::store::rid::Inside;
-use crate::store::{Container, StoredDocument, catalog};
+use crate::store::{Connection, Container, StoredDocument, version};
 use crate::{charge, epk, index_terms, rules};
 
 /// An operation.
@@ -30,7 +29,7 @@ pub(super) struct Condition {
 }
 
 impl Condition {
-    /// Whether the document is the one that `If-Match` wants.
+    /// Fails unless the document matches `If-Match`.
     fn check(&self, found: &StoredDocument) -> Result<(), ServiceError> {
         match self.if_match.as_deref() {
             Some(wanted) if wanted != "*" && wanted != found.etag => {
@@ -40,41 +39,41 @@ impl Condition {
         }
     }
 
-    /// Whether the document is one that `If-None-Match` names.
-    fn names(&self, found: &StoredDocument) -> bool {
+    /// Returns whether the document matches `If-None-Match`.
+    fn excludes(&self, found: &StoredDocument) -> bool {
         matches!(self.if_none_match.as_deref(), Some(etag) if etag == "*" || etag == found.etag)
     }
 }
 
-/// What came of an operation.
+/// The result of an operation.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
     pub(super) status: u16,
     pub(super) etag: Option<String>,
-    /// The document as it is now.
+    /// The document after the operation.
     pub(super) body: Option<String>,
     pub(super) charge: f64,
 }
 
-/// Numbers for new documents per write of the log: more than a batch can have.
+/// Resource id numbers per LSN: more than the operations of a batch.
 const ORDINALS: u64 = 128;
 
-/// Where an operation takes place.
+/// The partition key and the time of an operation.
 #[derive(Debug)]
 pub(super) struct Place<'a> {
     pub(super) connection: &'a Connection,
     pub(super) container: &'a Container,
     /// One value per level of the partition key.
     pub(super) partition_key: Vec<Option<Value>>,
-    /// The number of this write in the log; all of a batch have the same.
+    /// The log sequence number; the operations of a batch share it.
     pub(super) lsn: i64,
-    /// Which one of its batch it is.
+    /// The index of the operation in its batch.
     pub(super) at: u64,
     pub(super) now: i64,
 }
 
 impl Place<'_> {
-    /// The partition key as text; two values are one partition when their texts are equal.
+    /// Returns the partition key as text. Equal texts are the same partition key.
     pub(super) fn pk(&self) -> String {
         let values = self.partition_key.iter().map(|value| match value {
             Some(value) => value.clone(),
@@ -92,11 +91,11 @@ impl Place<'_> {
         self.find(id)?.ok_or_else(ServiceError::not_found)
     }
 
-    /// Carries out an operation.
+    /// Executes an operation.
     pub(super) fn apply(&self, operation: Operation) -> Result<Outcome, ServiceError> {
         match operation {
             Operation::Create(document) => {
-                if self.find(self.admit(&document)?)?.is_some() {
+                if self.find(self.check(&document)?)?.is_some() {
                     return Err(ServiceError::conflict());
                 }
                 self.store(document, None)
@@ -109,31 +108,31 @@ impl Place<'_> {
         }
     }
 
-    /// An upsert that creates ignores both conditions, one that replaces honours both; other writes ignore
-    /// `If-None-Match` (remarks of `RequestOptions.IfMatchEtag` and `IfNoneMatchEtag`, azure-cosmos-dotnet-v3#1698).
+    /// Upserts a document. An upsert that creates ignores both conditions, and an upsert that replaces applies both. Other
+    /// writes ignore `If-None-Match` (remarks of `RequestOptions.IfMatchEtag` and `IfNoneMatchEtag`, azure-cosmos-dotnet-v3#1698).
     fn upsert(
         &self,
         document: Map<String, Value>,
         condition: &Condition,
     ) -> Result<Outcome, ServiceError> {
-        let found = self.find(self.admit(&document)?)?;
+        let found = self.find(self.check(&document)?)?;
         if let Some(found) = &found {
             condition.check(found)?;
-            if condition.names(found) {
+            if condition.excludes(found) {
                 return Err(ServiceError::precondition_failed());
             }
         }
         self.store(document, found.as_ref())
     }
 
-    /// A replacement may have another id (azure-cosmos-dotnet-v3#870, #1375), if that is free.
+    /// Replaces a document. The new document may have another unused id (azure-cosmos-dotnet-v3#870, #1375).
     fn replace(
         &self,
         id: &str,
         document: Map<String, Value>,
         condition: &Condition,
     ) -> Result<Outcome, ServiceError> {
-        let new_id = self.admit(&document)?.to_owned();
+        let new_id = self.check(&document)?.to_owned();
         let found = self.existing(id)?;
         condition.check(&found)?;
         if new_id != id {
@@ -151,12 +150,12 @@ impl Place<'_> {
         patch: &patch::Patch,
         condition: &Condition,
     ) -> Result<Outcome, ServiceError> {
-        patch.admit()?;
+        patch.check()?;
         let found = self.existing(id)?;
         condition.check(&found)?;
         let mut document: Map<String, Value> = serde_json::from_str(&found.body)?;
         patch.apply(&mut document)?;
-        if self.admit(&document)? != id {
+        if self.check(&document)? != id {
             return Err(ServiceError::bad_request("A patch cannot change the id."));
         }
         self.store(document, Some(&found))
@@ -179,7 +178,7 @@ impl Place<'_> {
     fn read(&self, id: &str, condition: &Condition) -> Result<Outcome, ServiceError> {
         let found = self.existing(id)?;
         condition.check(&found)?;
-        let unchanged = condition.names(&found);
+        let unchanged = condition.excludes(&found);
         Ok(Outcome {
             status: if unchanged { 304 } else { 200 },
             charge: charge::read(found.body.len()),
@@ -188,24 +187,23 @@ impl Place<'_> {
         })
     }
 
-    /// The resource id of a document: for as long as it lives, however often it is replaced.
-    fn rid(&self, former: Option<&StoredDocument>) -> Result<String, ServiceError> {
+    /// Returns the resource id of a document. A replaced document keeps its id.
+    fn rid(&self, replaced: Option<&StoredDocument>) -> Result<String, ServiceError> {
         #[derive(Deserialize)]
         struct Rid {
             #[serde(rename = "_rid")]
             rid: String,
         }
-        if let Some(former) = former {
-            let former: Rid = serde_json::from_str(&former.body)?;
-            return Ok(former.rid);
+        if let Some(replaced) = replaced {
+            let replaced: Rid = serde_json::from_str(&replaced.body)?;
+            return Ok(replaced.rid);
         }
         let ordinal = u64::try_from(self.lsn).unwrap_or_default() * ORDINALS + self.at;
         Ok(self.container.rid_inside(Inside::Document(ordinal)))
     }
 
-    /// What can be refused about a document before it is looked for: a request that is wrong in itself is 400, whatever
-    /// is stored. Returns its id.
-    fn admit<'d>(&self, document: &'d Map<String, Value>) -> Result<&'d str, ServiceError> {
+    /// Checks a document before the stored one is read: an invalid request is 400, whatever is stored. Returns the id.
+    fn check<'d>(&self, document: &'d Map<String, Value>) -> Result<&'d str, ServiceError> {
         let paths = self.container.partition_key_paths();
         if rules::partition_key(document, &paths) != self.partition_key {
             return Err(ServiceError::new(
@@ -219,11 +217,11 @@ impl Place<'_> {
         rules::id(document)
     }
 
-    /// Stores a document, in the place of a former one if there is one.
+    /// Stores a document in place of `replaced`.
     fn store(
         &self,
         mut document: Map<String, Value>,
-        former: Option<&StoredDocument>,
+        replaced: Option<&StoredDocument>,
     ) -> Result<Outcome, ServiceError> {
         document.values_mut().for_each(value::fold_numbers);
         let id = rules::id(&document)?.to_owned();
@@ -232,8 +230,8 @@ impl Place<'_> {
             let seconds = ttl.unwrap_or(default);
             (seconds > 0).then_some(self.now + seconds)
         });
-        let etag = catalog::new_etag();
-        let rid = self.rid(former)?;
+        let etag = version::new_etag();
+        let rid = self.rid(replaced)?;
         let link = format!("{}docs/{rid}/", self.container.self_link());
         document.insert("_rid".to_owned(), rid.into());
         document.insert("_self".to_owned(), link.into());
@@ -255,7 +253,7 @@ impl Place<'_> {
         };
         self.container.check_unique(self.connection, &stored)?;
         self.container.write(self.connection, &stored)?;
-        let (status, charge) = match former {
+        let (status, charge) = match replaced {
             None => (201, charge::insert(stored.body.len(), terms)),
             Some(_) => (200, charge::replace(stored.body.len(), terms)),
         };

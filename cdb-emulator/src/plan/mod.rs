@@ -1,10 +1,10 @@
-//! What a query may ask for, and how much of it the store can answer by itself.
+//! Query planning: which queries the gateway and the policy allow, and which part of a query the store evaluates.
 
-mod arms;
-mod elements;
+mod candidate_indexes;
+mod condition;
+mod disjunction;
 mod order;
 mod pushdown;
-mod rival;
 
 use serde_json::Value;
 
@@ -12,15 +12,14 @@ use crate::error::ServiceError;
 use crate::sql::ast::Select;
 use crate::store::indexes::{has_composite, is_included};
 
-pub(crate) use elements::Elements;
-pub(crate) use order::{Key, Order, Stretch};
+pub(crate) use candidate_indexes::CandidateIndex;
+pub(crate) use disjunction::pieces;
+pub(crate) use order::{Key, Order, ScanRange};
+pub(crate) use pushdown::Pushdown;
 #[cfg(test)]
 pub(crate) use pushdown::pushdown;
-pub(crate) use pushdown::{Pushdown, pieces};
-pub(crate) use rival::Rival;
 
-/// The gateway answers without a merge only: everything that needs one is refused across partitions, whether there
-/// is one physical partition or many.
+/// Rejects a cross-partition query that needs a merge. The gateway does not merge, even for one physical partition.
 pub(crate) fn gateway(select: &Select) -> Result<(), ServiceError> {
     if let Some(derived) = &select.derived {
         gateway(derived)?;
@@ -56,7 +55,7 @@ pub(crate) fn gateway(select: &Select) -> Result<(), ServiceError> {
     ))
 }
 
-/// A sort needs its index: a range index for one path, a composite for several.
+/// Checks that an index serves the sort: a range index for one path, a composite for several.
 pub(crate) fn sort_is_indexed(select: &Select, policy: &Value) -> Result<(), ServiceError> {
     let mut paths = Vec::new();
     for item in &select.order_by {
@@ -82,7 +81,7 @@ pub(crate) fn sort_is_indexed(select: &Select, policy: &Value) -> Result<(), Ser
     }
 }
 
-/// Whether rows leave a query one by one, so that a page ends where it is full and the next one begins behind it.
+/// Returns whether a query returns its rows one by one, so that a page can end after any row.
 pub(crate) fn streams(select: &Select) -> bool {
     !select.aggregates()
         && !select.distinct
@@ -91,7 +90,7 @@ pub(crate) fn streams(select: &Select) -> bool {
         && !select.alias.is_empty()
 }
 
-/// Whether a query folds all that it finds to one row, so that the order in which it is found is nobody's concern.
+/// Returns whether a query folds all rows into one, so that their order is irrelevant.
 pub(crate) fn has_one_row(select: &Select) -> bool {
     select.aggregates() && select.group_by.is_empty()
 }

@@ -1,27 +1,26 @@
-//! In which order the store hands out rows, and how to go on behind one of them.
+//! The order of rows, and how a scan resumes after a row.
 //!
-//! Every path of a sort is two keys of the store: the place of the value's type in the service's order, and the value.
-//! So mixed types come as in the service, and the indexes, which hold the same two, give the order without a sort. The
-//! document's own key comes last, in the direction in which the index is walked.
+//! Each path of a sort is two keys in SQLite: the rank of the value's type in the service's order, and the value. Mixed types
+//! are thus ordered as on the service, and an index on the same two keys gives the order without a sort. The key of the
+//! document comes last, in the direction of the scan.
 
 use std::cmp::Reverse;
 
-use rusqlite::types::Value as Sql;
+use crate::store::SqlValue;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::pushdown::Fixed;
+use super::condition::Fixed;
 use crate::sql::ast::Select;
 use crate::store::indexes::{has_range_index, indexes};
-use crate::store::learned;
 use crate::store::{json_rank, json_value};
 
-/// An index that a filter narrows.
+/// An index that a filter restricts.
 #[derive(Debug)]
 pub(super) struct Candidate {
     pub(super) order: Order,
-    /// The paths by which it is narrowed.
-    pub(super) narrowed: Vec<String>,
+    /// The paths that restrict it.
+    pub(super) restricted_by: Vec<String>,
 }
 
 /// One path of a sort.
@@ -29,7 +28,7 @@ pub(super) struct Candidate {
 struct Term {
     path: String,
     descending: bool,
-    /// Whether all rows have values of one type here, by the filter.
+    /// Whether the filter restricts the values to one type.
     of_one_type: bool,
 }
 
@@ -37,23 +36,21 @@ struct Term {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Order {
     terms: Vec<Term>,
-    /// Whether the documents' keys descend.
+    /// Whether the keys of documents descend.
     backwards: bool,
-    /// The index that has this order. It is named to the store, whose guess is that any filter leaves ten rows, which cost
-    /// nothing to sort.
+    /// The index with this order. SQLite has to be told, because it estimates that a filter leaves ten rows, which are cheap
+    /// to sort.
     index: Option<String>,
-    /// The learned path that a query which asks for no order is read by.
-    learned: Option<String>,
 }
 
-/// A value of a sort as the store has it: the place of its type, and what it compares by.
+/// A sort key of a row: the rank of the value's type, and the value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Key {
     place: i64,
     value: Bound,
 }
 
-/// A value of SQLite. Reals are kept by their bits, since a decimal form could come back as a neighbour.
+/// A value of SQLite. Reals are stored as bits, because a decimal form may not round-trip.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum Bound {
     None,
@@ -62,36 +59,27 @@ enum Bound {
     Text(String),
 }
 
-/// A part of a scan: keys, order, and a condition with its parameters.
+/// A range of a scan: keys, order, and a condition with its parameters.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Stretch {
-    /// What the store is to hand out of each row, for [`Order::keys`].
+pub(crate) struct ScanRange {
+    /// The expressions that the scan returns for each row, for [`Order::keys`].
     pub(crate) keys: Vec<String>,
-    /// The index to walk, by its name.
+    /// The name of the index.
     pub(crate) index: Option<String>,
     pub(crate) order: String,
     pub(crate) condition: String,
-    pub(crate) parameters: Vec<Sql>,
+    pub(crate) parameters: Vec<SqlValue>,
 }
 
 impl Order {
-    /// The order that a query asks for. A path that a filter fixes to one value is left out: it orders nothing.
-    pub(super) fn sorting(
-        select: &Select,
-        fixed: &[Fixed],
-        (policy, learned): (&Value, &[String]),
-    ) -> Self {
+    /// Returns the order of a query with a sort. A path that the filter fixes to one value is left out.
+    pub(super) fn sorting(select: &Select, fixed: &[Fixed], policy: &Value) -> Self {
         let sort = select.order_by.iter().filter_map(|item| {
-            // All sorts are by paths; another one is refused before it comes here.
+            // All sorts are by paths; others were rejected before.
             Some((item.expr.path(&select.alias)?, item.descending))
         });
         let wanted = rest(sort.collect(), fixed);
-        // One that was learned for the sort is named only where no filter on another path may narrow better.
-        let sorting = learned
-            .iter()
-            .filter(|path| fixed.iter().all(|known| known.path == **path));
-        let known = indexes(policy).chain(sorting.map(|path| single(path)));
-        let known = known.map(|(index, name)| (rest(index, fixed), name));
+        let known = indexes(policy).map(|(index, name)| (rest(index, fixed), name));
         let mut serving = known.filter_map(|(index, name)| {
             let turned = |(path, down): &(String, bool)| (path.clone(), !down);
             let backwards = index.iter().map(turned).eq(wanted.iter().cloned());
@@ -108,17 +96,12 @@ impl Order {
             terms: terms(wanted, fixed),
             backwards,
             index,
-            learned: None,
         }
     }
 
-    /// The orders that a query which asks for none can have, so that its first row comes without a sort: those of the
-    /// indexes that its filter narrows, first the one that it narrows most by what the filter says. Left out is an index
-    /// that is narrowed by nothing but what narrows one before it too.
-    pub(super) fn narrowing(
-        fixed: &[Fixed],
-        (policy, learned): (&Value, &[String]),
-    ) -> Vec<Candidate> {
+    /// Returns the indexes that the filter restricts, the most restricted first. An index is left out if the paths that
+    /// restrict it also restrict an earlier one.
+    pub(super) fn narrowing(fixed: &[Fixed], policy: &Value) -> Vec<Candidate> {
         let known = |path: &str| fixed.iter().find(|known| known.path == path);
         let narrowing = |index: &[(String, bool)]| {
             let equal = index
@@ -130,38 +113,39 @@ impl Order {
                 .is_some_and(|(path, _)| known(path).is_some());
             (equal, usize::from(range))
         };
-        let all = indexes(policy).chain(learned.iter().map(|path| single(path)));
-        let mut all: Vec<_> = all
+        let mut all: Vec<_> = indexes(policy)
             .map(|(index, name)| (narrowing(&index), index, name))
             .filter(|((equal, range), ..)| equal + range > 0)
             .collect();
-        // Of those that narrow alike the one that leaves the least to order by, the last one first.
+        // Among equally restricted indexes the shortest comes first.
         all.reverse();
         all.sort_by_key(|((equal, range), index, _)| (Reverse(equal * 2 + range), index.len()));
         let mut candidates: Vec<Candidate> = Vec::new();
         for ((equal, range), index, name) in all {
             let paths = index.iter().take(equal + range);
-            let narrowed: Vec<String> = paths.map(|(path, _)| path.clone()).collect();
-            let covers =
-                |other: &Candidate| narrowed.iter().all(|path| other.narrowed.contains(path));
+            let restricted_by: Vec<String> = paths.map(|(path, _)| path.clone()).collect();
+            let covers = |other: &Candidate| {
+                restricted_by
+                    .iter()
+                    .all(|path| other.restricted_by.contains(path))
+            };
             if candidates.iter().any(covers) {
                 continue;
             }
             let order = Self {
-                learned: learned
-                    .iter()
-                    .find(|path| name == learned::name(path))
-                    .cloned(),
                 terms: terms(rest(index, fixed), fixed),
                 backwards: false,
                 index: Some(name),
             };
-            candidates.push(Candidate { order, narrowed });
+            candidates.push(Candidate {
+                order,
+                restricted_by,
+            });
         }
         candidates
     }
 
-    /// The same order for the rows of one partition key, which has an index of its own: the store chooses.
+    /// Returns the order within one partition key. The primary key serves it, so SQLite chooses the index.
     pub(super) fn within_a_key(self, select: &Select) -> Self {
         if select.order_by.is_empty() {
             return Self::default();
@@ -172,42 +156,29 @@ impl Order {
         }
     }
 
-    /// Whether an index gives the order.
+    /// Returns whether an index gives the order.
     pub(crate) fn has_index(&self) -> bool {
         self.index.is_some()
     }
 
-    /// The index that gives the order.
+    /// Returns the name of the index that gives the order.
     pub(crate) fn index(&self) -> Option<&String> {
         self.index.as_ref()
     }
 
-    /// The learned path whose index gives the order of a query that asks for none.
-    pub(crate) fn learned(&self) -> Option<&String> {
-        self.learned.as_ref()
-    }
-
-    /// The same order by a sort of what the index of another order finds.
-    pub(super) fn by_a_sort(self, other: &Self) -> Self {
+    /// Returns this order as a sort of the rows that the index of another order finds.
+    pub(super) fn sorted_from(self, other: &Self) -> Self {
         Self {
             index: other.index.clone(),
             ..self
         }
     }
 
-    /// The same order by a sort, when the index that gave it is gone.
-    pub(crate) fn without_index(self) -> Self {
-        Self {
-            index: None,
-            ..self
-        }
-    }
-
-    /// The keys of a row, to go on behind it, from what the store has handed out.
-    pub(crate) fn keys(row: &[Sql]) -> Vec<Key> {
+    /// Returns the sort keys of a row, from the expressions that the scan returned.
+    pub(crate) fn keys(row: &[SqlValue]) -> Vec<Key> {
         let pairs = row.chunks_exact(2).map(|pair| Key {
             place: match pair[0] {
-                Sql::Integer(place) => place,
+                SqlValue::Integer(place) => place,
                 _ => 0,
             },
             value: Bound::of(&pair[1]),
@@ -215,9 +186,9 @@ impl Order {
         pairs.collect()
     }
 
-    /// All rows.
-    pub(crate) fn whole(&self) -> Stretch {
-        Stretch {
+    /// Returns the range of all rows.
+    pub(crate) fn all(&self) -> ScanRange {
+        ScanRange {
             keys: self.columns(),
             index: self.index.clone(),
             order: self.text(false),
@@ -234,18 +205,18 @@ impl Order {
         pairs.collect()
     }
 
-    /// The rows behind a document, in two stretches where the first path of the sort has several types: those of the type
-    /// that the document has, which its value narrows, and those of the types behind it.
-    pub(crate) fn behind(&self, keys: &[Key], pk: String, id: String) -> Vec<Stretch> {
+    /// Returns the ranges after a row. If the first path of the sort can have several types there are two: the rest of the
+    /// row's type, and the types after it.
+    pub(crate) fn after(&self, keys: &[Key], pk: String, id: String) -> Vec<ScanRange> {
         let first = self.terms.first().zip(keys.first());
-        let mut same = self.after(keys, pk, id);
+        let mut same = self.after_row(keys, pk, id);
         same.order = self.text(true);
         let Some((term, key)) = first else {
             return vec![same];
         };
         let (rank, sign) = (json_rank(&term.path), sign(term.descending));
         if let Some(value) = key.value.sql() {
-            // Only a bound by itself lets the store begin in the middle of an index.
+            // SQLite needs a separate bound to start in the middle of an index.
             same.condition = format!(
                 "{} AND {} {sign}= ?",
                 same.condition,
@@ -257,14 +228,14 @@ impl Order {
             return vec![same];
         }
         same.condition = format!("{} AND {rank} = {}", same.condition, key.place);
-        let rest = Stretch {
+        let rest = ScanRange {
             condition: format!("{rank} {sign} {}", key.place),
-            ..self.whole()
+            ..self.all()
         };
         vec![same, rest]
     }
 
-    /// The sort; without the first path's type where that is one.
+    /// Returns the ORDER BY clause; `of_one_type` leaves out the type of the first path.
     fn text(&self, of_one_type: bool) -> String {
         let mut keys = Vec::new();
         for (at, term) in self.terms.iter().enumerate() {
@@ -280,12 +251,12 @@ impl Order {
         keys.join(", ")
     }
 
-    /// Key by key from the last to the first: behind it, or equal and behind in the rest. A key without a value orders
-    /// nothing among those of its type.
-    fn after(&self, keys: &[Key], pk: String, id: String) -> Stretch {
+    /// Builds the condition from the last key to the first: greater in this key, or equal and after the row in the other keys.
+    /// A key without a value does not order values of its type.
+    fn after_row(&self, keys: &[Key], pk: String, id: String) -> ScanRange {
         let sign_of_key = sign(self.backwards);
         let mut condition = format!("(pk, id) {sign_of_key} (?, ?)");
-        let mut parameters = vec![Sql::Text(pk), Sql::Text(id)];
+        let mut parameters = vec![SqlValue::Text(pk), SqlValue::Text(id)];
         for (term, key) in self.terms.iter().zip(keys).rev() {
             let sign = sign(term.descending);
             let rank = json_rank(&term.path);
@@ -300,7 +271,7 @@ impl Order {
                     format!("({rank} {sign} {place} OR ({rank} = {place} AND {condition}))");
             }
         }
-        Stretch {
+        ScanRange {
             keys: self.columns(),
             index: self.index.clone(),
             order: String::new(),
@@ -310,12 +281,7 @@ impl Order {
     }
 }
 
-/// The index of a learned path, like those of a policy.
-fn single(path: &str) -> (Vec<(String, bool)>, String) {
-    (vec![(path.to_owned(), false)], learned::name(path))
-}
-
-/// What of a list of paths is left to order by where a filter fixes some to one value.
+/// Removes the paths that the filter fixes to one value, and repeated paths.
 fn rest(paths: Vec<(String, bool)>, fixed: &[Fixed]) -> Vec<(String, bool)> {
     let mut rest: Vec<(String, bool)> = Vec::new();
     for (path, descending) in paths {
@@ -342,28 +308,28 @@ fn sign(descending: bool) -> &'static str {
 }
 
 impl Bound {
-    fn of(value: &Sql) -> Self {
+    fn of(value: &SqlValue) -> Self {
         match value {
-            Sql::Integer(value) => Self::Integer(*value),
-            Sql::Real(value) => Self::Real(value.to_bits()),
-            Sql::Text(text) => Self::Text(text.clone()),
-            Sql::Null | Sql::Blob(_) => Self::None,
+            SqlValue::Integer(value) => Self::Integer(*value),
+            SqlValue::Real(value) => Self::Real(value.to_bits()),
+            SqlValue::Text(text) => Self::Text(text.clone()),
+            SqlValue::Null | SqlValue::Blob(_) => Self::None,
         }
     }
 
-    fn sql(&self) -> Option<Sql> {
+    fn sql(&self) -> Option<SqlValue> {
         Some(match self {
             Self::None => return None,
-            Self::Integer(value) => Sql::Integer(*value),
-            Self::Real(bits) => Sql::Real(f64::from_bits(*bits)),
-            Self::Text(text) => Sql::Text(text.clone()),
+            Self::Integer(value) => SqlValue::Integer(*value),
+            Self::Real(bits) => SqlValue::Real(f64::from_bits(*bits)),
+            Self::Text(text) => SqlValue::Text(text.clone()),
         })
     }
 }
 
-/// Whether a sort by one path leaves out documents without it: only a path that the policy names itself has an entry for
-/// what is missing (<https://learn.microsoft.com/azure/cosmos-db/nosql/query/order-by>, remarks).
-pub(super) fn leaves_out_missing(select: &Select, policy: &Value) -> Option<String> {
+/// Returns the path of a sort that excludes documents without it. Only a path that the policy names explicitly has index
+/// entries for missing values (<https://learn.microsoft.com/azure/cosmos-db/nosql/query/order-by>, remarks).
+pub(super) fn excludes_missing(select: &Select, policy: &Value) -> Option<String> {
     let [item] = &*select.order_by else {
         return None;
     };

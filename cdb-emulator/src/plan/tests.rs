@@ -1,4 +1,4 @@
-//! How SQLite goes about what is passed on to it, and that it gives what evaluation alone gives.
+//! Query plans of SQLite, and the equivalence of the store and evaluation.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ fn parameters() -> HashMap<String, Value> {
     HashMap::from([("@t".to_owned(), json!("q")), ("@n".to_owned(), json!(10))])
 }
 
-/// A container with indexes on two paths and composites of them.
+/// Creates a container with indexes on two paths and composites of them.
 fn container(connection: &Connection) -> Container {
     Database::create(connection, "d", 0).unwrap();
     let definition = json!({
@@ -35,7 +35,7 @@ fn container(connection: &Connection) -> Container {
     Container::create(connection, "d", &definition, 1, 0).unwrap()
 }
 
-/// A container whose policy names no path but those of its composites.
+/// Creates a container with a wildcard policy and composites.
 fn by_wildcard(connection: &Connection) -> Container {
     Database::create(connection, "d", 0).unwrap();
     let definition = json!({
@@ -50,16 +50,16 @@ fn by_wildcard(connection: &Connection) -> Container {
     Container::create(connection, "d", &definition, 1, 0).unwrap()
 }
 
-/// How SQLite answers a query, at its beginning and behind a document.
+/// Returns SQLite's plans of a query, from its start and after a row.
 fn steps(sql: &str) -> String {
     let store = Store::open(None).unwrap();
     let connection = store.lock();
     let container = container(&connection);
     let select = sql::parse(sql).unwrap();
-    let plan = pushdown(&select, &parameters(), (container.policy(), &[]), false);
+    let plan = pushdown(&select, &parameters(), container.policy(), false);
     let order = &plan.order;
     let row = order
-        .whole()
+        .all()
         .keys
         .into_iter()
         .enumerate()
@@ -68,16 +68,16 @@ fn steps(sql: &str) -> String {
             _ => rusqlite::types::Value::Text("t".to_owned()),
         });
     let keys = super::Order::keys(&row.collect::<Vec<_>>());
-    let mut stretches = order.behind(&keys, "p".to_owned(), "i".to_owned());
-    stretches.push(order.whole());
-    let steps = stretches.into_iter().map(|stretch| {
+    let mut ranges = order.after(&keys, "p".to_owned(), "i".to_owned());
+    ranges.push(order.all());
+    let steps = ranges.into_iter().map(|range| {
         let table = format!("document_{}", container.number);
-        let index = stretch.index.map_or_else(String::new, |name| format!("INDEXED BY {table}_{name}"));
+        let index = range.index.map_or_else(String::new, |name| format!("INDEXED BY {table}_{name}"));
         let text = format!(
             "EXPLAIN QUERY PLAN SELECT pk, id, body FROM {table} {index} WHERE {} AND {} ORDER BY {}",
-            plan.condition, stretch.condition, stretch.order,
+            plan.condition, range.condition, range.order,
         );
-        let parameters = plan.parameters.iter().chain(&stretch.parameters);
+        let parameters = plan.parameters.iter().chain(&range.parameters);
         let mut statement = connection.prepare(&text).unwrap();
         let rows = statement.query_map(rusqlite::params_from_iter(parameters), |row| {
             row.get::<_, String>(3)
@@ -89,7 +89,7 @@ fn steps(sql: &str) -> String {
 }
 
 #[test]
-fn the_poll_of_a_queue_walks_its_composite_and_sorts_nothing() {
+fn the_poll_of_a_queue_scans_its_composite_without_a_sort() {
     for order in ["c.type, c.at", "c.type DESC, c.at DESC"] {
         let steps = steps(&format!(
             "SELECT TOP 5 * FROM c WHERE c.type = @t AND c.at <= @n ORDER BY {order}"
@@ -100,13 +100,13 @@ fn the_poll_of_a_queue_walks_its_composite_and_sorts_nothing() {
 }
 
 #[test]
-fn a_sort_that_no_filter_narrows_walks_the_composite_too() {
+fn a_sort_without_a_filter_scans_the_composite_too() {
     let steps = steps("SELECT TOP 5 * FROM c ORDER BY c.type, c.at");
     assert!(!steps.contains("TEMP B-TREE"), "{steps}");
 }
 
 #[test]
-fn what_has_an_index_is_read_in_its_order_and_never_sorted() {
+fn a_query_with_an_index_is_never_sorted() {
     for text in [
         "SELECT * FROM c",
         "SELECT TOP 5 * FROM c WHERE c.type = @t",
@@ -126,33 +126,11 @@ fn what_has_an_index_is_read_in_its_order_and_never_sorted() {
 }
 
 #[test]
-fn only_what_no_index_begins_with_is_wished_for() {
+fn a_disjunction_is_read_in_pieces_if_every_disjunct_has_an_index() {
     let store = Store::open(None).unwrap();
     let connection = store.lock();
     let container = container(&connection);
-    for (text, wish) in [
-        ("SELECT * FROM c WHERE c.type = @t ORDER BY c.plain", None),
-        ("SELECT * FROM c WHERE c.type = @t AND c.plain = 1", None),
-        ("SELECT * FROM c WHERE c.other = 1", None),
-        ("SELECT * FROM c WHERE c.plain > 1", Some("/plain")),
-        ("SELECT * FROM c ORDER BY c.plain", Some("/plain")),
-        ("SELECT * FROM c WHERE c.plain = 1 ORDER BY c.at", None),
-    ] {
-        let select = sql::parse(text).unwrap();
-        let policy = container.policy();
-        let plan = pushdown(&select, &parameters(), (policy, &[]), false);
-        assert_eq!(plan.wish.as_deref(), wish, "{text}");
-        let alone = pushdown(&select, &parameters(), (policy, &[]), true);
-        assert_eq!(alone.wish, None, "{text}");
-    }
-}
-
-#[test]
-fn a_disjunction_is_read_arm_by_arm_where_every_arm_has_an_index() {
-    let store = Store::open(None).unwrap();
-    let connection = store.lock();
-    let container = container(&connection);
-    for (filter, arms) in [
+    for (filter, pieces) in [
         ("c.type = @t OR c.at > @n", 2),
         (
             "(c.type = 1 AND c.at < 3) OR c.type = 2 OR (c.at = 7 AND c.other = 1)",
@@ -162,7 +140,7 @@ fn a_disjunction_is_read_arm_by_arm_where_every_arm_has_an_index() {
             "c.other = 1 AND (c.type = 1 OR c.at IN (1, 2)) AND (c.plain = 1 OR c.at = 2)",
             2,
         ),
-        // An index that serves all of it is better, and one arm without any reads everything anyway.
+        // One index for the whole filter is better, and a disjunct without an index reads everything anyway.
         ("c.type = @t AND (c.at = 1 OR c.at = 2)", 1),
         ("c.type = 1 OR c.plain = 2", 1),
         ("c.type = 1 OR c.type != 2", 1),
@@ -170,16 +148,16 @@ fn a_disjunction_is_read_arm_by_arm_where_every_arm_has_an_index() {
         ("c.type = 1 OR c.at = 2 ORDER BY c.at", 1),
     ] {
         let select = sql::parse(&format!("SELECT * FROM c WHERE {filter}")).unwrap();
-        let indexes = (container.policy(), &[][..]);
+        let indexes = container.policy();
         let found = super::pieces(&select, &parameters(), indexes, false);
-        assert_eq!(found.len(), arms, "{filter}");
+        assert_eq!(found.len(), pieces, "{filter}");
         let within = super::pieces(&select, &parameters(), indexes, true);
         assert_eq!(within.len(), 1, "{filter}");
     }
 }
 
 #[test]
-fn what_several_arms_find_is_counted_once() {
+fn a_document_that_meets_several_disjuncts_is_counted_once() {
     let store = Store::open(None).unwrap();
     let connection = store.lock();
     let container = container(&connection);
@@ -207,55 +185,7 @@ fn what_several_arms_find_is_counted_once() {
     }
 }
 
-#[test]
-fn what_asks_for_an_element_names_the_path_of_its_table() {
-    let store = Store::open(None).unwrap();
-    let connection = store.lock();
-    let container = container(&connection);
-    for (text, path) in [
-        (
-            "SELECT * FROM c WHERE ARRAY_CONTAINS(c.tags, @t)",
-            Some("/tags/[]"),
-        ),
-        (
-            "SELECT * FROM c WHERE EXISTS (SELECT VALUE t FROM t IN c.tags WHERE t > 1 AND t < 9)",
-            Some("/tags/[]"),
-        ),
-        (
-            "SELECT * FROM c WHERE EXISTS (SELECT VALUE l FROM l IN c.lines WHERE l.sku = @t)",
-            Some("/lines/[]/sku"),
-        ),
-        (
-            "SELECT c.id FROM c JOIN l IN c.lines WHERE l.sku IN (1, 2)",
-            Some("/lines/[]/sku"),
-        ),
-        // Another index narrows it, the policy excludes it, or it does not say that there is such an element.
-        (
-            "SELECT * FROM c WHERE c.type = @t AND ARRAY_CONTAINS(c.tags, @t)",
-            None,
-        ),
-        (
-            "SELECT c.id FROM c JOIN l IN c.lines WHERE l.price = 3",
-            None,
-        ),
-        ("SELECT * FROM c WHERE NOT ARRAY_CONTAINS(c.tags, @t)", None),
-        (
-            "SELECT * FROM c WHERE ARRAY_CONTAINS(c.tags, @t) OR c.type = @t",
-            None,
-        ),
-        (
-            "SELECT * FROM c WHERE ARRAY_CONTAINS(c.lines, { sku: 1 }, true)",
-            None,
-        ),
-    ] {
-        let select = sql::parse(text).unwrap();
-        let plan = pushdown(&select, &parameters(), (container.policy(), &[]), false);
-        let found = plan.elements.map(|elements| elements.path);
-        assert_eq!(found.as_deref(), path, "{text}");
-    }
-}
-
-/// Values of every type, some of them near each other.
+/// Values of every type, some of them close to each other.
 fn any_value() -> impl Strategy<Value = Option<Value>> {
     prop_oneof![
         2 => Just(None),
@@ -350,10 +280,10 @@ fn any_document() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What a query gives by evaluation alone; of a sort by one path that has no index of its own only what has a value.
+/// Evaluates a query without the store. A sort by one path without an index of its own excludes documents without it.
 fn evaluated(text: &str, documents: &[Value], by_default: bool) -> Vec<Value> {
     let select = sql::parse(text).unwrap();
-    let context = Context::new(parameters(), crate::service::now());
+    let context = Context::new(parameters(), crate::clock::now());
     let mut scopes = Vec::new();
     for document in documents {
         let left_out = |name: &str| {
@@ -371,7 +301,7 @@ fn evaluated(text: &str, documents: &[Value], by_default: bool) -> Vec<Value> {
     rows::finish(&select, sorted, &context).unwrap()
 }
 
-/// The sort keys of a row as a text; without a sort nothing.
+/// Returns the sort keys of a row as text; empty without a sort.
 fn keys(text: &str, row: &Value) -> String {
     let paths = ["type", "at", "plain"].into_iter().filter(|name| {
         text.split("ORDER BY")
@@ -396,7 +326,7 @@ proptest! {
     ) {
         let store = Store::open(None).unwrap();
         let connection = store.lock();
-        // By default everything is covered by a wildcard, and learned from page to page.
+        // By default a wildcard covers all paths, and only the composites have indexes.
         let container = if by_default { by_wildcard(&connection) } else { container(&connection) };
         let mut stored = Vec::new();
         for (number, mut document) in documents.into_iter().enumerate() {

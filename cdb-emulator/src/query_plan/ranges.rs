@@ -1,8 +1,9 @@
 //! Which part of the hash space holds results: the partition keys that a query's condition allows.
 
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
 
-use super::Query;
 use crate::epk;
 use crate::sql::ast::{Binary, Expr, Select};
 
@@ -21,6 +22,35 @@ struct Range {
 }
 
 impl Ranges {
+    /// Finds the ranges of a query of a container with these partition key paths.
+    pub(super) fn of(
+        select: &Select,
+        parameters: &HashMap<String, Value>,
+        paths: &[String],
+    ) -> Self {
+        // A property of a derived row is not the document's, even if the two have the same name.
+        let filter = select.filter.as_ref().filter(|_| select.derived.is_none());
+        let query = Query {
+            alias: &select.alias,
+            parameters,
+            paths,
+        };
+        let keys = filter.and_then(|filter| query.keys(filter));
+        let range = |key: &Key| {
+            let min = epk::effective_partition_key(key);
+            let max = if key.len() < paths.len() {
+                format!("{min}{}", epk::MAX)
+            } else {
+                min.clone()
+            };
+            Range { min, max }
+        };
+        let mut ranges: Vec<Range> = keys.iter().flatten().map(range).collect();
+        ranges.sort();
+        ranges.dedup();
+        Self(ranges)
+    }
+
     pub(super) fn are_one_point(&self) -> bool {
         matches!(&*self.0, [range] if range.min == range.max)
     }
@@ -45,103 +75,84 @@ impl Ranges {
     }
 }
 
-/// The ranges of a query.
-pub(super) fn of(select: &Select, query: Query<'_>) -> Ranges {
-    // The rows of a sub-query have properties of their own, whatever these are called.
-    let filter = select.filter.as_ref().filter(|_| select.derived.is_none());
-    let keys = filter.and_then(|filter| keys(filter, &select.alias, query));
-    let mut ranges: Vec<Range> = keys
-        .unwrap_or_default()
-        .iter()
-        .map(|key| {
-            let min = epk::effective_partition_key(key);
-            let max = if key.len() < query.key.len() {
-                format!("{min}{}", epk::MAX)
-            } else {
-                min.clone()
-            };
-            Range { min, max }
-        })
-        .collect();
-    ranges.sort();
-    ranges.dedup();
-    Ranges(ranges)
-}
-
 type Key = Vec<Option<Value>>;
 
-/// All keys, or beginnings of keys, that a condition lets through; none when it does not say.
-fn keys(condition: &Expr, alias: &str, query: Query<'_>) -> Option<Vec<Key>> {
-    if let Expr::Binary(left, Binary::Or, right) = condition {
-        let mut both = keys(left, alias, query)?;
-        both.extend(keys(right, alias, query)?);
-        return (both.len() <= MOST).then_some(both);
-    }
-    let mut found: Vec<Key> = vec![Vec::new()];
-    for path in query.key {
-        let Some(values) = values(condition, &Level { alias, path, query }) else {
-            break;
-        };
-        if found.len().saturating_mul(values.len()) > MOST {
-            return None;
-        }
-        let longer = found.iter().flat_map(|key| {
-            values.iter().map(|value| {
-                let mut key = key.clone();
-                key.push(Some(value.clone()));
-                key
-            })
-        });
-        found = longer.collect();
-    }
-    found.retain(|key| !key.is_empty());
-    (!found.is_empty()).then_some(found)
-}
-
-struct Level<'a> {
+/// What conditions are read with.
+struct Query<'a> {
     alias: &'a str,
-    path: &'a str,
-    query: Query<'a>,
+    parameters: &'a HashMap<String, Value>,
+    /// The paths of the partition key.
+    paths: &'a [String],
 }
 
-/// The values of one level of the key that a condition lets through.
-fn values(condition: &Expr, level: &Level<'_>) -> Option<Vec<Value>> {
-    let is_key = |expr: &Expr| expr.path(level.alias).as_deref() == Some(level.path);
-    match condition {
-        Expr::Binary(left, Binary::And, right) => match (values(left, level), values(right, level))
-        {
-            (Some(left), Some(right)) => Some(
-                left.into_iter()
-                    .filter(|value| right.contains(value))
-                    .collect(),
-            ),
-            (left, right) => left.or(right),
-        },
-        Expr::Binary(left, Binary::Or, right) => {
-            let mut both = values(left, level)?;
-            both.extend(values(right, level)?);
-            Some(both)
+impl Query<'_> {
+    /// Returns all keys, or prefixes of keys, that a condition lets through; `None` when it restricts no key.
+    fn keys(&self, condition: &Expr) -> Option<Vec<Key>> {
+        if let Expr::Binary(left, Binary::Or, right) = condition {
+            let mut both = self.keys(left)?;
+            both.extend(self.keys(right)?);
+            return (both.len() <= MOST).then_some(both);
         }
-        Expr::Binary(left, Binary::Equal, right) if is_key(left) => {
-            Some(vec![constant(right, level)?])
+        let mut found: Vec<Key> = vec![Vec::new()];
+        for path in self.paths {
+            let Some(values) = self.values(condition, path) else {
+                break;
+            };
+            if found.len().saturating_mul(values.len()) > MOST {
+                return None;
+            }
+            let longer = found.iter().flat_map(|key| {
+                values.iter().map(|value| {
+                    let mut key = key.clone();
+                    key.push(Some(value.clone()));
+                    key
+                })
+            });
+            found = longer.collect();
         }
-        Expr::Binary(left, Binary::Equal, right) if is_key(right) => {
-            Some(vec![constant(left, level)?])
-        }
-        Expr::In(left, list) if is_key(left) => {
-            list.iter().map(|item| constant(item, level)).collect()
-        }
-        _ => None,
+        found.retain(|key| !key.is_empty());
+        (!found.is_empty()).then_some(found)
     }
-}
 
-/// A value that a partition key can have.
-fn constant(expr: &Expr, level: &Level<'_>) -> Option<Value> {
-    let value = match expr {
-        Expr::Literal(value) => value,
-        Expr::Parameter(name) => level.query.parameters.get(name)?,
-        _ => return None,
-    };
-    let scalar = !value.is_array() && !value.is_object();
-    scalar.then(|| crate::rules::component(value))
+    /// Returns the values at one path of the key that a condition lets through.
+    fn values(&self, condition: &Expr, path: &str) -> Option<Vec<Value>> {
+        let is_key = |expr: &Expr| expr.path(self.alias).as_deref() == Some(path);
+        match condition {
+            Expr::Binary(left, Binary::And, right) => {
+                match (self.values(left, path), self.values(right, path)) {
+                    (Some(mut left), Some(right)) => {
+                        left.retain(|value| right.contains(value));
+                        Some(left)
+                    }
+                    (left, right) => left.or(right),
+                }
+            }
+            Expr::Binary(left, Binary::Or, right) => {
+                let mut both = self.values(left, path)?;
+                both.extend(self.values(right, path)?);
+                Some(both)
+            }
+            Expr::Binary(left, Binary::Equal, right) if is_key(left) => {
+                Some(vec![self.constant(right)?])
+            }
+            Expr::Binary(left, Binary::Equal, right) if is_key(right) => {
+                Some(vec![self.constant(left)?])
+            }
+            Expr::In(left, list) if is_key(left) => {
+                list.iter().map(|item| self.constant(item)).collect()
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns a constant's value if a partition key can have it.
+    fn constant(&self, expr: &Expr) -> Option<Value> {
+        let value = match expr {
+            Expr::Literal(value) => value,
+            Expr::Parameter(name) => self.parameters.get(name)?,
+            _ => return None,
+        };
+        let scalar = !value.is_array() && !value.is_object();
+        scalar.then(|| crate::rules::component(value))
+    }
 }

@@ -1,165 +1,152 @@
 //! The query that each physical partition runs: it returns what the merge needs beside what was asked for.
 
-use super::{QueryPlan, operator};
 use crate::error::ServiceError;
-use crate::sql::ast::{Projection, Select};
-use crate::sql::clauses::{Clauses, Item};
+use crate::sql::Aggregate;
+use crate::sql::ast::{Binary, Expr, OrderItem, Projection, Select};
 
-/// Where a client puts its condition on the rows that are left, or `true`.
+/// Where a client puts its condition on the remaining rows, or `true`.
 const FILTER: &str = "({documentdb-formattableorderbyquery-filter})";
 
-/// The rewritten query; empty when the original one serves.
-pub(super) fn rewrite(
-    plan: &QueryPlan,
-    select: &Select,
-    text: &Clauses<'_>,
-) -> Result<String, ServiceError> {
-    let filter = text.filter.map(|filter| format!("({filter})"));
-    if plan.folds() {
-        let group =
-            (!text.group_by.is_empty()).then(|| format!("GROUP BY {}", text.group_by.join(", ")));
-        return Ok(lines([
-            Some(folded(plan, select, text)),
-            from(text),
-            filter.map(|filter| format!("WHERE {filter}")),
-            group,
-        ]));
-    }
-    // Rows that another partition has too count once, so none may be cut off before the merge.
-    let cuts = plan.distinct == "None";
-    let top = plan.top.filter(|_| cuts);
-    let window = plan.window.filter(|_| cuts);
-    let window =
-        window.map(|(offset, limit)| format!("OFFSET 0 LIMIT {}", offset.saturating_add(limit)));
-    if let Some((sort, expressions)) = text.order_by.as_ref().filter(|_| !plan.order_by.is_empty())
-    {
-        if select.alias.is_empty() {
-            return Err(ServiceError::bad_request(
-                "A sort over an array of each document cannot be merged across partitions.",
-            ));
+/// The rows that a query returns at most.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Bounds {
+    pub(super) top: Option<u64>,
+    /// Offset and limit.
+    pub(super) window: Option<(u64, u64)>,
+}
+
+/// Rewrites a query with aggregates or groups: each partition returns partial results.
+pub(super) fn folded(select: &Select) -> Select {
+    let payload = match &select.projection {
+        Projection::Value(Expr::Aggregate(aggregate, of)) => {
+            Expr::Array(vec![partial(*aggregate, of)])
         }
-        let top = top.map_or_else(String::new, |top| format!("TOP {top} "));
-        let alias = &select.alias;
-        let items = items(expressions);
-        let payload = payload(plan, select, text);
-        let defined = match &*text.projection {
-            [item] if plan.has_select_value => Some(format!("IS_DEFINED({})", item.text)),
-            _ => None,
-        };
-        let conditions: Vec<String> = [filter, Some(FILTER.to_owned()), defined]
-            .into_iter()
-            .flatten()
-            .collect();
-        return Ok(lines([
-            Some(format!(
-                "SELECT {top}{alias}._rid, {items} AS orderByItems, {payload} AS payload"
-            )),
-            from(text),
-            Some(format!("WHERE {}", all(&conditions))),
-            Some(format!("ORDER BY {sort}")),
-            window,
-        ]));
-    }
-    let changed = plan.window.is_some() || plan.top.is_some() && !cuts;
-    if !changed {
-        return Ok(String::new());
-    }
-    Ok(lines([
-        Some(plain(plan, text, top)),
-        from(text),
-        filter.map(|filter| format!("WHERE {filter}")),
-        window,
-    ]))
-}
-
-fn all(conditions: &[String]) -> String {
-    match conditions {
-        [one] => one.clone(),
-        several => format!("({})", several.join(" AND ")),
-    }
-}
-
-fn lines<const N: usize>(lines: [Option<String>; N]) -> String {
-    let lines: Vec<String> = lines.into_iter().flatten().collect();
-    lines.join("\n")
-}
-
-fn from(text: &Clauses<'_>) -> Option<String> {
-    text.from.map(|from| format!("FROM {from}"))
-}
-
-/// The select list as it was, without what the client does after the merge.
-fn plain(plan: &QueryPlan, text: &Clauses<'_>, top: Option<u64>) -> String {
-    let distinct = if plan.distinct == "None" {
-        ""
-    } else {
-        "DISTINCT "
+        _ => payload(select),
     };
-    let top = top.map_or_else(String::new, |top| format!("TOP {top} "));
-    let value = if plan.has_select_value { "VALUE " } else { "" };
-    format!("SELECT {distinct}{top}{value}{}", text.list)
+    let projection = if !select.group_by.is_empty() {
+        let groups = select.group_by.iter();
+        Projection::List(vec![
+            ("groupByItems".to_owned(), items(groups)),
+            ("payload".to_owned(), payload),
+        ])
+    } else if matches!(select.projection, Projection::Value(_)) {
+        Projection::Value(payload)
+    } else {
+        Projection::List(vec![("payload".to_owned(), payload)])
+    };
+    Select {
+        distinct: false,
+        projection,
+        order_by: Vec::new(),
+        ..cut(select, Bounds::default())
+    }
 }
 
-fn folded(plan: &QueryPlan, select: &Select, text: &Clauses<'_>) -> String {
-    let payload = match &*text.projection {
-        [item] if plan.has_select_value && operator(item).is_some() => {
-            format!("[{}]", partial(item))
+/// Rewrites a query with `ORDER BY`: each row comes with the values that it is sorted by.
+pub(super) fn sorted(select: &Select, bounds: Bounds) -> Result<Select, ServiceError> {
+    if select.alias.is_empty() {
+        return Err(ServiceError::bad_request(
+            "A sort over an array of each document cannot be merged across partitions.",
+        ));
+    }
+    let mut filter = verbatim(FILTER);
+    if let Some(original) = &select.filter {
+        filter = and(original.clone(), filter);
+    }
+    if let Projection::Value(value) = &select.projection {
+        filter = and(filter, verbatim(format!("IS_DEFINED({value})")));
+    }
+    let document = Expr::Name(select.alias.clone());
+    let rid = Expr::Member(document.into(), Expr::Literal("_rid".into()).into());
+    let keys = items(select.order_by.iter().map(|OrderItem { expr, .. }| expr));
+    Ok(Select {
+        distinct: false,
+        projection: Projection::List(vec![
+            ("_rid".to_owned(), rid),
+            ("orderByItems".to_owned(), keys),
+            ("payload".to_owned(), payload(select)),
+        ]),
+        filter: Some(filter),
+        ..cut(select, bounds)
+    })
+}
+
+/// Rewrites a query with `OFFSET`, or with `TOP` and `DISTINCT`: each partition returns all rows that the merge can need.
+pub(super) fn cut(select: &Select, bounds: Bounds) -> Select {
+    let number = |number: u64| Expr::Literal(number.into());
+    let Bounds { top, window } = bounds;
+    Select {
+        top: top.map(number),
+        offset: window.map(|_| number(0)),
+        limit: window.map(|(offset, limit)| number(offset.saturating_add(limit))),
+        ..select.clone()
+    }
+}
+
+/// An expression that is only printed, as this text.
+fn verbatim(text: impl Into<String>) -> Expr {
+    Expr::Name(text.into())
+}
+
+fn and(left: Expr, right: Expr) -> Expr {
+    Expr::Binary(left.into(), Binary::And, right.into())
+}
+
+fn object<const N: usize>(fields: [(&str, Expr); N]) -> Expr {
+    let fields = fields.map(|(name, value)| (name.to_owned(), value));
+    Expr::Object(fields.into())
+}
+
+/// Puts each value into an object of its own: an undefined value leaves its object empty and the array as long as before.
+fn items<'a>(expressions: impl Iterator<Item = &'a Expr>) -> Expr {
+    Expr::Array(
+        expressions
+            .map(|expr| object([("item", expr.clone())]))
+            .collect(),
+    )
+}
+
+/// The row of the original query as one value.
+fn payload(select: &Select) -> Expr {
+    match &select.projection {
+        Projection::Star => {
+            let bound = select
+                .joins
+                .last()
+                .map_or(&select.alias, |join| &join.alias);
+            Expr::Name(bound.clone())
         }
-        _ => payload(plan, select, text),
-    };
-    if !text.group_by.is_empty() {
-        format!(
-            "SELECT {} AS groupByItems, {payload} AS payload",
-            items(&text.group_by)
-        )
-    } else if plan.has_select_value {
-        format!("SELECT VALUE {payload}")
-    } else {
-        format!("SELECT {payload} AS payload")
+        Projection::Value(value) => value.clone(),
+        Projection::List(fields) => {
+            let fields = fields.iter().map(|(name, expr)| {
+                let value = match expr {
+                    Expr::Aggregate(aggregate, of) => partial(*aggregate, of),
+                    other => other.clone(),
+                };
+                (name.clone(), value)
+            });
+            Expr::Object(fields.collect())
+        }
     }
-}
-
-/// Each value in an object of its own: one that is undefined leaves the object empty and the array as long as it was.
-fn items(expressions: &[&str]) -> String {
-    let items: Vec<String> = expressions
-        .iter()
-        .map(|expr| format!("{{\"item\": {expr}}}"))
-        .collect();
-    format!("[{}]", items.join(", "))
-}
-
-/// What was asked for, as one value.
-fn payload(plan: &QueryPlan, select: &Select, text: &Clauses<'_>) -> String {
-    let Projection::List(fields) = &select.projection else {
-        let value = text.projection.first().filter(|_| plan.has_select_value);
-        return value.map_or_else(|| select.alias.clone(), |item| item.text.to_owned());
-    };
-    let fields = fields
-        .iter()
-        .zip(&text.projection)
-        .map(|((name, _), item)| {
-            let name = serde_json::Value::from(&**name);
-            match operator(item) {
-                Some(_) => format!("{name}: {}", partial(item)),
-                None => format!("{name}: {}", item.text),
-            }
-        });
-    let fields: Vec<String> = fields.collect();
-    format!("{{{}}}", fields.join(", "))
 }
 
 /// An aggregate over one partition, in a form that can be merged: an average needs its count, and a smallest or largest
-/// value counts only where there was one.
-fn partial(item: &Item<'_>) -> String {
-    let Some((name, of)) = &item.call else {
-        return item.text.to_owned();
-    };
-    match &**name {
-        "AVG" => format!("{{\"item\": {{\"sum\": SUM({of}), \"count\": COUNT({of})}}}}"),
-        "MIN" | "MAX" => format!(
-            "{{\"item\": {name}({of}), \"item2\": {{\"{}\": {name}({of}), \"count\": COUNT({of})}}}}",
-            name.to_ascii_lowercase()
-        ),
-        _ => format!("{{\"item\": {name}({of})}}"),
+/// value counts only if the partition has one.
+fn partial(aggregate: Aggregate, of: &Expr) -> Expr {
+    let fold = |aggregate| Expr::Aggregate(aggregate, of.clone().into());
+    match aggregate {
+        Aggregate::Avg => {
+            let average = [
+                ("sum", fold(Aggregate::Sum)),
+                ("count", fold(Aggregate::Count)),
+            ];
+            object([("item", object(average))])
+        }
+        Aggregate::Min | Aggregate::Max => {
+            let name = aggregate.name().to_ascii_lowercase();
+            let counted = [(&*name, fold(aggregate)), ("count", fold(Aggregate::Count))];
+            object([("item", fold(aggregate)), ("item2", object(counted))])
+        }
+        Aggregate::Count | Aggregate::Sum => object([("item", fold(aggregate))]),
     }
 }

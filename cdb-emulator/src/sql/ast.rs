@@ -219,6 +219,18 @@ impl Expr {
             }
     }
 
+    /// The name that the expression has without an alias.
+    pub(super) fn inferred_name(&self) -> Option<&str> {
+        match self {
+            Self::Name(name) => Some(name),
+            Self::Member(_, key) => match &**key {
+                Self::Literal(Value::String(name)) => Some(name),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// The stored path that the expression names, `/a/b`, when it is a plain path of `alias`.
     ///
     /// Names that a path cannot spell (a slash in them, or what JSON escapes) have none: they are evaluated, not looked

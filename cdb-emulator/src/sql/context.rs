@@ -9,9 +9,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use super::function::date::Ticks;
 use super::pattern::Patterns;
 use crate::error::ServiceError;
+
+/// A time in units of 100 nanoseconds since 1970.
+pub(super) type Ticks = i64;
 
 /// Units of work on one row: one per expression that is evaluated and per 32 bytes of what it makes.
 const ROW: usize = 4_000_000;

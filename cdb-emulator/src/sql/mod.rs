@@ -1,7 +1,6 @@
 //! The query language: text to tree, tree over a document to value.
 
 pub(crate) mod ast;
-pub(crate) mod clauses;
 mod context;
 mod error;
 pub(crate) mod eval;

@@ -1,23 +1,25 @@
 //! Patterns: `LIKE` with `%`, `_`, `[a-f]` and `[^a-f]`, and regular expressions.
 //!
-//! The service's regular expressions are PCRE. Here they are those of regex-lite, whose classes are ASCII too; what it
-//! cannot know (look-around, references, `\p`) is refused, since undefined would look like an answer.
+//! The service's regular expressions are PCRE. Here `fancy-regex` evaluates them; `\d`, `\w` and `\s` are ASCII, like in
+//! PCRE.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use regex_lite::{Regex, RegexBuilder};
+use fancy_regex::{Regex, RegexBuilder};
 
-use super::context::Context;
 use crate::error::ServiceError;
 
-/// The largest compiled pattern, in bytes: it bounds the work per character of a text.
-const MAX_COMPILED: usize = 64 * 1024;
+/// Maximum size of a compiled pattern in bytes: it bounds the work per character of a text.
+const MAX_COMPILED: usize = 1024 * 1024;
+/// Maximum number of steps that look-around and references may go back.
+const MAX_BACKTRACKS: usize = 100_000;
 /// How many patterns of a query are kept compiled.
 const KEPT: usize = 16;
 
-/// Patterns that a query has compiled; `None` is an invalid one.
-pub(super) type Patterns = RefCell<HashMap<(String, String), Option<Regex>>>;
+/// The regular expressions that a query has compiled; `None` marks an invalid one.
+#[derive(Debug, Default)]
+pub(super) struct Patterns(RefCell<HashMap<(String, String), Option<Regex>>>);
 
 /// What a place in a pattern matches.
 #[derive(Debug, PartialEq)]
@@ -127,57 +129,70 @@ fn set(inside: &[char]) -> Sign {
     }
 }
 
-/// Whether a text matches a regular expression; `None` when the expression or a modifier is invalid.
-pub(super) fn regex(text: &str, pattern: &str, modifiers: &str, context: &Context) -> Option<bool> {
-    let mut patterns = context.patterns.borrow_mut();
-    let key = (pattern.to_owned(), modifiers.to_owned());
-    if !patterns.contains_key(&key) {
-        if patterns.len() >= KEPT {
-            patterns.clear();
-        }
-        let compiled = match compile(pattern, modifiers) {
-            Ok(compiled) => compiled,
-            Err(error) => {
-                context.fail(error);
-                return None;
+impl Patterns {
+    /// Returns whether a text matches a regular expression, or `None` when the expression or a modifier is invalid.
+    /// Fails when look-around or references take too many steps.
+    pub(super) fn is_match(
+        &self,
+        text: &str,
+        pattern: &str,
+        modifiers: &str,
+    ) -> Result<Option<bool>, ServiceError> {
+        let mut patterns = self.0.borrow_mut();
+        let key = (pattern.to_owned(), modifiers.to_owned());
+        if !patterns.contains_key(&key) {
+            if patterns.len() >= KEPT {
+                patterns.clear();
             }
-        };
-        patterns.insert(key.clone(), compiled);
+            patterns.insert(key.clone(), compile(pattern, modifiers));
+        }
+        let compiled = patterns.get(&key).and_then(Option::as_ref);
+        let matched = compiled.map(|compiled| compiled.is_match(text)).transpose();
+        matched.map_err(|_| {
+            ServiceError::bad_request(format!(
+                "The regular expression '{pattern}' takes too many steps; simplify it."
+            ))
+        })
     }
-    let compiled = patterns.get(&key)?.as_ref()?;
-    Some(compiled.is_match(text))
 }
 
-fn compile(pattern: &str, modifiers: &str) -> Result<Option<Regex>, ServiceError> {
+/// Compiles a regular expression; `None` when it or a modifier is invalid.
+fn compile(pattern: &str, modifiers: &str) -> Option<Regex> {
     if !modifiers.chars().all(|modifier| "imsx".contains(modifier)) {
-        return Ok(None);
+        return None;
     }
     let has = |modifier: char| modifiers.contains(modifier);
-    let compiled = RegexBuilder::new(pattern)
+    RegexBuilder::new(&with_ascii_classes(pattern))
         .case_insensitive(has('i'))
         .multi_line(has('m'))
         .dot_matches_new_line(has('s'))
         .ignore_whitespace(has('x'))
-        .size_limit(MAX_COMPILED)
-        .build();
-    match compiled {
-        Ok(compiled) => Ok(Some(compiled)),
-        Err(_) if is_foreign(pattern) => Err(ServiceError::bad_request(format!(
-            "The regular expression '{pattern}' needs PCRE: look-around, references and \\p are not supported by this emulator."
-        ))),
-        Err(_) => Ok(None),
-    }
+        .delegate_size_limit(MAX_COMPILED)
+        .backtrack_limit(MAX_BACKTRACKS)
+        .build()
+        .ok()
 }
 
-/// Whether a pattern has what PCRE knows and regex-lite does not.
-fn is_foreign(pattern: &str) -> bool {
-    ["(?=", "(?!", "(?<", "(?>", "\\p", "\\P"]
-        .iter()
-        .any(|part| pattern.contains(part))
-        || pattern
-            .as_bytes()
-            .windows(2)
-            .any(|pair| pair[0] == b'\\' && pair[1].is_ascii_digit())
+/// Replaces the shorthands `\d`, `\w` and `\s`, which are Unicode classes in `fancy-regex`, by their ASCII classes.
+fn with_ascii_classes(pattern: &str) -> String {
+    let mut replaced = String::with_capacity(pattern.len());
+    let mut letters = pattern.chars();
+    while let Some(letter) = letters.next() {
+        let escaped = if letter == '\\' { letters.next() } else { None };
+        match escaped {
+            Some('d') => replaced.push_str("[0-9]"),
+            Some('D') => replaced.push_str("[^0-9]"),
+            Some('w') => replaced.push_str("[0-9A-Za-z_]"),
+            Some('W') => replaced.push_str("[^0-9A-Za-z_]"),
+            Some('s') => replaced.push_str("[\\t\\n\\x0B\\f\\r ]"),
+            Some('S') => replaced.push_str("[^\\t\\n\\x0B\\f\\r ]"),
+            other => {
+                replaced.push(letter);
+                replaced.extend(other);
+            }
+        }
+    }
+    replaced
 }
 
 #[cfg(test)]
@@ -213,12 +228,38 @@ mod tests {
         assert!(!like("200", "20^%", Some('^')));
     }
 
+    fn matches(text: &str, pattern: &str, modifiers: &str) -> Option<bool> {
+        let matched = Patterns::default().is_match(text, pattern, modifiers);
+        matched.expect("few steps")
+    }
+
     #[test]
-    fn what_pcre_alone_knows_is_refused_and_not_undefined() {
-        assert!(compile("a(?=b)", "").is_err());
-        assert!(compile("(a)\\1", "").is_err());
-        assert!(compile("(a", "").expect("an answer").is_none());
-        assert!(compile("a", "z").expect("an answer").is_none());
-        assert!(compile("a.b", "is").expect("an answer").is_some());
+    fn regular_expressions_are_those_of_pcre() {
+        for (text, pattern, expected) in [
+            ("ab", "a(?=b)", true),
+            ("ac", "a(?=b)", false),
+            ("ba", "(?<!b)a", false),
+            ("aa", "^(a)\\1$", true),
+            ("É", "^\\p{Lu}$", true),
+            ("٣", "\\d", false),
+            ("é", "[\\w-]", false),
+            ("é", "[^\\W]", false),
+            ("\u{a0}", "\\s", false),
+            ("a\tb", "^\\S\\s\\S$", true),
+            ("\\d", "^\\\\d$", true),
+        ] {
+            let found = matches(text, pattern, "");
+            assert_eq!(found, Some(expected), "{text} ~ {pattern}");
+        }
+        assert_eq!(matches("A\nb", "a.B", "is"), Some(true));
+        assert_eq!(matches("a", "(a", ""), None);
+        assert_eq!(matches("a", "a", "z"), None);
+    }
+
+    #[test]
+    fn a_regular_expression_with_too_many_steps_fails() {
+        let patterns = Patterns::default();
+        let refused = patterns.is_match(&"x".repeat(60), "(x+x+)+(?=y)z", "");
+        assert_eq!(refused.expect_err("too many steps").status, 400);
     }
 }

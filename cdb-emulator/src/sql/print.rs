@@ -6,6 +6,7 @@ use std::fmt::{self, Display, Formatter, Write as _};
 use serde_json::Value;
 
 use super::ast::{Expr, Projection, Select, Source, Unary};
+use super::parser::is_name;
 
 impl Display for Select {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -27,12 +28,10 @@ impl Display for Select {
         }
         for (at, item) in self.order_by.iter().enumerate() {
             f.write_str(if at == 0 { " ORDER BY " } else { ", " })?;
-            write!(
-                f,
-                "{}{}",
-                item.expr,
-                if item.descending { " DESC" } else { " ASC" }
-            )?;
+            write!(f, "{}", item.expr)?;
+            if item.descending {
+                f.write_str(" DESC")?;
+            }
         }
         match (&self.offset, &self.limit) {
             (Some(offset), Some(limit)) => write!(f, " OFFSET {offset} LIMIT {limit}"),
@@ -103,8 +102,8 @@ impl Display for Projection {
                 for (at, (name, expr)) in fields.iter().enumerate() {
                     let comma = if at == 0 { "" } else { ", " };
                     write!(f, "{comma}{expr}")?;
-                    // `$1` is the name of what has none.
-                    if is_name(name) {
+                    // An expression without a name is called `$1`.
+                    if is_name(name) && expr.inferred_name() != Some(name) {
                         write!(f, " AS {name}")?;
                     }
                 }
@@ -112,11 +111,6 @@ impl Display for Projection {
             }
         }
     }
-}
-
-/// Whether a name can be written as one.
-fn is_name(name: &str) -> bool {
-    super::parser::is_name(name)
 }
 
 fn list(f: &mut Formatter<'_>, items: &[Expr]) -> fmt::Result {

@@ -3,11 +3,10 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Value, json};
 
+use super::container::Container;
 use super::offers::{self, Offer};
-use super::ranges::{self, PhysicalRange};
-use super::rid::{self, Inside};
-use super::transformation;
-use super::{elements, indexes};
+use super::version::new_etag;
+use super::{indexes, ranges, rid, transformation};
 use crate::error::ServiceError;
 
 /// A database.
@@ -16,72 +15,6 @@ pub(crate) struct Database {
     number: i64,
     pub(crate) id: String,
     pub(crate) created: i64,
-}
-
-/// A container.
-#[derive(Clone, Debug)]
-pub(crate) struct Container {
-    pub(crate) number: i64,
-    /// The number of its database.
-    pub(crate) database: i64,
-    /// The definition as it was sent.
-    pub(crate) definition: Value,
-    pub(crate) etag: String,
-    pub(crate) created: i64,
-    pub(crate) ranges: Vec<PhysicalRange>,
-    /// The policy whose indexes are in use while those of the present one are built.
-    pub(super) former: Option<Value>,
-    /// Which set of indexes is in use; part of their names.
-    generation: i64,
-}
-
-impl Container {
-    /// Paths of the partition key.
-    pub(crate) fn partition_key_paths(&self) -> Vec<String> {
-        strings(&self.definition["partitionKey"]["paths"])
-    }
-
-    /// Seconds to live of a document without a `ttl` of its own; `None` when expiry is off.
-    pub(crate) fn default_ttl(&self) -> Option<i64> {
-        self.definition["defaultTtl"].as_i64()
-    }
-
-    /// The sets of paths that must be unique.
-    pub(crate) fn unique_keys(&self) -> Vec<Vec<String>> {
-        let keys = self.definition["uniqueKeyPolicy"]["uniqueKeys"].as_array();
-        keys.map(|keys| keys.iter().map(|key| strings(&key["paths"])).collect())
-            .unwrap_or_default()
-    }
-
-    /// The indexing policy.
-    pub(crate) fn policy(&self) -> &Value {
-        &self.definition["indexingPolicy"]
-    }
-
-    /// The policies that must all serve a sort: the present one, and the one before while its indexes are in use.
-    pub(crate) fn serving_policies(&self) -> impl Iterator<Item = &Value> {
-        std::iter::once(self.policy()).chain(&self.former)
-    }
-
-    /// The policy whose indexes are in use.
-    pub(crate) fn indexed_policy(&self) -> &Value {
-        self.former.as_ref().unwrap_or_else(|| self.policy())
-    }
-
-    /// What the names of its indexes begin with.
-    pub(crate) fn index_prefix(&self) -> String {
-        indexes::prefix(self.number, self.generation)
-    }
-
-    /// How far its indexes are, in percent; 100 when they are those of its policy.
-    pub(crate) fn index_progress(&self, connection: &Connection) -> Result<i64, ServiceError> {
-        transformation::progress(connection, self.number)
-    }
-}
-
-fn strings(value: &Value) -> Vec<String> {
-    let items = value.as_array().into_iter().flatten();
-    items.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 pub(super) fn create(connection: &Connection) -> Result<(), ServiceError> {
@@ -96,20 +29,6 @@ pub(super) fn create(connection: &Connection) -> Result<(), ServiceError> {
     )?;
     transformation::create_table(connection)?;
     offers::create_table(connection)
-}
-
-/// The next number of the log: every write gets one, all writes of a batch the same.
-pub(crate) fn next_lsn(connection: &Connection) -> Result<i64, ServiceError> {
-    Ok(connection
-        .prepare_cached("UPDATE sequence SET lsn = lsn + 1 RETURNING lsn")?
-        .query_row([], |row| row.get(0))?)
-}
-
-/// The last number of the log.
-pub(crate) fn last_lsn(connection: &Connection) -> Result<i64, ServiceError> {
-    Ok(connection
-        .prepare_cached("SELECT lsn FROM sequence")?
-        .query_row([], |row| row.get(0))?)
 }
 
 impl Database {
@@ -183,11 +102,6 @@ impl Database {
     }
 }
 
-/// The columns of a container, in the order in which [`Container::from_row`] reads them.
-const COLUMNS: &str = "number, definition, etag, created, ranges,
-    (SELECT rowid FROM database WHERE database.id = container.database),
-    (SELECT former FROM transformation WHERE transformation.container = container.number), generation";
-
 impl Container {
     pub(crate) fn create(
         connection: &Connection,
@@ -220,42 +134,6 @@ impl Container {
         Ok(container)
     }
 
-    pub(crate) fn find(
-        connection: &Connection,
-        database: &str,
-        id: &str,
-    ) -> Result<Self, ServiceError> {
-        let sql = format!("SELECT {COLUMNS} FROM container WHERE database = ? AND id = ?");
-        connection
-            .prepare_cached(&sql)?
-            .query_row([database, id], Self::from_row)
-            .optional()?
-            .ok_or_else(ServiceError::owner_not_found)
-    }
-
-    pub(crate) fn all(connection: &Connection, database: &str) -> Result<Vec<Self>, ServiceError> {
-        let sql = format!("SELECT {COLUMNS} FROM container WHERE database = ? ORDER BY id");
-        let mut statement = connection.prepare_cached(&sql)?;
-        let rows = statement.query_map([database], Self::from_row)?;
-        Ok(rows.collect::<Result<_, _>>()?)
-    }
-
-    fn from_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
-        let definition: String = row.get(1)?;
-        Ok(Self {
-            number: row.get(0)?,
-            definition: serde_json::from_str(&definition).unwrap_or_default(),
-            etag: row.get(2)?,
-            created: row.get(3)?,
-            ranges: ranges::from_column(row.get_ref(4)?),
-            database: row.get(5)?,
-            former: row
-                .get::<_, Option<String>>(6)?
-                .and_then(|policy| serde_json::from_str(&policy).ok()),
-            generation: row.get(7)?,
-        })
-    }
-
     /// Replaces the definition, which was checked. The indexes follow a new policy by and by.
     pub(crate) fn replace(
         &self,
@@ -266,10 +144,8 @@ impl Container {
             "UPDATE container SET definition = ?, etag = ? WHERE number = ?",
             params![definition.to_string(), new_etag(), self.number],
         )?;
-        let replaced = Self {
-            definition: definition.clone(),
-            ..self.clone()
-        };
+        let mut replaced = self.clone();
+        replaced.definition = definition.clone();
         if replaced.default_ttl() != self.default_ttl() {
             self.reckon_expiry(connection, replaced.default_ttl())?;
         }
@@ -281,51 +157,8 @@ impl Container {
 
     pub(crate) fn delete(&self, connection: &Connection) -> Result<(), ServiceError> {
         transformation::abandon(connection, self.number)?;
-        elements::forget(connection, &self.index_prefix())?;
         connection.execute_batch(&format!("DROP TABLE IF EXISTS document_{}", self.number))?;
         connection.execute("DELETE FROM container WHERE number = ?", [self.number])?;
         Offer::delete_of(connection, &self.self_link())
     }
-
-    /// Its resource id.
-    pub(crate) fn rid(&self) -> String {
-        rid::of_container(self.numbers())
-    }
-
-    /// The resource id of something in it.
-    pub(crate) fn rid_inside(&self, what: Inside) -> String {
-        rid::inside(self.numbers(), what)
-    }
-
-    fn numbers(&self) -> (i64, i64) {
-        (self.database, self.number)
-    }
-
-    /// Its `_self`.
-    pub(crate) fn self_link(&self) -> String {
-        format!(
-            "dbs/{}/colls/{}/",
-            rid::of_database(self.database),
-            self.rid()
-        )
-    }
-
-    pub(crate) fn to_json(&self) -> Value {
-        let mut body = self.definition.clone();
-        body["_rid"] = self.rid().into();
-        body["_self"] = self.self_link().into();
-        body["_etag"] = self.etag.clone().into();
-        body["_ts"] = self.created.into();
-        body["_docs"] = "docs/".into();
-        body["_sprocs"] = "sprocs/".into();
-        body["_triggers"] = "triggers/".into();
-        body["_udfs"] = "udfs/".into();
-        body["_conflicts"] = "conflicts/".into();
-        body
-    }
-}
-
-/// A version that was never given before.
-pub(crate) fn new_etag() -> String {
-    format!("\"{}\"", uuid::Uuid::new_v4())
 }

@@ -4,7 +4,8 @@ use rusqlite::types::{ToSql, Value as Sql};
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use serde_json::Value;
 
-use super::Container;
+use super::columns::json_path;
+use super::container::Container;
 use crate::error::ServiceError;
 
 /// A document as it is kept.
@@ -42,47 +43,6 @@ pub(crate) struct Scan<'a> {
     pub(crate) condition: &'a str,
     pub(crate) order: &'a str,
     pub(crate) parameters: &'a [Sql],
-}
-
-/// The SQL expression of a stored path.
-pub(crate) fn json_path(path: &str) -> String {
-    format!("json_extract(body, {})", json_name(path))
-}
-
-/// The place of a stored path's type in the order of the query language: undefined is 0, objects are 6.
-pub(crate) fn json_rank(path: &str) -> String {
-    rank_at("body", &json_name(path))
-}
-
-/// What a stored path compares by among values of its type; nothing for arrays and objects, which are not ordered.
-pub(crate) fn json_value(path: &str) -> String {
-    value_at("body", &json_name(path))
-}
-
-/// [`json_rank`] at a name that SQLite reckons itself.
-pub(super) fn rank_at(body: &str, name: &str) -> String {
-    format!(
-        "CASE json_type({body}, {name}) WHEN 'null' THEN 1 WHEN 'false' THEN 2 WHEN 'true' THEN 2 WHEN 'integer' THEN 3 \
-         WHEN 'real' THEN 3 WHEN 'text' THEN 4 WHEN 'array' THEN 5 WHEN 'object' THEN 6 ELSE 0 END"
-    )
-}
-
-/// [`json_value`] at a name that SQLite reckons itself.
-pub(super) fn value_at(body: &str, name: &str) -> String {
-    format!(
-        "CASE WHEN json_type({body}, {name}) NOT IN ('array', 'object') THEN json_extract({body}, {name}) END"
-    )
-}
-
-/// A stored path as SQLite names it, in quotes.
-pub(super) fn json_name(path: &str) -> String {
-    let mut json = String::from("$");
-    for name in path.split('/').filter(|name| !name.is_empty()) {
-        json.push_str(".\"");
-        json.push_str(name);
-        json.push('"');
-    }
-    format!("'{}'", json.replace('\'', "''"))
 }
 
 impl Container {

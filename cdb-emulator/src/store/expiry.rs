@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::Container;
+use super::container::Container;
 use crate::error::ServiceError;
 
 impl Container {

@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 use serde_json::Value;
 
-use super::documents::{json_rank, json_value};
+use super::columns::{json_rank, json_value};
 use crate::error::ServiceError;
 use crate::sql::ast::is_plain;
 
@@ -13,7 +13,7 @@ use crate::sql::ast::is_plain;
 ///
 /// The body is the last column: what stands behind a large one is found only by following all its pages.
 ///
-/// Paths in a subtree (`/a/*`) and through arrays get theirs when they are asked for ([`learned`](super::learned)).
+/// Paths in a subtree (`/a/*`) and through arrays have no index: their conditions are evaluated on documents.
 pub(super) fn create_table(
     connection: &Connection,
     table: &str,
@@ -63,7 +63,7 @@ pub(crate) fn indexes(policy: &Value) -> impl Iterator<Item = (Vec<(String, bool
 }
 
 /// The expressions of a path, written exactly as queries write them, or SQLite would not see that they are the same.
-pub(super) fn expression(path: &str, descending: bool) -> Result<String, ServiceError> {
+fn expression(path: &str, descending: bool) -> Result<String, ServiceError> {
     let mut names = path.split('/').skip(1).peekable();
     if names.peek().is_none() || !names.all(is_plain) {
         return Err(ServiceError::bad_request(format!(

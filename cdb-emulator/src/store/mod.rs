@@ -1,84 +1,83 @@
-//! What is kept: SQLite, in memory or in a directory.
+//! The store: SQLite, in memory or in a directory.
 //!
-//! One table per container, one row per document, and one SQLite index per index of the container's policy, so that what
-//! the policy does not serve is slow here too. In a directory, a write is acknowledged when the log that holds it is on
-//! the disk (`synchronous=FULL`), so it survives the death of the process and the loss of power.
+//! Each container is a table, each document a row, and each index of the container's policy a SQLite index. A query that
+//! the policy does not serve is therefore slow here too. In a directory, a write is acknowledged when the log that holds
+//! it is on the disk (`synchronous=FULL`), so it survives a killed process and a loss of power.
 
-pub(crate) mod catalog;
+mod catalog;
+mod columns;
+mod container;
+mod data_dir;
 mod documents;
-pub(crate) mod elements;
 mod expiry;
-mod home;
 pub(crate) mod indexes;
-pub(crate) mod learned;
 pub(crate) mod offers;
 pub(crate) mod ranges;
 mod readers;
 pub(crate) mod rid;
+mod sqlite;
 mod transformation;
+pub(crate) mod version;
 mod write_queue;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rusqlite::Connection;
-use rusqlite::config::DbConfig;
-
-use self::home::Home;
+use self::data_dir::DataDir;
 use self::readers::{ReadConnection, Readers};
 use self::write_queue::WriteQueue;
-use crate::EmulatorError;
+use crate::emulator_error::EmulatorError;
 use crate::error::ServiceError;
 
-pub(crate) use catalog::{Container, Database};
-pub(crate) use documents::{Row, Scan, StoredDocument, json_rank, json_value};
+pub(crate) use catalog::Database;
+pub(crate) use columns::{json_rank, json_value};
+pub(crate) use container::Container;
+pub(crate) use documents::{Row, Scan, StoredDocument};
+pub(crate) use rusqlite::Connection;
+pub(crate) use rusqlite::types::Value as SqlValue;
 
-/// Prepared statements that a connection keeps.
-const STATEMENTS: usize = 256;
-
-/// What a piece of work does with the store.
+/// The kind of access that a piece of work needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// Looks at a row or two.
-    Glance,
-    /// Reads as many rows as it takes.
+    /// Reads single rows.
+    Point,
+    /// Reads any number of rows.
     Scan,
     /// Writes, or may write.
     Write,
 }
 
-/// The whole store. One thread writes, since SQLite writes one at a time anyway. In a directory, readers have
-/// connections of their own and see what is committed; in memory all work shares one connection and the writer's thread.
+/// The store. One thread writes, because SQLite allows one writer at a time. In a directory, readers have connections of
+/// their own and see committed data. In memory, all work shares the connection and the thread of the writer.
 #[derive(Debug)]
 pub(crate) struct Store {
     connection: Arc<Mutex<Connection>>,
     queue: WriteQueue,
     readers: Option<Readers>,
-    /// Given up last, when nothing can write any more.
-    home: Option<Home>,
+    /// Released last, after the writer has stopped.
+    data_dir: Option<DataDir>,
 }
 
 impl Store {
-    /// Opens a store, in memory when there is no directory.
+    /// Opens a store in a directory, or in memory when `directory` is `None`.
     pub(crate) fn open(directory: Option<&Path>) -> Result<Self, EmulatorError> {
-        let home = directory.map(Home::claim).transpose()?;
-        let connection = match &home {
-            None => open_in_memory()?,
-            Some(home) => home.open()?,
+        let data_dir = directory.map(DataDir::lock).transpose()?;
+        let connection = match &data_dir {
+            None => sqlite::open_in_memory()?,
+            Some(data_dir) => data_dir.open()?,
         };
-        keep_statements(&connection)?;
+        sqlite::cache_statements(&connection)?;
         catalog::create(&connection).map_err(|error| EmulatorError::storage(error.message))?;
         let connection = Arc::new(Mutex::new(connection));
         Ok(Self {
-            queue: WriteQueue::start(connection.clone(), home.is_some())?,
+            queue: WriteQueue::start(connection.clone(), data_dir.is_some())?,
             connection,
-            readers: home.as_ref().map(|home| Readers::new(home.file())),
-            home,
+            readers: data_dir.as_ref().map(|dir| Readers::new(dir.file())),
+            data_dir,
         })
     }
 
-    /// Carries out work that uses the store, where it waits for nobody who runs on this thread. Work that writes has
-    /// been committed when this returns.
+    /// Runs work that uses the store, on a thread that may block. Writes are committed when this returns.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         lane: Lane,
@@ -86,31 +85,20 @@ impl Store {
     ) -> Result<T, ServiceError> {
         match (lane, &self.readers) {
             (Lane::Write, _) | (_, None) => self.queue.run(work).await,
-            (Lane::Glance, Some(_)) => work(),
+            (Lane::Point, Some(_)) => work(),
             (Lane::Scan, Some(readers)) => readers.run(work).await,
         }
     }
 
-    /// Has the writer give a path an index, when it comes to it.
-    pub(crate) fn learn(&self, container: Container, path: String) {
-        let connection = self.connection.clone();
-        self.queue.send(move || {
-            let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
-            let savepoint = connection.savepoint()?;
-            container.learn(&savepoint, &path)?;
-            Ok(savepoint.commit()?)
-        });
-    }
-
-    /// The connection that writes.
+    /// Locks the connection of the writer.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Connection> {
-        // Work that panicked has rolled its savepoint back.
+        // The savepoint of work that panicked was rolled back.
         self.connection
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection to read from: one moment of the store, until it is dropped.
+    /// Returns a connection for reads. It shows one snapshot of the store until it is dropped.
     pub(crate) fn read(&self) -> Result<ReadConnection<'_>, ServiceError> {
         match &self.readers {
             None => Ok(ReadConnection::Shared(self.lock())),
@@ -118,36 +106,19 @@ impl Store {
         }
     }
 
-    /// Ends the writer after what it has begun, closes the files, and lets another process have the directory.
+    /// Stops the writer after the queued work, closes the files, and unlocks the directory.
     pub(crate) fn close(&self) {
         self.queue.close();
-        let (Some(home), Some(readers)) = (&self.home, &self.readers) else {
+        let (Some(data_dir), Some(readers)) = (&self.data_dir, &self.readers) else {
             return;
         };
         readers.close();
-        // Requests that still run may hold the lock for a moment; the files must not change afterwards.
-        if let Ok(nothing) = Connection::open_in_memory() {
-            *self.lock() = nothing;
+        // Replacing the connection closes the files; requests in progress may hold the lock for a moment.
+        if let Ok(empty) = Connection::open_in_memory() {
+            *self.lock() = empty;
         }
-        home.release();
+        data_dir.unlock();
     }
-}
-
-/// Opens a store that is gone with its process, on pages of twice the usual size. Whenever SQLite has put pages of a
-/// tree in order, the commit goes through the table of all pages in memory (`pcache1TruncateUnsafe`), of which there are
-/// half as many like this. Still larger ones make every write dearer, which copies each page that it changes.
-fn open_in_memory() -> rusqlite::Result<Connection> {
-    let connection = Connection::open_in_memory()?;
-    connection.pragma_update(None, "page_size", 8192)?;
-    Ok(connection)
-}
-
-/// Has a connection keep the statements that it has prepared, as they are. Without the second setting SQLite prepares one
-/// anew whenever it is executed with other values, which may have another plan; here the plan is not SQLite's to choose.
-fn keep_statements(connection: &Connection) -> rusqlite::Result<()> {
-    connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    Ok(())
 }
 
 impl Drop for Store {

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::{Value, json};
 
-use super::catalog::new_etag;
+use super::version::new_etag;
 use crate::error::ServiceError;
 
 /// Who chose a throughput.

@@ -4,10 +4,8 @@
 //! but those that are there. Ids are never used twice, which makes the next free id the version of the whole listing.
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 
-use super::Container;
 use crate::epk;
 use crate::error::ServiceError;
 
@@ -77,7 +75,10 @@ pub(crate) fn next_number(ranges: &[PhysicalRange]) -> u64 {
 }
 
 /// Cuts a range in the middle. Says no when it is not there, or has become too narrow to be cut.
-fn split(ranges: &[PhysicalRange], id: &str) -> Result<Vec<PhysicalRange>, ServiceError> {
+pub(super) fn split(
+    ranges: &[PhysicalRange],
+    id: &str,
+) -> Result<Vec<PhysicalRange>, ServiceError> {
     let parent = ranges
         .iter()
         .find(|range| range.id == id)
@@ -117,37 +118,6 @@ fn position(boundary: &str) -> u64 {
     }
     let digits: String = boundary.chars().take(16).collect();
     u64::from_str_radix(&format!("{digits:0<16}"), 16).unwrap_or_default()
-}
-
-impl Container {
-    /// The physical partition that holds an effective partition key.
-    pub(crate) fn range_of(&self, epk: &str) -> Option<&PhysicalRange> {
-        self.ranges.iter().find(|range| range.holds(epk))
-    }
-
-    /// A physical partition by its id.
-    pub(crate) fn range(&self, id: &str) -> Result<&PhysicalRange, ServiceError> {
-        self.ranges
-            .iter()
-            .find(|range| range.id == id)
-            .ok_or_else(ServiceError::range_gone)
-    }
-
-    /// Replaces a physical partition by two halves and returns their ids. Documents stay where they are: a range is a
-    /// view of the hash space, not a place.
-    pub(crate) fn split(
-        &self,
-        connection: &Connection,
-        id: &str,
-    ) -> Result<[String; 2], ServiceError> {
-        let number = next_number(&self.ranges);
-        let ranges = split(&self.ranges, id)?;
-        connection.execute(
-            "UPDATE container SET ranges = ? WHERE number = ?",
-            params![serde_json::to_string(&ranges)?, self.number],
-        )?;
-        Ok([number.to_string(), (number + 1).to_string()])
-    }
 }
 
 #[cfg(test)]

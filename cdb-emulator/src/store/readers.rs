@@ -1,4 +1,4 @@
-//! Connections that read beside the writer, for a store in a directory.
+//! Connections that read concurrently with the writer, for a store in a directory.
 
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -7,13 +7,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
-use super::home;
+use super::sqlite::open_reader;
 use crate::error::ServiceError;
 
-/// Scans that run at once; more would only take the processor from each other.
+/// Concurrent scans; more would only compete for the processor.
 const SCANS: usize = 4;
 
-/// Idle connections, and the places for scans.
+/// Idle connections, and permits for scans.
 #[derive(Debug)]
 pub(super) struct Readers {
     file: PathBuf,
@@ -31,18 +31,18 @@ impl Readers {
         }
     }
 
-    /// Carries out work that may take long on a thread that may block.
+    /// Runs long work on a thread that may block.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, ServiceError> + Send + 'static,
     ) -> Result<T, ServiceError> {
-        let _place = self.scans.acquire().await.map_err(ServiceError::internal)?;
+        let _permit = self.scans.acquire().await.map_err(ServiceError::internal)?;
         tokio::task::spawn_blocking(work)
             .await
             .map_err(ServiceError::internal)?
     }
 
-    /// A connection in a transaction, so that all that is read is of one moment.
+    /// Returns a connection in a transaction, so that all reads see one snapshot.
     pub(super) fn take(&self) -> Result<ReadConnection<'_>, ServiceError> {
         let idle = match &mut *self.idle() {
             None => return Err(ServiceError::stopping()),
@@ -50,7 +50,7 @@ impl Readers {
         };
         let connection = match idle {
             Some(connection) => connection,
-            None => home::open_reader(&self.file)?,
+            None => open_reader(&self.file)?,
         };
         connection.prepare_cached("BEGIN")?.execute([])?;
         Ok(ReadConnection::Own(OwnConnection {
@@ -59,7 +59,7 @@ impl Readers {
         }))
     }
 
-    /// Closes what is idle now and the others when they come back.
+    /// Closes idle connections now, and others when they are returned.
     pub(super) fn close(&self) {
         drop(self.idle().take());
     }
@@ -70,12 +70,12 @@ impl Readers {
     }
 }
 
-/// A connection to read from.
+/// A connection for reads.
 #[derive(Debug)]
 pub(crate) enum ReadConnection<'a> {
-    /// The one connection of a store in memory.
+    /// The only connection of a store in memory.
     Shared(MutexGuard<'a, Connection>),
-    /// One of many.
+    /// One of the readers.
     Own(OwnConnection<'a>),
 }
 
@@ -85,12 +85,15 @@ impl Deref for ReadConnection<'_> {
     fn deref(&self) -> &Connection {
         match self {
             Self::Shared(connection) => connection,
-            Self::Own(own) => own.connection.as_ref().expect("it is there until the drop"),
+            Self::Own(own) => own
+                .connection
+                .as_ref()
+                .expect("the connection is present until the drop"),
         }
     }
 }
 
-/// A connection that goes back to the others when it is dropped.
+/// A connection that is returned to the idle connections when it is dropped.
 #[derive(Debug)]
 pub(crate) struct OwnConnection<'a> {
     readers: &'a Readers,
@@ -102,7 +105,7 @@ impl Drop for OwnConnection<'_> {
         let Some(connection) = self.connection.take() else {
             return;
         };
-        // One whose transaction does not end is closed, which ends it.
+        // A connection whose transaction does not end is closed, which ends the transaction.
         if connection.execute_batch("COMMIT").is_ok()
             && let Some(idle) = &mut *self.readers.idle()
         {

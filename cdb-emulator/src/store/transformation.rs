@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
 
-use super::{Container, catalog, elements, indexes};
+use super::container::Container;
+use super::indexes;
+use super::version::next_lsn;
 use crate::error::ServiceError;
 
 /// Documents that are copied by one statement.
@@ -37,7 +39,7 @@ pub(super) fn begin(
     let number = container.number;
     let next = format!("document_{number}_next");
     // Unlike that of any table before.
-    let generation = catalog::next_lsn(connection)?;
+    let generation = next_lsn(connection)?;
     let prefix = indexes::prefix(number, generation);
     indexes::create_table(connection, &next, &prefix, policy)?;
     let columns = "pk, id, epk, body, etag, lsn, ts, expires";
@@ -79,14 +81,16 @@ pub(super) fn abandon(connection: &Connection, number: i64) -> Result<(), Servic
     Ok(())
 }
 
-/// How far the indexes of a container are, in percent; 100 when they are those of its policy.
-pub(crate) fn progress(connection: &Connection, number: i64) -> Result<i64, ServiceError> {
-    let found = connection
-        .prepare_cached("SELECT done, total FROM transformation WHERE container = ?")?
-        .query_row([number], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    let percent = |(done, total): (i64, i64)| (done * 100 / total.max(1)).clamp(0, 99);
-    Ok(found.map_or(100, percent))
+impl Container {
+    /// Returns the progress of the index transformation in percent; 100 when the indexes are those of the policy.
+    pub(crate) fn index_progress(&self, connection: &Connection) -> Result<i64, ServiceError> {
+        let found = connection
+            .prepare_cached("SELECT done, total FROM transformation WHERE container = ?")?
+            .query_row([self.number], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        let percent = |(done, total): (i64, i64)| (done * 100 / total.max(1)).clamp(0, 99);
+        Ok(found.map_or(100, percent))
+    }
 }
 
 /// Copies some documents, and says whether there is more to do.
@@ -141,12 +145,6 @@ fn copy(
 }
 
 fn finish(connection: &Connection, number: i64) -> Result<(), ServiceError> {
-    let generation = connection.query_row(
-        "SELECT generation FROM container WHERE number = ?",
-        [number],
-        |row| row.get(0),
-    )?;
-    elements::forget(connection, &indexes::prefix(number, generation))?;
     // With the table go its indexes and triggers.
     connection.execute_batch(&format!(
         "DROP TABLE document_{number};
@@ -165,7 +163,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::store::{Database, Store, StoredDocument};
+    use crate::store::{Database, Store, StoredDocument, catalog};
 
     /// More than one step copies.
     const MANY: i64 = 20_000;
@@ -232,7 +230,7 @@ mod tests {
     fn finish_all(connection: &Connection) {
         let mut before = 0;
         while step(connection).unwrap() {
-            let now = progress(connection, find(connection).number).unwrap();
+            let now = find(connection).index_progress(connection).unwrap();
             assert!(before <= now, "{before} → {now}");
             before = now;
         }
@@ -245,7 +243,7 @@ mod tests {
         let mut expected: BTreeMap<i64, i64> = (0..MANY).map(|n| (n, n)).collect();
         container.replace(&connection, &definition("/b/?")).unwrap();
         let replaced = find(&connection);
-        assert!(progress(&connection, replaced.number).unwrap() < 100);
+        assert!(replaced.index_progress(&connection).unwrap() < 100);
         let serving: Vec<&Value> = replaced.serving_policies().collect();
         assert_eq!(serving, [&policy("/b/?"), &policy("/a/?")]);
         // Some of them are copied already, most are not.
@@ -266,7 +264,7 @@ mod tests {
         }
         finish_all(&connection);
         let done = find(&connection);
-        assert_eq!(progress(&connection, done.number).unwrap(), 100);
+        assert_eq!(done.index_progress(&connection).unwrap(), 100);
         assert_eq!(done.serving_policies().count(), 1);
         assert_eq!(content(&connection, &done), expected);
         // A table with an index for the log and one for the path; no triggers, no second table.
@@ -313,13 +311,13 @@ mod tests {
         let container = filled(&connection);
         container.replace(&connection, &definition("/b/?")).unwrap();
         step(&connection).unwrap();
-        let reached = progress(&connection, container.number).unwrap();
+        let reached = container.index_progress(&connection).unwrap();
         assert!((0..100).contains(&reached), "{reached}");
         drop(connection);
         let store = Store::open(Some(folder.path())).unwrap();
         for _ in 0..60_000 {
             let connection = store.read().unwrap();
-            if progress(&connection, container.number).unwrap() == 100 {
+            if container.index_progress(&connection).unwrap() == 100 {
                 assert_eq!(content(&connection, &container).len(), 20_000);
                 return;
             }

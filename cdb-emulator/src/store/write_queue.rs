@@ -1,8 +1,8 @@
-//! The thread that writes, and the queue before it.
+//! The writer thread and its queue.
 //!
-//! What waits in the queue is carried out in one transaction, each piece of work in a savepoint of its own, and is
-//! answered when the transaction is on the disk: one wait for the disk serves all who wait. While it lasts the next ones
-//! queue up, so groups are as large as the load is. In memory nothing waits for a disk, and each piece stands alone.
+//! The writer groups queued work into one transaction, each piece of work in a savepoint of its own, so that one wait for
+//! the disk serves the whole group. Work that arrives during the wait forms the next group, so groups grow with the load.
+//! In memory there is no wait for a disk, and each piece of work is committed alone.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,18 +15,18 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::transformation;
-use crate::EmulatorError;
+use crate::emulator_error::EmulatorError;
 use crate::error::ServiceError;
 
-/// Work done for one group before it is committed: the longest that the first of a group waits for the last.
+/// Maximum time to collect a group before it is committed.
 const GROUP_TIME: Duration = Duration::from_millis(4);
 
-/// Carries out a piece of work, unless there is a reason against it, and returns what tells its caller.
-type Job = Box<dyn FnOnce(Result<(), ServiceError>) -> Delivery + Send>;
-/// Tells a caller that its work is committed, or why it is not.
-type Delivery = Box<dyn FnOnce(Result<(), ServiceError>) + Send>;
+/// Runs a piece of work, unless its transaction could not begin, and returns the notification of its caller.
+type Job = Box<dyn FnOnce(Result<(), ServiceError>) -> Notification + Send>;
+/// Notifies a caller that its work is committed, or why it is not.
+type Notification = Box<dyn FnOnce(Result<(), ServiceError>) + Send>;
 
-/// The way to the thread that writes.
+/// The queue of the writer thread.
 #[derive(Debug)]
 pub(super) struct WriteQueue {
     jobs: Mutex<Option<Sender<Job>>>,
@@ -34,7 +34,7 @@ pub(super) struct WriteQueue {
 }
 
 impl WriteQueue {
-    /// Starts the thread. In groups when commits take time.
+    /// Starts the thread; `grouped` when commits wait for a disk.
     pub(super) fn start(
         connection: Arc<Mutex<Connection>>,
         grouped: bool,
@@ -55,89 +55,69 @@ impl WriteQueue {
         })
     }
 
-    /// Carries out work on the thread, and returns when it is committed.
+    /// Runs work on the thread, and returns when it is committed.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, ServiceError> + Send + 'static,
     ) -> Result<T, ServiceError> {
-        let (teller, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let job: Job = Box::new(move |begun| {
             let result = begun.and_then(|()| {
                 let ended = catch_unwind(AssertUnwindSafe(work));
                 ended.unwrap_or_else(|panic| Err(ServiceError::internal(describe(&*panic))))
             });
             Box::new(move |committed| {
-                // Nobody listens when the connection was closed meanwhile.
-                let _ = teller.send(committed.and(result));
+                // Sending fails when the caller's connection was closed.
+                let _ = sender.send(committed.and(result));
             })
         });
-        let sent = match &*held(&self.jobs) {
+        let sent = match &*lock(&self.jobs) {
             Some(jobs) => jobs.send(job).is_ok(),
             None => false,
         };
         if !sent {
             return Err(ServiceError::stopping());
         }
-        told.await.map_err(|_| ServiceError::stopping())?
+        receiver.await.map_err(|_| ServiceError::stopping())?
     }
 
-    /// Has the thread carry out work that nobody waits for, unless it is ending.
-    pub(super) fn send(&self, work: impl FnOnce() -> Result<(), ServiceError> + Send + 'static) {
-        let job: Job = Box::new(move |begun| {
-            let ended = begun.and_then(|()| {
-                let ended = catch_unwind(AssertUnwindSafe(work));
-                ended.unwrap_or_else(|panic| Err(ServiceError::internal(describe(&*panic))))
-            });
-            Box::new(move |committed| {
-                if let Err(error) = committed.and(ended) {
-                    tracing::warn!(%error, "work in the background was not done");
-                }
-            })
-        });
-        if let Some(jobs) = &*held(&self.jobs)
-            && jobs.send(job).is_err()
-        {
-            tracing::debug!("the writer has ended");
-        }
-    }
-
-    /// Ends the thread after what is in the queue.
+    /// Stops the thread after the queued work.
     pub(super) fn close(&self) {
-        drop(held(&self.jobs).take());
-        let thread = held(&self.thread).take();
-        // The last piece of work may be the last owner too, and a thread cannot wait for itself.
+        drop(lock(&self.jobs).take());
+        let thread = lock(&self.thread).take();
+        // Queued work can own the last reference to the store, and a thread cannot join itself.
         if let Some(thread) = thread
             && thread.thread().id() != std::thread::current().id()
             && thread.join().is_err()
         {
-            tracing::warn!("the writer ended in a panic");
+            tracing::warn!("the writer thread panicked");
         }
     }
 }
 
-fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What they hold is valid between any two statements.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // The guarded values are valid between any two statements.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn describe(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic without words".to_owned())
+        .unwrap_or_else(|| "a panic without a message".to_owned())
 }
 
-/// What the thread works with.
+/// The state of the thread.
 struct Writer {
     connection: Arc<Mutex<Connection>>,
     jobs: Receiver<Job>,
-    /// Whether commits take time.
+    /// Whether commits wait for a disk.
     grouped: bool,
 }
 
 impl Writer {
-    /// Serves what is asked, and between that rebuilds indexes as long as there are some to rebuild.
+    /// Runs queued work, and rebuilds indexes while the queue is empty.
     fn run(self) {
-        // A former process may have left some.
+        // An earlier process may have left a rebuild unfinished.
         let mut rebuilding = true;
         loop {
             let job = if rebuilding {
@@ -152,36 +132,36 @@ impl Writer {
                 Err(TryRecvError::Disconnected) => return,
             }
             rebuilding = self.rebuild().unwrap_or_else(|error| {
-                tracing::warn!(%error, "indexes are not rebuilt for now");
+                tracing::warn!(%error, "cannot rebuild indexes; the next write retries");
                 false
             });
         }
     }
 
-    /// Carries out a piece of work and what waits behind it.
+    /// Runs a piece of work and the work queued after it in one transaction.
     fn group(&self, first: Job) {
         let begun = self.execute("BEGIN IMMEDIATE");
         let since = Instant::now();
-        let mut deliveries = vec![first(begun.clone())];
+        let mut notifications = vec![first(begun.clone())];
         while since.elapsed() < GROUP_TIME
             && let Ok(job) = self.jobs.try_recv()
         {
-            deliveries.push(job(begun.clone()));
+            notifications.push(job(begun.clone()));
         }
         let committed = self.execute("COMMIT");
         if committed.is_err()
             && let Err(error) = self.execute("ROLLBACK")
         {
-            tracing::warn!(%error, "a group that failed was not rolled back");
+            tracing::warn!(%error, "cannot roll back a failed group of writes");
         }
-        for deliver in deliveries {
-            deliver(committed.clone());
+        for notify in notifications {
+            notify(committed.clone());
         }
     }
 
-    /// A step of the rebuilding; whether there is more of it.
+    /// Runs one step of a rebuild. Returns whether more steps are left.
     fn rebuild(&self) -> Result<bool, ServiceError> {
-        let mut connection = held(&self.connection);
+        let mut connection = lock(&self.connection);
         let savepoint = connection.savepoint()?;
         let more = transformation::step(&savepoint)?;
         savepoint.commit()?;
@@ -189,7 +169,7 @@ impl Writer {
     }
 
     fn execute(&self, sql: &str) -> Result<(), ServiceError> {
-        held(&self.connection).prepare_cached(sql)?.execute([])?;
+        lock(&self.connection).prepare_cached(sql)?.execute([])?;
         Ok(())
     }
 }

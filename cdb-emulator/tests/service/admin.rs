@@ -98,7 +98,7 @@ async fn latency_is_drawn_per_kind_of_operation() {
 }
 
 #[tokio::test]
-async fn a_body_that_cannot_be_meant_is_refused_and_changes_nothing() {
+async fn an_invalid_body_is_rejected_and_changes_nothing() {
     let emulator = Emulator::start().await.unwrap();
     let good = json!({ "effects": ["dropAnswer"] });
     for (body, reason) in [
@@ -109,11 +109,11 @@ async fn a_body_that_cannot_be_meant_is_refused_and_changes_nothing() {
         (json!({ "seed": -1 }).to_string(), "invalid value"),
         (
             json!({ "latency": { "fixedMs": -1 } }).to_string(),
-            "no time to wait",
+            "not a valid duration",
         ),
         (
             json!({ "latency": { "fixedMs": 1e300 } }).to_string(),
-            "no time to wait",
+            "not a valid duration",
         ),
         (
             json!({ "seed": 9, "latency": { "fixedMs": 999_999 } }).to_string(),

@@ -108,7 +108,7 @@ fn mistakes_are_named_and_end_with_an_error() {
             1,
             "unknown variant `drop`",
         ),
-        (&["--port", "0", "--data", &no_directory], 1, "may write"),
+        (&["--port", "0", "--data", &no_directory], 1, "can write"),
     ] {
         let output = ended(arguments);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -237,7 +237,7 @@ async fn data_of_a_newer_version_is_refused_and_not_touched() {
         "{refused}"
     );
     assert!(
-        refused.to_string().contains("start the newer emulator"),
+        refused.to_string().contains("use the newer emulator"),
         "{refused}"
     );
     assert_eq!(std::fs::read(&file).expect("a file"), before);

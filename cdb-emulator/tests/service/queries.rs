@@ -299,25 +299,3 @@ async fn the_change_feed_resumes_where_it_ended() {
     }
     assert_eq!(seen, [0, 1, 2, 3, 4, 5, 6, 100]);
 }
-
-#[tokio::test]
-async fn an_index_that_is_learned_from_a_query_changes_no_answer() {
-    // Fewer would be read as fast without an index.
-    let account = filled(1_005).await;
-    for sql in [
-        "SELECT VALUE c.n FROM c WHERE ARRAY_CONTAINS(c.tags, 7)",
-        "SELECT VALUE c.n FROM c WHERE c.n = 7",
-    ] {
-        for round in 0..3 {
-            let answer = account.query(EVERYWHERE, sql, json!([])).await;
-            assert_eq!(answer.documents(), [json!(7)], "round {round}: {sql}");
-        }
-    }
-    // What was learned follows the writes.
-    let document = json!({ "id": "other", "pk": "p", "n": 7_000, "tags": [8] });
-    assert_eq!(account.create(&document).await.status, 201);
-    let sql = "SELECT VALUE c.n FROM c WHERE ARRAY_CONTAINS(c.tags, 8) AND c.n > 7";
-    let mut found = account.query(EVERYWHERE, sql, json!([])).await.documents();
-    found.sort_by_key(Value::as_u64);
-    assert_eq!(found, [json!(8), json!(7_000)]);
-}

@@ -31,11 +31,11 @@ async fn a_directory_that_cannot_be_written_is_named() {
     let below = file.path().join("data");
     let said = refusal(Emulator::builder().data_dir(&below)).await;
     let named = said.contains(&below.display().to_string());
-    assert!(named && said.contains("may write"), "{said}");
+    assert!(named && said.contains("can write"), "{said}");
 }
 
 #[tokio::test]
-async fn settings_that_make_no_sense_are_refused_with_the_reason() {
+async fn invalid_settings_are_rejected_with_the_reason() {
     let of = Emulator::builder;
     let probability = Fault::with_probability(Effect::DropAnswer, 7.0);
     for (builder, reason) in [
@@ -44,8 +44,8 @@ async fn settings_that_make_no_sense_are_refused_with_the_reason() {
         (of().throughput(0), "no limit"),
         (of().latency(Duration::from_secs(601)), "at most 10 minutes"),
         (of().fault(probability), "between 0 and 1"),
-        (of().key("no base64!"), "no base64"),
-        (of().key(""), "or empty"),
+        (of().key("no base64!"), "not base64"),
+        (of().key(""), "is empty"),
     ] {
         let said = refusal(builder).await;
         assert!(said.contains(reason), "{said}");

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::{Aggregate, Call, Function, finite};
+use super::aggregate::Aggregate;
+use super::call::{Call, Function, finite};
 use crate::sql::value::{equal, identity, order};
 
 pub(super) const FUNCTIONS: &[Function] = &[

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Call, Function};
+use super::call::{Call, Function};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("INTADD", (2, 2), |call| {

@@ -4,7 +4,7 @@ use std::f64::consts;
 
 use serde_json::Value;
 
-use super::{Call, Function, finite};
+use super::call::{Call, Function, finite};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("ABS", (1, 1), |call| one(call, f64::abs)),

@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Call, Function};
-use crate::sql::pattern;
+use super::call::{Call, Function};
 
 /// The longest text that REPLICATE makes, by its reference.
 const MAX_REPLICATED: usize = 10_000;
@@ -38,7 +37,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
         let modifiers = call.optional(2, "", Call::text)?;
         let (text, pattern) = (call.text(0)?, call.text(1)?);
         call.affords(text.len() + pattern.len())?;
-        pattern::regex(text, pattern, modifiers, call.context).map(Value::Bool)
+        let matched = call.context.patterns.is_match(text, pattern, modifiers);
+        call.checked(matched)?.map(Value::Bool)
     }),
     Function::new("INDEX_OF", (2, 3), index_of),
     Function::new("LASTINDEXOF", (2, 3), last_index_of),

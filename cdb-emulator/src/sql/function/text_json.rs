@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Call, Function};
+use super::call::{Call, Function};
 use crate::sql::value::number;
 
 pub(super) const FUNCTIONS: &[Function] = &[

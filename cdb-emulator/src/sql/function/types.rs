@@ -4,7 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::{Call, Function, date, integer};
+use super::call::{Call, Function, integer};
+use super::date;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("IS_DEFINED", (1, 1), |call| is(call, |_| true)),

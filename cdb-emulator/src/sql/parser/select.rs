@@ -1,7 +1,5 @@
 //! Clauses. A query starts from documents, a sub-query from the names around it.
 
-use serde_json::Value;
-
 use super::super::ast::{Expr, Join, OrderItem, Projection, Select, Source};
 use super::super::error::{self, Place};
 use super::super::lexer::Token;
@@ -114,10 +112,9 @@ impl Parser<'_> {
             let name = if parser.word("AS") || parser.is_name() {
                 parser.name()?
             } else {
-                inferred(&expr).unwrap_or_else(|| {
-                    unnamed += 1;
-                    format!("${unnamed}")
-                })
+                let inferred = expr.inferred_name();
+                unnamed += usize::from(inferred.is_none());
+                inferred.map_or_else(|| format!("${unnamed}"), str::to_owned)
             };
             Ok((name, expr))
         })?;
@@ -213,7 +210,8 @@ impl Parser<'_> {
                 } else {
                     from.alias = first;
                     from.bind(
-                        alias.or_else(|| inferred(&path)).unwrap_or_default(),
+                        alias
+                            .unwrap_or_else(|| path.inferred_name().unwrap_or_default().to_owned()),
                         Source::Value(path),
                     );
                 }
@@ -261,8 +259,9 @@ impl Parser<'_> {
             } else {
                 self.use_name(&first, place);
                 let path = self.path(&first)?;
-                let alias = self.alias()?.or_else(|| inferred(&path));
-                (alias.unwrap_or_default(), Source::Value(path))
+                let alias = self.alias()?;
+                let inferred = || path.inferred_name().unwrap_or_default().to_owned();
+                (alias.unwrap_or_else(inferred), Source::Value(path))
             }
         };
         let outer = self.resolve(mark, &from.bound);
@@ -318,17 +317,5 @@ impl From {
     fn bind(&mut self, alias: String, source: Source) {
         self.bound.push(alias.clone());
         self.joins.push(Join { alias, source });
-    }
-}
-
-/// The name that an expression has without an alias.
-fn inferred(expr: &Expr) -> Option<String> {
-    match expr {
-        Expr::Name(name) => Some(name.clone()),
-        Expr::Member(_, key) => match &**key {
-            Expr::Literal(Value::String(name)) => Some(name.clone()),
-            _ => None,
-        },
-        _ => None,
     }
 }

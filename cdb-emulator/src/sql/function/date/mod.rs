@@ -1,19 +1,20 @@
-//! Dates and times: ISO 8601 texts in UTC, ticks of 100 nanoseconds and milliseconds since 1970.
+//! Functions on dates: ISO 8601 texts in UTC, ticks of 100 nanoseconds, and milliseconds since 1970.
 
 mod calendar;
 mod part;
 
+use jiff::civil::{Date, Time};
 use serde_json::Value;
 
-pub(in crate::sql) use calendar::Ticks;
 pub(super) use calendar::parse;
 
-use super::{Call, Function};
-use calendar::{DAY, Moment, print};
+use super::call::{Call, Function};
+use crate::sql::context::Ticks;
+use calendar::{print, to_ticks};
 use part::Part;
 
 const TICKS_PER_MS: i64 = 10_000;
-/// 1601-01-01, the epoch of Windows: bins cannot start before.
+/// 1601-01-01, the epoch of Windows: bins cannot start earlier.
 const FIRST_BIN: Ticks = -11_644_473_600 * 10_000_000;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -44,32 +45,32 @@ pub(super) const FUNCTIONS: &[Function] = &[
         print(named(call, 0)?.add(call.context.now(), back)?)
     }),
     Function::new("DATETIMEADD", (3, 3), |call| {
-        print(named(call, 0)?.add(moment(call, 2)?, call.integer(1)?)?)
+        print(named(call, 0)?.add(ticks(call, 2)?, call.integer(1)?)?)
     }),
     Function::new("DATETIMEBIN", (2, 4), bin),
     Function::new("DATETIMEDIFF", (3, 3), |call| {
         let part = named(call, 0)?;
-        let (start, end) = (part.count(moment(call, 1)?), part.count(moment(call, 2)?));
+        let (start, end) = (part.count(ticks(call, 1)?)?, part.count(ticks(call, 2)?)?);
         Some(end.checked_sub(start)?.into())
     }),
     Function::new("DATETIMEFROMPARTS", (3, 7), from_parts),
     Function::new("DATETIMEPART", (2, 2), |call| {
-        Some(named(call, 1)?.of(moment(call, 0)?).into())
+        Some(named(call, 1)?.of(ticks(call, 0)?)?.into())
     }),
     Function::new("YEAR", (1, 1), |call| {
-        Some(Part::Year.of(moment(call, 0)?).into())
+        Some(Part::Year.of(ticks(call, 0)?)?.into())
     }),
     Function::new("MONTH", (1, 1), |call| {
-        Some(Part::Month.of(moment(call, 0)?).into())
+        Some(Part::Month.of(ticks(call, 0)?)?.into())
     }),
     Function::new("DAY", (1, 1), |call| {
-        Some(Part::Day.of(moment(call, 0)?).into())
+        Some(Part::Day.of(ticks(call, 0)?)?.into())
     }),
     Function::new("DATETIMETOTICKS", (1, 1), |call| {
-        Some(moment(call, 0)?.into())
+        Some(ticks(call, 0)?.into())
     }),
     Function::new("DATETIMETOTIMESTAMP", (1, 1), |call| {
-        Some(milliseconds(moment(call, 0)?))
+        Some(milliseconds(ticks(call, 0)?))
     }),
     Function::new("TICKSTODATETIME", (1, 1), |call| print(call.integer(0)?)),
     Function::new("TIMESTAMPTODATETIME", (1, 1), |call| {
@@ -81,7 +82,7 @@ fn milliseconds(ticks: Ticks) -> Value {
     ticks.div_euclid(TICKS_PER_MS).into()
 }
 
-fn moment(call: &Call<'_>, at: usize) -> Option<Ticks> {
+fn ticks(call: &Call<'_>, at: usize) -> Option<Ticks> {
     parse(call.text(at)?)
 }
 
@@ -90,33 +91,22 @@ fn named(call: &Call<'_>, at: usize) -> Option<Part> {
 }
 
 fn bin(call: &Call<'_>) -> Option<Value> {
-    let (moment, part) = (moment(call, 0)?, named(call, 1)?);
+    let (date, part) = (ticks(call, 0)?, named(call, 1)?);
     let size = call.optional(2, 1, Call::integer)?;
-    let start = call.optional(3, 0, self::moment)?;
+    let start = call.optional(3, 0, ticks)?;
     if size <= 0 || start < FIRST_BIN {
         return None;
     }
     let width = part.width(size)?;
-    let into = (moment - start).rem_euclid(width);
-    print(moment - into)
+    let into = (date - start).rem_euclid(width);
+    print(date - into)
 }
 
 fn from_parts(call: &Call<'_>) -> Option<Value> {
-    let read = |at: usize| call.optional(at, 0, Call::integer);
-    let days = Moment {
-        year: read(0)?,
-        month: read(1)?,
-        day: read(2)?,
-    }
-    .days()?;
-    let clock = [(3, 24), (4, 60), (5, 60), (6, 10_000_000)];
-    let mut time = 0;
-    for (at, end) in clock {
-        let value = read(at)?;
-        if !(0..end).contains(&value) {
-            return None;
-        }
-        time = time * end + value;
-    }
-    print(days * DAY + time)
+    let part = |at: usize| call.optional(at, 0, Call::integer);
+    let small = |at: usize| i8::try_from(part(at)?).ok();
+    let date = Date::new(i16::try_from(part(0)?).ok()?, small(1)?, small(2)?).ok()?;
+    let nanoseconds = i32::try_from(part(6)?.checked_mul(100)?).ok()?;
+    let time = Time::new(small(3)?, small(4)?, small(5)?, nanoseconds).ok()?;
+    print(to_ticks(date.to_datetime(time)))
 }

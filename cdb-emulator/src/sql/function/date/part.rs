@@ -1,6 +1,9 @@
 //! Parts of a date: years to nanoseconds.
 
-use super::calendar::{DAY, Moment, SECOND, Ticks, last_day};
+use jiff::Span;
+
+use super::calendar::{DAY, SECOND, from_ticks, to_ticks};
+use crate::sql::context::Ticks;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
@@ -16,7 +19,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// By one of its names.
+    /// Finds a part by one of its names.
     pub(super) fn named(name: &str) -> Option<Self> {
         Some(match &*name.to_ascii_lowercase() {
             "year" | "yyyy" | "yy" => Self::Year,
@@ -32,7 +35,7 @@ impl Part {
         })
     }
 
-    /// Ticks in one, for those that are always equally long and not shorter than a tick.
+    /// Returns the length of a part; `None` for parts of varying length and for parts shorter than a tick.
     fn ticks(self) -> Option<Ticks> {
         Some(match self {
             Self::Year | Self::Month | Self::Nanosecond => return None,
@@ -45,7 +48,7 @@ impl Part {
         })
     }
 
-    /// Ticks in so many, for bins; at least one. Years and months have no bins.
+    /// Returns the width of a bin of `count` parts, at least one tick. Years and months have no bins.
     pub(super) fn width(self, count: i64) -> Option<Ticks> {
         match self {
             Self::Nanosecond => Some((count / 100).max(1)),
@@ -53,57 +56,44 @@ impl Part {
         }
     }
 
-    /// A moment moved by so many; in a shorter month to its last day.
-    pub(super) fn add(self, moment: Ticks, count: i64) -> Option<Ticks> {
-        match self {
-            Self::Year => add_months(moment, count.checked_mul(12)?),
-            Self::Month => add_months(moment, count),
-            Self::Nanosecond => moment.checked_add(count / 100),
-            _ => moment.checked_add(self.ticks()?.checked_mul(count)?),
-        }
+    /// Adds `count` parts to a date. In a shorter month the result is the month's last day.
+    pub(super) fn add(self, ticks: Ticks, count: i64) -> Option<Ticks> {
+        let span = match self {
+            Self::Year => Span::new().try_years(count),
+            Self::Month => Span::new().try_months(count),
+            Self::Nanosecond => return ticks.checked_add(count / 100),
+            _ => return ticks.checked_add(self.ticks()?.checked_mul(count)?),
+        };
+        let date = from_ticks(ticks)?.checked_add(span.ok()?);
+        date.ok().map(to_ticks)
     }
 
-    /// How many boundaries lie before a moment; only differences mean something.
-    pub(super) fn count(self, moment: Ticks) -> i64 {
-        let day = Moment::at(moment);
-        match self {
-            Self::Year => day.year,
-            Self::Month => day.year * 12 + day.month,
-            Self::Nanosecond => moment.saturating_mul(100),
-            _ => self.ticks().map_or(0, |ticks| moment.div_euclid(ticks)),
-        }
+    /// Counts the boundaries of this part before a date. Only differences of two counts have a meaning.
+    pub(super) fn count(self, ticks: Ticks) -> Option<i64> {
+        let date = from_ticks(ticks)?;
+        let (year, month) = (i64::from(date.year()), i64::from(date.month()));
+        Some(match self {
+            Self::Year => year,
+            Self::Month => year * 12 + month,
+            Self::Nanosecond => ticks.saturating_mul(100),
+            _ => ticks.div_euclid(self.ticks()?),
+        })
     }
 
-    /// The part of a moment; below seconds, all digits of the second down to it, as in T-SQL.
-    pub(super) fn of(self, moment: Ticks) -> i64 {
-        let day = Moment::at(moment);
-        let time = moment.rem_euclid(DAY);
-        let fraction = time % SECOND;
-        match self {
-            Self::Year => day.year,
-            Self::Month => day.month,
-            Self::Day => day.day,
-            Self::Hour => time / (3600 * SECOND),
-            Self::Minute => time / (60 * SECOND) % 60,
-            Self::Second => time / SECOND % 60,
-            Self::Millisecond => fraction / 10_000,
-            Self::Microsecond => fraction / 10,
-            Self::Nanosecond => fraction * 100,
-        }
+    /// Returns the part of a date. Parts below the second include the larger ones below the second, as in T-SQL.
+    pub(super) fn of(self, ticks: Ticks) -> Option<i64> {
+        let date = from_ticks(ticks)?;
+        let nanoseconds = i64::from(date.subsec_nanosecond());
+        Some(match self {
+            Self::Year => date.year().into(),
+            Self::Month => date.month().into(),
+            Self::Day => date.day().into(),
+            Self::Hour => date.hour().into(),
+            Self::Minute => date.minute().into(),
+            Self::Second => date.second().into(),
+            Self::Millisecond => nanoseconds / 1_000_000,
+            Self::Microsecond => nanoseconds / 1000,
+            Self::Nanosecond => nanoseconds,
+        })
     }
-}
-
-fn add_months(moment: Ticks, count: i64) -> Option<Ticks> {
-    let day = Moment::at(moment);
-    let months = (day.year * 12 + day.month - 1).checked_add(count)?;
-    let (year, month) = (months.div_euclid(12), months.rem_euclid(12) + 1);
-    let moved = Moment {
-        year,
-        month,
-        day: day.day.min(last_day(year, month)),
-    };
-    moved
-        .days()?
-        .checked_mul(DAY)?
-        .checked_add(moment.rem_euclid(DAY))
 }

@@ -1,32 +1,33 @@
-//! The directory that holds the data: one process at a time, of a version that knows its form.
+//! The data directory: locked by one process at a time, with a schema version.
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode};
 
-use crate::EmulatorError;
+use super::sqlite::tune;
+use crate::emulator_error::EmulatorError;
 
-/// The form of the data that this version writes. A change of tables raises it, and [`Home::open`] then has to migrate
-/// older data.
+/// The schema version that this emulator writes. A change of the tables increments it, and [`DataDir::open`] then has to
+/// migrate older data.
 const SCHEMA: i64 = 1;
-/// Marks our files among all that SQLite can open ("cdbe").
+/// Identifies the emulator's files among other SQLite files ("cdbe").
 const APPLICATION: i64 = 0x6364_6265;
 
-/// A directory that is ours.
+/// A locked data directory.
 #[derive(Debug)]
-pub(super) struct Home {
+pub(super) struct DataDir {
     directory: PathBuf,
-    /// Locked as long as it is open; the system gives the lock back when the process dies, however it dies.
+    /// Locked while it is open; the operating system releases the lock when the process ends in any way.
     lock: File,
 }
 
-impl Home {
-    /// Makes the directory and keeps other processes out of it.
-    pub(super) fn claim(directory: &Path) -> Result<Self, EmulatorError> {
+impl DataDir {
+    /// Creates the directory if it is missing, and locks it against other processes.
+    pub(super) fn lock(directory: &Path) -> Result<Self, EmulatorError> {
         let failed = |path: &Path, error| {
             EmulatorError::storage(format_args!(
-                "{}: {error}; choose a directory that this user may write",
+                "{}: {error}; choose a directory that this user can write",
                 path.display()
             ))
         };
@@ -50,15 +51,15 @@ impl Home {
         }
     }
 
-    /// The database.
+    /// Returns the path of the database.
     pub(super) fn file(&self) -> PathBuf {
         self.directory.join("cosmos.sqlite")
     }
 
-    /// Opens the connection that writes. Nothing is changed in a file that is not ours.
+    /// Opens the connection of the writer. A file of another application is not changed.
     pub(super) fn open(&self) -> Result<Connection, EmulatorError> {
         let connection = Connection::open(self.file())?;
-        self.judge(&connection)?;
+        self.check(&connection)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         tune(&connection)?;
@@ -67,8 +68,8 @@ impl Home {
         Ok(connection)
     }
 
-    /// Refuses what this version must not write to.
-    fn judge(&self, connection: &Connection) -> Result<(), EmulatorError> {
+    /// Rejects files of other applications and of newer versions.
+    fn check(&self, connection: &Connection) -> Result<(), EmulatorError> {
         let foreign = || {
             EmulatorError::storage(format_args!(
                 "{} is not a database of this emulator; choose another directory",
@@ -100,26 +101,10 @@ impl Home {
         Ok(())
     }
 
-    /// Lets others have the directory.
-    pub(super) fn release(&self) {
+    /// Unlocks the directory.
+    pub(super) fn unlock(&self) {
         if let Err(error) = self.lock.unlock() {
             tracing::warn!(%error, "the data directory stays locked until this process ends");
         }
     }
-}
-
-/// Opens a connection that only reads.
-pub(super) fn open_reader(file: &Path) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(file, flags)?;
-    tune(&connection)?;
-    super::keep_statements(&connection)?;
-    Ok(connection)
-}
-
-fn tune(connection: &Connection) -> rusqlite::Result<()> {
-    // 32 MB of pages per connection; the rest is mapped, up to the 2 GB that SQLite allows.
-    connection.pragma_update(None, "cache_size", -32_768)?;
-    connection.pragma_update(None, "mmap_size", 1_i64 << 31)?;
-    connection.pragma_update(None, "temp_store", "MEMORY")
 }

@@ -1,7 +1,7 @@
-//! Waits that end when they should.
+//! A timer with sub-millisecond precision.
 //!
-//! The runtime's timers count whole milliseconds and round up, so a delay of 3 ms takes a good four. Where delays stand
-//! for round trips, that is a third too much; a thread that sleeps until the next one is due is exact to a tenth.
+//! Tokio's timers count whole milliseconds and round up, so a delay of 3 ms takes more than 4 ms. Injected latencies
+//! need better precision. A thread that sleeps until the next deadline is precise to about 0.1 ms.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-/// Wakes who waits. Its thread ends with the last clone.
+/// Wakes tasks at their deadlines. Its thread ends when the last clone is dropped.
 #[derive(Clone, Debug)]
-pub(crate) struct Alarm {
+pub(crate) struct Timer {
     shared: Arc<Shared>,
-    _ends_with_the_last: Arc<End>,
+    _stop: Arc<StopOnDrop>,
 }
 
 #[derive(Debug, Default)]
@@ -25,77 +25,77 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    due: BinaryHeap<Reverse<Due>>,
+    waits: BinaryHeap<Reverse<Wait>>,
     count: u64,
-    ended: bool,
+    stopped: bool,
 }
 
 #[derive(Debug)]
-struct Due {
-    at: Instant,
-    /// Keeps those of one instant apart.
+struct Wait {
+    deadline: Instant,
+    /// Distinguishes waits with the same deadline.
     number: u64,
     wake: oneshot::Sender<()>,
 }
 
-impl Due {
+impl Wait {
     fn order(&self) -> (Instant, u64) {
-        (self.at, self.number)
+        (self.deadline, self.number)
     }
 }
 
-impl PartialEq for Due {
+impl PartialEq for Wait {
     fn eq(&self, other: &Self) -> bool {
         self.order() == other.order()
     }
 }
 
-impl Eq for Due {}
+impl Eq for Wait {}
 
-impl PartialOrd for Due {
+impl PartialOrd for Wait {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Due {
+impl Ord for Wait {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.order().cmp(&other.order())
     }
 }
 
 #[derive(Debug)]
-struct End(Arc<Shared>);
+struct StopOnDrop(Arc<Shared>);
 
-impl Drop for End {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
-        self.0.state().ended = true;
+        self.0.state().stopped = true;
         self.0.changed.notify_one();
     }
 }
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        // The state is valid between any two statements, so a panic elsewhere does not spoil it.
+        // The state is valid between any two statements, so it is valid after a panic too.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The thread: wakes what is due, sleeps until the next is.
+    /// Runs the thread: wakes tasks whose deadline has passed, and sleeps until the next deadline.
     fn run(&self) {
         let mut state = self.state();
-        while !state.ended {
+        while !state.stopped {
             let now = Instant::now();
-            let due = state.due.peek().map(|Reverse(due)| due.at);
-            state = match due {
-                Some(at) if at <= now => {
-                    if let Some(Reverse(due)) = state.due.pop() {
-                        // Who has given up waiting needs no waking.
-                        let _unheard = due.wake.send(());
+            let next = state.waits.peek().map(|Reverse(wait)| wait.deadline);
+            state = match next {
+                Some(deadline) if deadline <= now => {
+                    if let Some(Reverse(wait)) = state.waits.pop() {
+                        // Sending fails when the waiting task was cancelled.
+                        let _cancelled = wait.wake.send(());
                     }
                     state
                 }
-                Some(at) => {
-                    let waited = self.changed.wait_timeout(state, at - now);
+                Some(deadline) => {
+                    let waited = self.changed.wait_timeout(state, deadline - now);
                     waited.unwrap_or_else(PoisonError::into_inner).0
                 }
                 None => {
@@ -107,16 +107,16 @@ impl Shared {
     }
 }
 
-impl Alarm {
+impl Timer {
     /// Starts the thread.
     pub(crate) fn start() -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
-        let runs = Arc::clone(&shared);
+        let thread = Arc::clone(&shared);
         std::thread::Builder::new()
-            .name("cdb-emulator-alarm".to_owned())
-            .spawn(move || runs.run())?;
+            .name("cdb-emulator-timer".to_owned())
+            .spawn(move || thread.run())?;
         Ok(Self {
-            _ends_with_the_last: Arc::new(End(Arc::clone(&shared))),
+            _stop: Arc::new(StopOnDrop(Arc::clone(&shared))),
             shared,
         })
     }
@@ -130,16 +130,16 @@ impl Alarm {
         {
             let mut state = self.shared.state();
             state.count += 1;
-            let due = Due {
-                at: Instant::now() + delay,
+            let wait = Wait {
+                deadline: Instant::now() + delay,
                 number: state.count,
                 wake,
             };
-            state.due.push(Reverse(due));
+            state.waits.push(Reverse(wait));
         }
         self.shared.changed.notify_one();
-        // The sender is dropped only when the emulator ends.
-        let _ended = woken.await;
+        // The sender is dropped without a message only when the emulator stops.
+        let _stopped = woken.await;
     }
 }
 
@@ -148,18 +148,18 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn waits_end_in_the_order_of_their_times_and_not_too_early() {
-        let alarm = Alarm::start().unwrap();
+    async fn waits_end_in_the_order_of_their_deadlines_and_not_early() {
+        let timer = Timer::start().unwrap();
         let ms = Duration::from_millis;
         let started = Instant::now();
         let wait = |delay| {
-            let alarm = alarm.clone();
+            let timer = timer.clone();
             async move {
-                alarm.wait(delay).await;
+                timer.wait(delay).await;
                 started.elapsed()
             }
         };
-        // Polled in this order, also where a slow machine lets them end together.
+        // Polled in this order, so the assertion also holds when a slow machine lets them end together.
         let (none, short, long) = tokio::join!(biased; wait(ms(0)), wait(ms(10)), wait(ms(30)));
         assert!(long >= ms(30) && short >= ms(10) && none < short && short < long);
     }

@@ -1,4 +1,4 @@
-//! A query of the page: asked as a client would, with everything that the service tells about its cost.
+//! A query of the page: it runs like a client's query and returns all information about its cost.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,18 +15,20 @@ use serde_json::value::RawValue;
 use super::plan::{Plan, Report};
 use crate::error::ServiceError;
 use crate::op;
+use crate::request::Request;
+use crate::response::Response;
 use crate::route::Resource;
-use crate::service::{Answer, Asked, Service};
+use crate::service::Service;
 use crate::sql;
 use crate::store::{Container, Lane};
 
-/// Rows per page when the page does not say.
+/// The default page size.
 const PAGE: u32 = 50;
 
-/// What the page sends.
+/// The body of a request.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Question {
+pub(super) struct QueryRequest {
     database: String,
     container: String,
     query: String,
@@ -36,11 +38,11 @@ pub(super) struct Question {
     continuation: Option<String>,
 }
 
-/// Which part of the container is asked.
+/// The part of the container that the query reads.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Scope {
-    /// All of it, as far as the gateway does that.
+    /// The whole container, if the gateway can answer the query.
     #[default]
     Everything,
     /// One physical partition, by its id.
@@ -49,18 +51,18 @@ enum Scope {
     PartitionKey(Vec<Value>),
 }
 
-/// What the page shows.
+/// The body of a response.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Found {
-    /// The rows, as they are stored.
+pub(super) struct QueryResult {
+    /// The rows in their stored form.
     rows: Vec<Box<RawValue>>,
     continuation: Option<String>,
     /// Request units.
     charge: f64,
     milliseconds: f64,
     plan: Plan,
-    /// What was loaded and returned, by the service's names.
+    /// The numbers of loaded and returned documents, by the service's names.
     metrics: BTreeMap<String, f64>,
 }
 
@@ -70,45 +72,45 @@ struct Page {
     rows: Vec<Box<RawValue>>,
 }
 
-/// Asks a query.
-pub(super) async fn query(
+/// Runs a query.
+pub(super) async fn run(
     service: &Arc<Service>,
-    question: Question,
-) -> Result<Found, ServiceError> {
-    let resource = Resource::Items(question.database.clone(), question.container.clone());
-    let asked = Asked {
+    query: QueryRequest,
+) -> Result<QueryResult, ServiceError> {
+    let resource = Resource::Items(query.database.clone(), query.container.clone());
+    let request = Request {
         method: Method::POST,
         path: String::new(),
-        headers: headers(&question)?,
-        body: serde_json::to_vec(&serde_json::json!({ "query": question.query }))?.into(),
+        headers: headers(&query)?,
+        body: serde_json::to_vec(&serde_json::json!({ "query": query.query }))?.into(),
     };
     let started = Instant::now();
     let client = service.clone();
     let work = move || {
-        let answer = op::dispatch(&client, &asked, &resource)?;
-        let report = header(&answer, "x-ms-cosmos-index-utilization").and_then(report);
+        let response = op::dispatch(&client, &request, &resource)?;
+        let report = header(&response, "x-ms-cosmos-index-utilization").and_then(report);
         let connection = client.store.read()?;
-        let container = Container::find(&connection, &question.database, &question.container)?;
-        let select = sql::parse(&question.query)?;
+        let container = Container::find(&connection, &query.database, &query.container)?;
+        let select = sql::parse(&query.query)?;
         let plan = Plan::of(&select, container.policy(), &report.unwrap_or_default());
-        Ok((answer, plan))
+        Ok((response, plan))
     };
-    let (answer, plan) = service.store.run(Lane::Scan, work).await?;
-    let page: Page = serde_json::from_slice(&answer.body)?;
-    Ok(Found {
+    let (response, plan) = service.store.run(Lane::Scan, work).await?;
+    let page: Page = serde_json::from_slice(&response.body)?;
+    Ok(QueryResult {
         rows: page.rows,
-        continuation: header(&answer, "x-ms-continuation").map(str::to_owned),
-        charge: answer.charge,
+        continuation: header(&response, "x-ms-continuation").map(str::to_owned),
+        charge: response.charge,
         milliseconds: started.elapsed().as_secs_f64() * 1000.0,
         plan,
-        metrics: header(&answer, "x-ms-documentdb-query-metrics")
+        metrics: header(&response, "x-ms-documentdb-query-metrics")
             .map(metrics)
             .unwrap_or_default(),
     })
 }
 
-fn headers(question: &Question) -> Result<HeaderMap, ServiceError> {
-    let page_size = question.page_size.unwrap_or(PAGE).to_string();
+fn headers(query: &QueryRequest) -> Result<HeaderMap, ServiceError> {
+    let page_size = query.page_size.unwrap_or(PAGE).to_string();
     let mut all = vec![
         ("content-type", "application/query+json".to_owned()),
         ("x-ms-documentdb-isquery", "True".to_owned()),
@@ -116,7 +118,7 @@ fn headers(question: &Question) -> Result<HeaderMap, ServiceError> {
         ("x-ms-cosmos-populateindexmetrics", "True".to_owned()),
         ("x-ms-max-item-count", page_size),
     ];
-    all.push(match &question.scope {
+    all.push(match &query.scope {
         Scope::Everything => (
             "x-ms-documentdb-query-enablecrosspartition",
             "True".to_owned(),
@@ -124,20 +126,22 @@ fn headers(question: &Question) -> Result<HeaderMap, ServiceError> {
         Scope::Range(id) => ("x-ms-documentdb-partitionkeyrangeid", id.clone()),
         Scope::PartitionKey(values) => ("x-ms-documentdb-partitionkey", ascii(values)?),
     });
-    if let Some(continuation) = &question.continuation {
+    if let Some(continuation) = &query.continuation {
         all.push(("x-ms-continuation", continuation.clone()));
     }
     let mut headers = HeaderMap::new();
     for (name, value) in all {
         let value = HeaderValue::try_from(value).map_err(|_| {
-            ServiceError::bad_request(format!("{name} has characters that no header can have."))
+            ServiceError::bad_request(format!(
+                "{name} has characters that are not valid in a header."
+            ))
         })?;
         headers.insert(name, value);
     }
     Ok(headers)
 }
 
-/// JSON that can stand in a header: everything but ASCII is escaped.
+/// Returns JSON for a header: characters beyond ASCII are escaped.
 fn ascii(values: &[Value]) -> Result<String, ServiceError> {
     let mut escaped = String::new();
     for character in serde_json::to_string(values)?.chars() {
@@ -146,26 +150,26 @@ fn ascii(values: &[Value]) -> Result<String, ServiceError> {
             continue;
         }
         for unit in character.encode_utf16(&mut [0; 2]) {
-            // Writing to a text never fails.
+            // Writing to a `String` cannot fail.
             let _ = write!(escaped, "\\u{unit:04x}");
         }
     }
     Ok(escaped)
 }
 
-fn header<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
-    let mut headers = answer.headers.iter();
+fn header<'a>(response: &'a Response, name: &str) -> Option<&'a str> {
+    let mut headers = response.headers.iter();
     headers
         .find(|(found, _)| *found == name)
         .map(|(_, value)| value.as_str())
 }
 
-/// The report on indexes is JSON in base64.
+/// Reads the report on indexes, which is JSON in base64.
 fn report(report: &str) -> Option<Report> {
     serde_json::from_slice(&STANDARD.decode(report).ok()?).ok()
 }
 
-/// `name=number;…`.
+/// Reads `name=number;…`.
 fn metrics(report: &str) -> BTreeMap<String, f64> {
     let pairs = report.split(';').filter_map(|pair| pair.split_once('='));
     pairs

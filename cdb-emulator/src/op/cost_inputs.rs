@@ -1,4 +1,4 @@
-//! What a page of a query touched: the ground of its charge and of its metrics.
+//! The inputs of the charge and of the metrics of a query page.
 
 use std::time::{Duration, Instant};
 
@@ -7,70 +7,72 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::charge;
 use crate::index_use::IndexUse;
+use crate::request::Request;
+use crate::response::Response;
 use crate::route::flag;
-use crate::service::{Answer, Asked};
 
-/// Documents that the indexes let through.
+/// The documents that match the conditions which indexes answer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Touched {
+pub(super) struct CostInputs {
     documents: usize,
     bytes: usize,
 }
 
-impl Touched {
-    /// Counts index entries, whose documents nobody has looked at.
+impl CostInputs {
+    /// Counts index entries whose documents were not loaded.
     pub(super) fn entries(&mut self, count: usize) {
         self.documents += count;
     }
 
-    /// Counts a document.
+    /// Counts a loaded document.
     pub(super) fn document(&mut self, body: &str) {
         self.documents += 1;
         self.bytes += body.len();
     }
 }
 
-/// How long the steps of a query took.
+/// The times of a query.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     pub(super) begun: Instant,
-    /// From text to tree.
+    /// The time of parsing.
     pub(super) compiled: Duration,
 }
 
-/// The page, charged, and with the metrics that were asked for.
-pub(super) fn account(
-    asked: &Asked,
-    mut answer: Answer,
-    (touched, index): (Touched, &IndexUse),
+/// Sets the charge of a page, and adds the requested metrics.
+pub(super) fn with_cost(
+    request: &Request,
+    mut response: Response,
+    (inputs, index): (CostInputs, &IndexUse),
     (ranges, rows): (usize, usize),
     times: Times,
-) -> Answer {
+) -> Response {
     let loaded = if index.covers {
-        Touched::default()
+        CostInputs::default()
     } else {
-        touched
+        inputs
     };
-    answer.charge = charge::query(&charge::Query {
+    response.charge = charge::query(&charge::Query {
         ranges,
-        index_entries: touched.documents * index.lookups,
+        index_entries: inputs.documents * index.lookups,
         documents: loaded.documents,
         bytes: loaded.bytes,
-        returned: answer.body.len(),
+        returned: response.body.len(),
     });
-    if flag(&asked.headers, "x-ms-documentdb-populatequerymetrics") {
-        let metrics = metrics(loaded, (rows, answer.body.len()), times);
-        answer = answer.with("x-ms-documentdb-query-metrics", metrics);
+    if flag(&request.headers, "x-ms-documentdb-populatequerymetrics") {
+        let metrics = metrics(loaded, (rows, response.body.len()), times);
+        response = response.with("x-ms-documentdb-query-metrics", metrics);
     }
-    if flag(&asked.headers, "x-ms-cosmos-populateindexmetrics") {
+    if flag(&request.headers, "x-ms-cosmos-populateindexmetrics") {
         let utilization = STANDARD.encode(index.to_json().to_string());
-        answer = answer.with("x-ms-cosmos-index-utilization", utilization);
+        response = response.with("x-ms-cosmos-index-utilization", utilization);
     }
-    answer
+    response
 }
 
-/// Names and order: query-metrics, "query execution statistics". The steps of a run are not told apart here.
-fn metrics(loaded: Touched, (rows, bytes): (usize, usize), times: Times) -> String {
+/// Returns the query metrics. Names and order: query-metrics, "query execution statistics". Only the total time and the time
+/// of parsing are measured.
+fn metrics(loaded: CostInputs, (rows, bytes): (usize, usize), times: Times) -> String {
     let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
     let total = times.begun.elapsed();
     let run = total.saturating_sub(times.compiled);

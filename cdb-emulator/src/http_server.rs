@@ -1,12 +1,12 @@
-//! Sockets: HTTP in, HTTP out, with faults in between. What a request means is the service's business.
+//! The HTTP listener: reads requests, applies faults, and sends the responses of the service.
 //!
-//! Both versions are spoken: the vendor's Rust client begins with HTTP/2 and asks nobody whether it is wanted.
+//! It accepts HTTP/1.1 and HTTP/2. Microsoft's Rust client starts with HTTP/2 without negotiation.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::StatusCode;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
@@ -16,31 +16,22 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::task::JoinSet;
 
-use crate::admission::{Admission, Limits, MAX_BODY, MAX_HEAD, Outgoing, Patient, turn_away};
+use crate::admission::{Limits, MAX_BODY, MAX_HEAD, Outgoing, TimedStream, turn_away};
 use crate::error::ServiceError;
-use crate::fault::{Alarm, Effect, Faults, Strike};
+use crate::fault::{Effect, Injection};
 use crate::local;
-use crate::service::{Answer, Asked, Service};
-use crate::tls::Security;
+use crate::request::Request;
+use crate::response::Response;
+use crate::server_state::ServerState;
 
-/// Requests at once on one HTTP/2 connection.
+/// Concurrent requests on one HTTP/2 connection.
 const MAX_STREAMS: u32 = 200;
 
-/// What all connections share.
-#[derive(Debug)]
-pub(crate) struct Front {
-    pub(crate) service: Arc<Service>,
-    pub(crate) faults: Faults,
-    pub(crate) alarm: Alarm,
-    pub(crate) security: Security,
-    pub(crate) admission: Admission,
-}
-
-/// Accepts connections until it is told to stop, and then lets every request that has begun be answered. Aborting it
-/// ends the connections too.
+/// Accepts connections until `stop` is true, then completes the requests in progress. Aborting this future also closes
+/// the connections.
 pub(crate) async fn serve(
     listener: TcpListener,
-    front: Arc<Front>,
+    server: Arc<ServerState>,
     mut stop: watch::Receiver<bool>,
 ) {
     let mut connections = JoinSet::new();
@@ -50,22 +41,22 @@ pub(crate) async fn serve(
             () = stopped(&mut stop) => break,
         };
         match accepted {
-            Ok((stream, _)) => match front.admission.connection() {
-                Some(place) => {
-                    let served = connection(stream, front.clone(), stop.clone());
+            Ok((stream, _)) => match server.admission.connection() {
+                Some(permit) => {
+                    let serving = connection(stream, server.clone(), stop.clone());
                     connections.spawn(async move {
-                        served.await;
-                        drop(place);
+                        serving.await;
+                        drop(permit);
                     });
                 }
                 None => {
-                    if let Some(place) = front.admission.farewell() {
-                        connections.spawn(turn_away(stream, place));
+                    if let Some(permit) = server.admission.farewell() {
+                        connections.spawn(turn_away(stream, permit));
                     }
                 }
             },
             Err(error) => {
-                // For example no file descriptor is left; one comes free when a connection ends.
+                // For example, all file descriptors are in use until a connection closes.
                 tracing::warn!(%error, "connection was not accepted");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
@@ -76,44 +67,44 @@ pub(crate) async fn serve(
     while connections.join_next().await.is_some() {}
 }
 
-/// Ends when the server is to stop, and also when nobody is left to tell.
+/// Waits until the server stops.
 async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // An error says that the sender is gone, which is as good a reason.
+    // An error means that the emulator was dropped, which stops the server too.
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-async fn connection(stream: TcpStream, front: Arc<Front>, mut stop: watch::Receiver<bool>) {
-    // Without it, small answers wait for acknowledgements of earlier ones.
+async fn connection(stream: TcpStream, server: Arc<ServerState>, mut stop: watch::Receiver<bool>) {
+    // Without it, a small response waits for the acknowledgement of an earlier one.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY cannot be set");
     }
     let on_loopback = [stream.peer_addr(), stream.local_addr()]
         .into_iter()
         .all(|end| end.is_ok_and(|end| end.ip().is_loopback()));
-    let limits = front.admission.limits;
-    let stream = Patient::new(stream, &limits);
-    let stream = match front.security.accept(stream).await {
+    let limits = server.admission.limits;
+    let stream = TimedStream::new(stream, &limits);
+    let stream = match server.security.accept(stream).await {
         Ok(stream) => stream,
-        Err(error) => return tracing::debug!(%error, "no TLS"),
+        Err(error) => return tracing::debug!(%error, "the TLS handshake failed"),
     };
-    let service = service_fn(|request| answer(front.clone(), request, on_loopback));
+    let service = service_fn(|request| respond(server.clone(), request, on_loopback));
     let builder = protocols(&limits);
-    let served = builder.serve_connection(stream, service);
-    tokio::pin!(served);
+    let serving = builder.serve_connection(stream, service);
+    tokio::pin!(serving);
     let ended = tokio::select! {
-        ended = served.as_mut() => ended,
+        ended = serving.as_mut() => ended,
         () = stopped(&mut stop) => {
-            served.as_mut().graceful_shutdown();
-            served.await
+            serving.as_mut().graceful_shutdown();
+            serving.await
         }
     };
     if let Err(error) = ended {
-        // Also what a fault that breaks the connection looks like.
+        // Also logged for a fault that breaks the connection.
         tracing::debug!(%error, "connection ended");
     }
 }
 
-/// HTTP/1.1 and HTTP/2, with bounds on what a client can make them keep.
+/// Configures HTTP/1.1 and HTTP/2 with limits on buffers and idle time.
 fn protocols(limits: &Limits) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
@@ -130,60 +121,63 @@ fn protocols(limits: &Limits) -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// The connection is to be broken instead of answered.
+/// Breaks the connection instead of a response.
 #[derive(Debug, thiserror::Error)]
-#[error("broken on purpose")]
+#[error("a fault broke the connection")]
 struct Broken;
 
-async fn answer(
-    front: Arc<Front>,
-    request: Request<Incoming>,
+async fn respond(
+    server: Arc<ServerState>,
+    incoming: http::Request<Incoming>,
     on_loopback: bool,
-) -> Result<Response<Outgoing>, Broken> {
-    let (mut parts, body) = request.into_parts();
+) -> Result<http::Response<Outgoing>, Broken> {
+    let (mut parts, body) = incoming.into_parts();
     if let Some(authority) = parts.uri.authority()
         && let Ok(host) = authority.as_str().parse()
     {
-        // HTTP/2 says there which host is meant.
+        // HTTP/2 names the host there.
         parts.headers.insert(http::header::HOST, host);
     }
-    let mut asked = Asked {
+    let mut request = Request {
         method: parts.method,
         path: parts.uri.path().to_owned(),
         headers: parts.headers,
         body: Bytes::new(),
     };
-    let _room = front.admission.incoming(body.size_hint().exact()).await;
+    let _permit = server.admission.incoming(body.size_hint().exact()).await;
     let arriving = Limited::new(body, MAX_BODY).collect();
-    match tokio::time::timeout(front.admission.limits.stall, arriving).await {
-        Ok(Ok(body)) => asked.body = body.to_bytes(),
+    match tokio::time::timeout(server.admission.limits.stall, arriving).await {
+        Ok(Ok(body)) => request.body = body.to_bytes(),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             let error = ServiceError::too_large("Request size is too large.");
-            return Ok(to_http(front.service.turn_down(&asked, &error), None));
+            return Ok(to_http(server.service.reject(&request, &error), None));
         }
         Ok(Err(_)) => return Err(Broken),
         Err(_) => {
             let error = ServiceError::new(408, 0, "RequestTimeout", "The body did not arrive.");
-            return Ok(to_http(front.service.turn_down(&asked, &error), None));
+            return Ok(to_http(server.service.reject(&request, &error), None));
         }
     }
-    if local::concerns(&asked.path) {
-        let answer = local::answer(&front, &asked, on_loopback).await;
-        return Ok(to_http(answer, None));
+    if local::is_local(&request.path) {
+        let response = local::respond(&server, &request, on_loopback).await;
+        return Ok(to_http(response, None));
     }
-    unless_struck(&front, asked).await
+    respond_with_faults(&server, request).await
 }
 
-/// Carries a request out, unless a fault has it that something else happens.
-async fn unless_struck(front: &Front, asked: Asked) -> Result<Response<Outgoing>, Broken> {
-    let Strike { delay, effect } = front.faults.strike(asked.kind());
-    front.alarm.wait(delay).await;
-    let asked = Arc::new(asked);
-    let room = front.admission.outgoing().await;
+/// Executes a request, or what an injected fault does instead.
+async fn respond_with_faults(
+    server: &ServerState,
+    request: Request,
+) -> Result<http::Response<Outgoing>, Broken> {
+    let Injection { delay, effect } = server.faults.next(request.kind());
+    server.timer.wait(delay).await;
+    let request = Arc::new(request);
+    let permit = server.admission.outgoing().await;
     match effect {
         Some(Effect::DropRequest) => Err(Broken),
         Some(Effect::DropAnswer) => {
-            front.service.answer(&asked).await;
+            server.service.respond(&request).await;
             Err(Broken)
         }
         Some(Effect::Status {
@@ -191,33 +185,33 @@ async fn unless_struck(front: &Front, asked: Asked) -> Result<Response<Outgoing>
             substatus,
             retry_after_ms,
         }) => {
-            let refused = front
-                .service
-                .refuse(&asked, status, substatus, retry_after_ms);
-            Ok(to_http(refused, room))
+            let service = &server.service;
+            let injected = service.inject(&request, status, substatus, retry_after_ms);
+            Ok(to_http(injected, permit))
         }
         Some(Effect::StatusAfterEffect { status }) => {
-            front.service.answer(&asked).await;
-            Ok(to_http(front.service.refuse(&asked, status, 0, None), room))
+            server.service.respond(&request).await;
+            let injected = server.service.inject(&request, status, 0, None);
+            Ok(to_http(injected, permit))
         }
-        // The delay has been waited for already.
+        // `delay` contains the delay.
         None | Some(Effect::Pass | Effect::Delay(_)) => {
-            Ok(to_http(front.service.answer(&asked).await, room))
+            Ok(to_http(server.service.respond(&request).await, permit))
         }
     }
 }
 
-fn to_http(answer: Answer, room: Option<OwnedSemaphorePermit>) -> Response<Outgoing> {
-    let mut response = Response::new(Outgoing::new(answer.body, room));
-    *response.status_mut() =
-        StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    for (name, value) in answer.headers {
-        // Values come from numbers, ids in ASCII and base64; one that is no header is left out.
+fn to_http(response: Response, permit: Option<OwnedSemaphorePermit>) -> http::Response<Outgoing> {
+    let mut sent = http::Response::new(Outgoing::new(response.body, permit));
+    *sent.status_mut() =
+        StatusCode::from_u16(response.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    for (name, value) in response.headers {
+        // Values are numbers, ids in ASCII and base64. A value that is not valid in a header is left out.
         if let Ok(value) = value.parse() {
-            response.headers_mut().insert(name, value);
+            sent.headers_mut().insert(name, value);
         }
     }
-    response
+    sent
 }
 
 #[cfg(test)]
@@ -229,10 +223,10 @@ mod tests {
     use crate::Emulator;
     use crate::admission::{Limits, MAX_BODY};
 
-    /// Changes one of the limits to this. The other one stays long: on a slow machine a test would meet it as well.
+    /// A short limit. Each test shortens one limit only: on a slow machine it could exceed two.
     const SHORT: Duration = Duration::from_millis(200);
 
-    /// An emulator with other limits, and a connection to it.
+    /// Starts an emulator with changed limits and connects to it.
     async fn limited(change: impl FnOnce(&mut Limits)) -> (Emulator, TcpStream) {
         let mut builder = Emulator::builder();
         change(&mut builder.limits);
@@ -255,11 +249,11 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn a_body_without_end_is_refused_and_not_kept() {
+    async fn a_body_above_the_limit_is_rejected() {
         let emulator = Emulator::start().await.unwrap();
         let mut stream = TcpStream::connect(address(&emulator)).unwrap();
         let answer = tokio::task::spawn_blocking(move || {
-            // One byte above the limit: all is read when the answer comes, so nothing resets the connection.
+            // One byte above the limit: the server reads all bytes, so unread bytes do not reset the connection.
             let head = format!(
                 "POST /dbs/d/colls/c/docs HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
                 MAX_BODY + 1
@@ -273,16 +267,16 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn a_connection_that_asks_nothing_is_closed() {
-        for said in [
+    async fn an_idle_connection_is_closed() {
+        for sent in [
             "",
             "GET / HTTP/1.1\r\nhost:",
             "GET / HTTP/1.1\r\nhost: x\r\n\r\n",
         ] {
             let (_emulator, mut stream) = limited(|limits| limits.idle = SHORT).await;
             let ended = tokio::task::spawn_blocking(move || {
-                // On a slow machine it may be closed before anything is said.
-                let _closed = stream.write_all(said.as_bytes());
+                // On a slow machine the server may close the connection before this.
+                let _closed = stream.write_all(sent.as_bytes());
                 let ended = stream.read_to_end(&mut Vec::new());
                 ended.map_err(|error| error.kind())
             });
@@ -295,7 +289,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn a_body_that_does_not_arrive_is_not_waited_for() {
+    async fn a_body_that_does_not_arrive_times_out() {
         let (_emulator, mut stream) = limited(|limits| limits.stall = SHORT).await;
         let answer = tokio::task::spawn_blocking(move || {
             let head = "POST /dbs/d/colls/c/docs HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{";
@@ -307,14 +301,14 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn a_client_that_reads_no_answers_is_given_up() {
+    async fn a_client_that_reads_no_responses_is_disconnected() {
         let (emulator, _) = limited(|limits| limits.stall = SHORT).await;
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
-        // Little fits between the two, so that the server soon waits.
+        // A small buffer, so that the server soon waits for the client.
         socket.set_recv_buffer_size(4096).unwrap();
         let address = address(&emulator).parse().unwrap();
         let mut stream = socket.connect(address).await.unwrap();
-        // The refusal repeats the path, so it is as long as the request.
+        // The error repeats the path, so it is as long as the request.
         let path = "x".repeat(20_000);
         let request = format!("GET /nothing/{path} HTTP/1.1\r\nhost: x\r\n\r\n");
         let sending = async {
@@ -323,7 +317,10 @@ mod tests {
                 .is_ok()
             {}
         };
-        let given_up = tokio::time::timeout(Duration::from_secs(600), sending).await;
-        assert!(given_up.is_ok(), "it waits for ever");
+        let disconnected = tokio::time::timeout(Duration::from_secs(600), sending).await;
+        assert!(
+            disconnected.is_ok(),
+            "the server still waits for the client"
+        );
     }
 }

@@ -1,22 +1,22 @@
-//! Indexes by each of which a query could be read. Which one narrows it most only the data can tell.
+//! The indexes that could serve a query. Which of them is the most selective depends on the data.
 
-use rusqlite::types::Value as Sql;
+use crate::store::SqlValue;
 
+use super::condition::Condition;
 use super::order::{Candidate, Order};
-use super::pushdown::Condition;
 
-/// One of several indexes that a query can be read by.
+/// An index that could serve a query.
 #[derive(Debug)]
-pub(crate) struct Rival {
-    /// The order that it gives.
+pub(crate) struct CandidateIndex {
+    /// The order of its rows.
     pub(crate) order: Order,
-    /// What it answers of the filter by itself.
+    /// The part of the filter that the index answers.
     pub(crate) condition: String,
-    pub(crate) parameters: Vec<Sql>,
+    pub(crate) parameters: Vec<SqlValue>,
 }
 
-impl Rival {
-    /// The rivals of an order among some candidates; none where there is no choice. An order without an index is SQLite's.
+impl CandidateIndex {
+    /// Returns the candidates for an order; none if there is no choice, or if SQLite chooses the index.
     pub(super) fn of(
         order: &Order,
         candidates: &[Candidate],
@@ -27,20 +27,20 @@ impl Rival {
         if !choice || !order.has_index() {
             return Vec::new();
         }
-        let rivals = candidates
+        let indexes = candidates
             .iter()
             .map(|candidate| Self::new(candidate, conditions));
-        rivals.collect()
+        indexes.collect()
     }
 
-    /// The index, by its name.
+    /// Returns the name of the index.
     pub(crate) fn index(&self) -> &str {
         self.order.index().map_or("", String::as_str)
     }
 
     fn new(candidate: &Candidate, conditions: &[Condition]) -> Self {
         let narrows = |condition: &&Condition| {
-            let mut paths = candidate.narrowed.iter();
+            let mut paths = candidate.restricted_by.iter();
             paths.any(|path| path == condition.path())
         };
         let mut texts = Vec::new();

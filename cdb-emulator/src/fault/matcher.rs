@@ -1,12 +1,14 @@
-//! Which fault strikes a request: a decision that depends on the seed and on the requests before, and on nothing else.
+//! Matches requests with faults. The result depends on the seed and on earlier requests only.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{Effect, Fault, FaultPlan, Latency};
-use crate::admin::FaultsState;
+use super::definition::{Effect, Fault};
+use super::latency::Latency;
+use super::plan::FaultPlan;
+use super::random::Random;
 use crate::observe::OperationKind;
 
 /// All faults of a server.
@@ -22,31 +24,40 @@ struct State {
     latency: Latency,
     random: Random,
     active: Vec<ActiveFault>,
-    /// How many faults there ever were since the seed was set.
+    /// The number of faults that were added since the seed was set.
     added: u64,
 }
 
-/// A fault and what it did so far.
+/// A fault and its progress.
 #[derive(Debug)]
 struct ActiveFault {
     fault: Fault,
-    /// How many requests it struck.
+    /// The number of requests that it affected.
     struck: u64,
+    /// The number of matching requests that passed because of [`Fault::after`].
     passed: u32,
     random: Random,
 }
 
-/// A fault and what it did so far, for those who ask.
+/// A fault and its progress, as `/_admin/faults` shows them.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct FaultState {
+struct FaultState {
     #[serde(flatten)]
     fault: Fault,
     struck: u64,
 }
 
-/// What happens to a request.
+/// The seed, the latency and all active faults.
+#[derive(Debug, Serialize)]
+pub(crate) struct FaultsState {
+    seed: u64,
+    latency: Latency,
+    faults: Vec<FaultState>,
+}
+
+/// The faults that apply to a request.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Strike {
+pub(crate) struct Injection {
     pub(crate) delay: Duration,
     pub(crate) effect: Option<Effect>,
 }
@@ -62,7 +73,7 @@ impl Faults {
                 added: 0,
             }),
         };
-        faults.carry_out(plan);
+        faults.apply(plan);
         faults
     }
 
@@ -74,7 +85,7 @@ impl Faults {
         self.state().active.clear();
     }
 
-    /// Starts all draws anew: those of the faults that are there, and of those to come.
+    /// Restarts the random numbers of all faults, present and future, from a seed.
     pub(crate) fn seed(&self, seed: u64) {
         self.state().seed(seed);
     }
@@ -83,8 +94,8 @@ impl Faults {
         self.state().latency = latency;
     }
 
-    /// Makes all changes at once, as far as requests can see.
-    pub(crate) fn carry_out(&self, plan: FaultPlan) {
+    /// Applies all changes of a plan atomically.
+    pub(crate) fn apply(&self, plan: FaultPlan) {
         let mut state = self.state();
         state.latency = plan.latency.unwrap_or(state.latency);
         if let Some(seed) = plan.seed {
@@ -109,17 +120,18 @@ impl Faults {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // The list is valid between any two statements.
+        // The state is valid between any two statements.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What happens to an operation of this kind; counts it. Delays add up, of everything else the first wins.
-    pub(crate) fn strike(&self, kind: OperationKind) -> Strike {
+    /// Returns the faults for the next operation of this kind, and counts it. Delays add up; of other effects the first
+    /// matching fault wins.
+    pub(crate) fn next(&self, kind: OperationKind) -> Injection {
         let mut state = self.state();
         let State {
             latency, random, ..
         } = &mut *state;
-        let mut strike = Strike {
+        let mut injection = Injection {
             delay: latency.sample(random),
             effect: None,
         };
@@ -127,16 +139,16 @@ impl Faults {
             match active.next(kind) {
                 None => {}
                 Some(Effect::Delay(latency)) => {
-                    strike.delay += latency.sample(&mut active.random);
+                    injection.delay += latency.sample(&mut active.random);
                 }
                 effect => {
-                    strike.effect = effect;
+                    injection.effect = effect;
                     break;
                 }
             }
         }
         state.active.retain(|active| !active.is_spent());
-        strike
+        injection
     }
 }
 
@@ -162,7 +174,7 @@ impl State {
 }
 
 impl ActiveFault {
-    /// The effect on the next operation of this kind, if it is struck.
+    /// Returns the effect on the next operation of this kind; `None` when the fault does not match it.
     fn next(&mut self, kind: OperationKind) -> Option<Effect> {
         if !self.fault.concerns(kind) {
             return None;
@@ -187,36 +199,6 @@ impl ActiveFault {
     }
 }
 
-/// A sequence of numbers that is the same in every run (SplitMix64).
-#[derive(Clone, Debug)]
-pub(super) struct Random {
-    state: u64,
-}
-
-impl Random {
-    /// The sequence of one fault: the others, which strike between its draws, must not shift it.
-    pub(super) fn new(seed: u64, stream: u64) -> Self {
-        Self {
-            state: mix(seed) ^ mix(stream.wrapping_mul(GOLDEN)),
-        }
-    }
-
-    /// From 0 up to, and without, 1.
-    pub(super) fn next(&mut self) -> f64 {
-        self.state = self.state.wrapping_add(GOLDEN);
-        let high = u32::try_from(mix(self.state) >> 32).unwrap_or_default();
-        f64::from(high) / 4_294_967_296.0
-    }
-}
-
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,14 +211,14 @@ mod tests {
         })
     }
 
-    /// Which of many reads a fault of three in ten strikes.
+    /// Shows which of 200 reads a fault with probability 0.3 affects.
     fn pattern(faults: &Faults) -> String {
-        let struck = |_| faults.strike(Read).effect.map_or('.', |_| 'x');
-        (0..200).map(struck).collect()
+        let shown = |_| faults.next(Read).effect.map_or('.', |_| 'x');
+        (0..200).map(shown).collect()
     }
 
     #[test]
-    fn a_seed_repeats_a_run_and_another_one_is_another_run() {
+    fn a_seed_repeats_a_run_and_another_seed_does_not() {
         let often = || Fault::with_probability(Effect::DropRequest, 0.3);
         let first = faults([often()]);
         let run = pattern(&first);
@@ -250,41 +232,41 @@ mod tests {
     }
 
     #[test]
-    fn a_request_of_another_kind_shifts_nothing() {
+    fn a_request_of_another_kind_does_not_shift_the_random_numbers() {
         let on_reads = || Fault::with_probability(Effect::DropRequest, 0.3).on(Read);
         let run = pattern(&faults([on_reads()]));
         let disturbed = faults([on_reads()]);
         let struck: String = (0..200)
             .map(|_| {
-                assert_eq!(disturbed.strike(Query), Strike::default());
-                disturbed.strike(Read).effect.map_or('.', |_| 'x')
+                assert_eq!(disturbed.next(Query), Injection::default());
+                disturbed.next(Read).effect.map_or('.', |_| 'x')
             })
             .collect();
         assert_eq!(struck, run);
     }
 
     #[test]
-    fn a_script_is_played_in_order_and_then_gone() {
+    fn a_script_runs_in_order_and_is_then_removed() {
         let refused = |status| Effect::StatusAfterEffect { status };
         let script = [refused(408), Effect::Pass, refused(503)];
         let faults = faults([Fault::script(script.clone()).on(Batch).after(1)]);
-        assert_eq!(faults.strike(Batch).effect, None, "let through by `after`");
+        assert_eq!(faults.next(Batch).effect, None, "passed because of `after`");
         for step in script {
-            assert_eq!(faults.strike(Read).effect, None);
-            assert_eq!(faults.strike(Batch).effect, Some(step));
+            assert_eq!(faults.next(Read).effect, None);
+            assert_eq!(faults.next(Batch).effect, Some(step));
         }
-        assert_eq!(faults.strike(Batch).effect, None);
+        assert_eq!(faults.next(Batch).effect, None);
         assert!(faults.state().active.is_empty());
     }
 
     #[test]
-    fn delays_add_up_and_leave_room_for_another_effect() {
+    fn delays_add_up_and_combine_with_another_effect() {
         let late = |ms| Fault::always(Effect::Delay(Duration::from_millis(ms).into()));
         let faults = faults([late(2), late(3).on(Read), Fault::once(Effect::DropAnswer)]);
-        let strike = faults.strike(Read);
-        assert_eq!(strike.delay, Duration::from_millis(5));
-        assert_eq!(strike.effect, Some(Effect::DropAnswer));
-        assert_eq!(faults.strike(Query).delay, Duration::from_millis(2));
-        assert_eq!(faults.strike(Metadata), Strike::default());
+        let injection = faults.next(Read);
+        assert_eq!(injection.delay, Duration::from_millis(5));
+        assert_eq!(injection.effect, Some(Effect::DropAnswer));
+        assert_eq!(faults.next(Query).delay, Duration::from_millis(2));
+        assert_eq!(faults.next(Metadata), Injection::default());
     }
 }

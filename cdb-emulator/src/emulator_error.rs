@@ -1,0 +1,117 @@
+//! The errors of the Rust API.
+
+use std::path::PathBuf;
+
+/// An error when the emulator starts, or when it splits a physical partition.
+///
+/// ```
+/// use cdb_emulator::{Emulator, EmulatorError};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// let first = Emulator::builder().data_dir(folder.path()).start().await?;
+/// let second = Emulator::builder().data_dir(folder.path()).start().await;
+/// match second.map(drop) {
+///     Err(EmulatorError::InUse { directory }) => assert_eq!(directory, folder.path()),
+///     other => panic!("two emulators on one directory: {other:?}"),
+/// }
+/// # first.stop().await; Ok(()) }
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EmulatorError {
+    /// Another program listens on the port.
+    #[error(
+        "port {port} is in use; stop the program that listens there, or choose port 0 for any free port"
+    )]
+    PortInUse {
+        /// The port.
+        port: u16,
+    },
+    /// The emulator cannot listen on the port.
+    #[error("cannot listen on 127.0.0.1:{port}")]
+    Listen {
+        /// The port; 0 stands for any free port.
+        port: u16,
+        /// The error of the operating system.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The account key is not base64, or is empty.
+    #[error("the account key is not base64 or is empty; pass a key in base64")]
+    Key,
+    /// A setting has an invalid value.
+    #[error("{setting} cannot be {value}: {reason}")]
+    Setting {
+        /// The setting's name.
+        setting: &'static str,
+        /// The value.
+        value: String,
+        /// The valid values.
+        reason: String,
+    },
+    /// A latency or a fault is invalid.
+    #[error("the faults cannot be injected: {reason}")]
+    Faults {
+        /// The invalid fault and its valid values.
+        reason: String,
+    },
+    /// Another emulator, in this process or another one, uses the directory.
+    #[error(
+        "the data directory {} is in use; stop the emulator that runs on it, or choose another directory",
+        .directory.display()
+    )]
+    InUse {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// A newer version wrote the directory. It was not changed.
+    #[error(
+        "the data directory {} has schema version {found}, but this emulator supports versions up to {known}; use the \
+         newer emulator that wrote the directory, or choose another directory",
+        .directory.display()
+    )]
+    Newer {
+        /// The directory.
+        directory: PathBuf,
+        /// The schema version of its data.
+        found: i64,
+        /// The newest schema version that this emulator supports.
+        known: i64,
+    },
+    /// A physical partition cannot be split.
+    #[error("cannot split physical partition {range_id}: {reason}")]
+    Split {
+        /// The id of the physical partition.
+        range_id: String,
+        /// Why it cannot be split.
+        reason: String,
+    },
+    /// The data directory cannot be used.
+    #[error("cannot store data: {reason}")]
+    Storage {
+        /// What failed, and what to do.
+        reason: String,
+    },
+    /// The operating system cannot start a thread.
+    #[error("cannot start a thread")]
+    Thread(#[source] std::io::Error),
+    /// The certificate cannot be generated.
+    #[cfg(feature = "tls")]
+    #[error("cannot generate a certificate")]
+    Certificate(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl EmulatorError {
+    pub(crate) fn storage(reason: impl std::fmt::Display) -> Self {
+        Self::Storage {
+            reason: reason.to_string(),
+        }
+    }
+}
+
+impl From<rusqlite::Error> for EmulatorError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::storage(error)
+    }
+}

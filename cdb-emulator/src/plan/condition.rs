@@ -1,0 +1,211 @@
+//! Conditions on one path as SQL.
+
+use std::collections::HashMap;
+
+use crate::store::SqlValue;
+use serde_json::Value;
+
+use crate::sql::ast::{Binary, Expr};
+use crate::sql::value::rank;
+use crate::store::{json_rank, json_value};
+
+/// Whole numbers from here on are not exact as doubles, which documents store.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+/// The relative difference between SQLite's value of a decimal fraction and ours.
+const MARGIN: f64 = 1e-14;
+
+/// A path whose values all have the same type, by the filter.
+#[derive(Clone, Debug)]
+pub(super) struct Fixed {
+    pub(super) path: String,
+    /// Whether they are all equal.
+    pub(super) equal: bool,
+}
+
+/// A condition on one path as SQL.
+#[derive(Debug)]
+pub(super) struct Condition {
+    pub(super) text: String,
+    pub(super) parameters: Vec<SqlValue>,
+    pub(super) path: String,
+    /// What the condition fixes about the values that meet it.
+    pub(super) fixed: Option<Fixed>,
+    /// Whether the SQL is equivalent to the condition. Comparisons of numbers are not, because SQLite can read a number
+    /// differently.
+    pub(super) exact: bool,
+}
+
+impl Condition {
+    /// Returns a comparison with a value. Only values of the same type can meet it.
+    fn new(path: String, symbol: &str, value: &Value) -> Option<Self> {
+        let (place, column) = (json_rank(&path), json_value(&path));
+        let mut condition = Self {
+            text: format!("{place} = {}", rank(Some(value))),
+            parameters: Vec::new(),
+            fixed: Some(Fixed {
+                equal: symbol == "=" && !is_inexact(value),
+                path: path.clone(),
+            }),
+            path,
+            exact: match value {
+                Value::Number(_) => false,
+                Value::Null => !matches!(symbol, "<" | ">"),
+                _ => true,
+            },
+        };
+        match value {
+            // The type is sufficient; `IS NULL` lets SQLite use both columns of the index.
+            Value::Null => condition
+                .text
+                .push_str(&[" AND ", &column, " IS NULL"].concat()),
+            Value::Number(number) if is_inexact(value) => {
+                let number = number.as_f64()?;
+                let margin = number.abs() * MARGIN;
+                if symbol != "<" && symbol != "<=" {
+                    condition.bound(&format!("{column} >= ?"), SqlValue::Real(number - margin));
+                }
+                if symbol != ">" && symbol != ">=" {
+                    condition.bound(&format!("{column} <= ?"), SqlValue::Real(number + margin));
+                }
+            }
+            // Arrays and objects are compared by their content and have no order: `sql` returns `None`.
+            _ => condition.bound(&format!("{column} {symbol} ?"), sql(value)?),
+        }
+        Some(condition)
+    }
+
+    /// Returns the condition that a defined value differs from `value`. Values of other types meet it.
+    fn unequal(path: String, value: &Value) -> Option<Self> {
+        let (place, column) = (json_rank(&path), json_value(&path));
+        let parameters = match value {
+            Value::Null => Vec::new(),
+            Value::String(_) | Value::Bool(_) => vec![sql(value)?],
+            Value::Number(_) | Value::Array(_) | Value::Object(_) => return None,
+        };
+        let of_type = rank(Some(value));
+        let text = if parameters.is_empty() {
+            format!("{place} NOT IN (0, {of_type})")
+        } else {
+            format!("{place} > 0 AND ({place} <> {of_type} OR {column} <> ?)")
+        };
+        Some(Self {
+            text,
+            parameters,
+            path,
+            fixed: None,
+            exact: true,
+        })
+    }
+
+    /// The path that it is about.
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn bound(&mut self, text: &str, value: SqlValue) {
+        self.text.push_str(" AND ");
+        self.text.push_str(text);
+        self.parameters.push(value);
+    }
+
+    fn and(mut self, other: Self) -> Self {
+        self.text = format!("{} AND {}", self.text, other.text);
+        self.parameters.extend(other.parameters);
+        self.exact &= other.exact;
+        self
+    }
+}
+
+/// Returns whether SQLite can read a number differently.
+fn is_inexact(value: &Value) -> bool {
+    let number = value.as_f64();
+    number.is_some_and(|number| number.fract() != 0.0 || number.abs() >= EXACT)
+}
+
+/// Returns a value in the form that SQLite extracts from JSON.
+fn sql(value: &Value) -> Option<SqlValue> {
+    match value {
+        Value::String(text) => Some(SqlValue::Text(text.clone())),
+        Value::Bool(value) => Some(SqlValue::Integer((*value).into())),
+        Value::Number(number) => number
+            .as_i64()
+            .map(SqlValue::Integer)
+            .or_else(|| number.as_f64().map(SqlValue::Real)),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// Returns a condition as SQL; `None` if the store cannot evaluate it.
+pub(super) fn comparison(
+    expr: &Expr,
+    alias: &str,
+    parameters: &HashMap<String, Value>,
+) -> Option<Condition> {
+    // The whole document is not a comparable value.
+    let path = |expr: &Expr| expr.path(alias).filter(|path| !path.is_empty());
+    let new = Condition::new;
+    match expr {
+        Expr::Binary(left, Binary::NotEqual, right) => {
+            let (path, value) = match path(left) {
+                Some(path) => (path, right),
+                None => (path(right)?, left),
+            };
+            Condition::unequal(path, constant(value, parameters)?)
+        }
+        Expr::Binary(left, operator, right) => {
+            let (symbol, turned) = match operator {
+                Binary::Equal => ("=", "="),
+                Binary::Less => ("<", ">"),
+                Binary::LessOrEqual => ("<=", ">="),
+                Binary::Greater => (">", "<"),
+                Binary::GreaterOrEqual => (">=", "<="),
+                _ => return None,
+            };
+            match path(left) {
+                Some(path) => new(path, symbol, constant(right, parameters)?),
+                None => new(path(right)?, turned, constant(left, parameters)?),
+            }
+        }
+        Expr::Between(value, low, high) => {
+            let path = path(value)?;
+            let low = new(path.clone(), ">=", constant(low, parameters)?)?;
+            Some(low.and(new(path, "<=", constant(high, parameters)?)?))
+        }
+        Expr::In(left, list) => one_of(path(left)?, list, parameters),
+        _ => None,
+    }
+}
+
+/// Returns the condition that a path has one of several values of one type.
+fn one_of(path: String, list: &[Expr], parameters: &HashMap<String, Value>) -> Option<Condition> {
+    let values: Option<Vec<&Value>> = list.iter().map(|item| constant(item, parameters)).collect();
+    let values = values.filter(|values| !values.iter().any(|value| is_inexact(value)))?;
+    let place = rank(values.first().copied());
+    if values.iter().any(|value| rank(Some(value)) != place) {
+        return None;
+    }
+    let exact = values.iter().all(|value| !value.is_number());
+    let bounds: Option<Vec<SqlValue>> = values.into_iter().map(sql).collect();
+    let bounds = bounds?;
+    let marks = vec!["?"; bounds.len()].join(", ");
+    let (rank, value) = (json_rank(&path), json_value(&path));
+    Some(Condition {
+        text: format!("{rank} = {place} AND {value} IN ({marks})"),
+        parameters: bounds,
+        fixed: Some(Fixed {
+            path: path.clone(),
+            equal: false,
+        }),
+        path,
+        exact,
+    })
+}
+
+/// Returns the value of a literal or a parameter.
+fn constant<'a>(expr: &'a Expr, parameters: &'a HashMap<String, Value>) -> Option<&'a Value> {
+    match expr {
+        Expr::Literal(value) => Some(value),
+        Expr::Parameter(name) => parameters.get(name),
+        _ => None,
+    }
+}

@@ -1,0 +1,93 @@
+//! Plans for disjunctions: no single index serves `a = 1 OR b = 2`, but each of its disjuncts can have one.
+//!
+//! A query is then read in one piece per disjunct, each by its own index. The service looks into all indexes and joins the
+//! results. A document that meets several disjuncts is returned by the first piece.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::pushdown::{Pushdown, pushdown};
+use crate::index_use::conjuncts;
+use crate::sql::ast::{Binary, Expr, Select};
+
+/// Maximum number of disjuncts: each of them is a scan.
+const MOST: usize = 16;
+
+/// Plans a query, in one piece or in several that are read in order; `within_a_key` as in [`pushdown`].
+pub(crate) fn pieces(
+    select: &Select,
+    parameters: &HashMap<String, Value>,
+    policy: &Value,
+    within_a_key: bool,
+) -> Vec<Pushdown> {
+    let whole = pushdown(select, parameters, policy, within_a_key);
+    if within_a_key || whole.order.has_index() {
+        return vec![whole];
+    }
+    by_disjunct(select, parameters, policy).unwrap_or_else(|| vec![whole])
+}
+
+/// Returns one piece per disjunct of a conjunct of the filter, if an index serves each of them. A query with a sort has to be
+/// read in one piece. With a join, a document can meet several disjuncts with different rows.
+fn by_disjunct(
+    select: &Select,
+    parameters: &HashMap<String, Value>,
+    policy: &Value,
+) -> Option<Vec<Pushdown>> {
+    let filter = select.filter.as_ref()?;
+    if !select.order_by.is_empty() || !select.joins.is_empty() {
+        return None;
+    }
+    let mut found = None;
+    conjuncts(filter, &mut |expr| {
+        if found.is_none() {
+            found = pieces_of(&disjuncts(expr), select, filter, parameters, policy);
+        }
+    });
+    found
+}
+
+fn pieces_of(
+    disjuncts: &[&Expr],
+    select: &Select,
+    filter: &Expr,
+    parameters: &HashMap<String, Value>,
+    policy: &Value,
+) -> Option<Vec<Pushdown>> {
+    if disjuncts.len() < 2 || disjuncts.len() > MOST {
+        return None;
+    }
+    let pieces = disjuncts.iter().enumerate().map(|(at, disjunct)| {
+        let both = Expr::Binary(
+            Box::new((*disjunct).clone()),
+            Binary::And,
+            Box::new(filter.clone()),
+        );
+        let narrowed = Select {
+            filter: Some(both),
+            ..select.clone()
+        };
+        let mut plan = pushdown(&narrowed, parameters, policy, false);
+        plan.excluded = disjuncts[..at]
+            .iter()
+            .map(|&earlier| earlier.clone())
+            .collect();
+        plan.order.has_index().then_some(plan)
+    });
+    pieces.collect()
+}
+
+/// Splits a condition into its disjuncts.
+fn disjuncts(expr: &Expr) -> Vec<&Expr> {
+    let mut open = vec![expr];
+    let mut found = Vec::new();
+    while let Some(expr) = open.pop() {
+        if let Expr::Binary(left, Binary::Or, right) = expr {
+            open.extend([&**right, &**left]);
+        } else {
+            found.push(expr);
+        }
+    }
+    found
+}

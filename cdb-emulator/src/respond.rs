@@ -1,0 +1,101 @@
+//! The path of a request: authorization, the operation, the log.
+
+use std::sync::{Arc, PoisonError};
+
+use crate::clock::now;
+use crate::error::ServiceError;
+use crate::observe::{Answered, OperationKind};
+use crate::request::Request;
+use crate::response::{JSON, Response};
+use crate::route::{self, Resource, header};
+use crate::service::Service;
+use crate::store::Lane;
+use crate::{auth, op};
+
+impl Service {
+    /// Executes a request. Its writes are durable when this returns. They are also kept when the caller drops the future.
+    pub(crate) async fn respond(self: &Arc<Self>, request: &Arc<Request>) -> Response {
+        let response = self.execute(request).await;
+        self.finish(
+            request,
+            response.unwrap_or_else(|error| Response::error(&error)),
+        )
+    }
+
+    /// Returns the error response of an injected fault.
+    pub(crate) fn inject(
+        &self,
+        request: &Request,
+        status: u16,
+        substatus: u32,
+        retry_after_ms: Option<u64>,
+    ) -> Response {
+        let mut error = ServiceError::new(status, substatus, "Injected", "A fault was injected.");
+        error.retry_after_ms = retry_after_ms;
+        self.reject(request, &error)
+    }
+
+    /// Returns the response to a request that was not executed.
+    pub(crate) fn reject(&self, request: &Request, error: &ServiceError) -> Response {
+        self.finish(request, Response::error(error))
+    }
+
+    async fn execute(self: &Arc<Self>, request: &Arc<Request>) -> Result<Response, ServiceError> {
+        let resource = Resource::parse(&request.path)?;
+        let kind = route::kind(&request.method, &resource, &request.headers);
+        self.authorize(request, &resource, kind)?;
+        let lane = match kind {
+            OperationKind::Read => Lane::Point,
+            OperationKind::Query | OperationKind::Feed => Lane::Scan,
+            _ => Lane::Write,
+        };
+        let (service, request) = (self.clone(), request.clone());
+        let work = move || op::dispatch(&service, &request, &resource);
+        self.store.run(lane, work).await
+    }
+
+    fn authorize(
+        &self,
+        request: &Request,
+        resource: &Resource,
+        kind: OperationKind,
+    ) -> Result<(), ServiceError> {
+        let settings = &self.settings;
+        let token = auth::token(&request.headers).filter(|_| !settings.identities.is_empty());
+        match token {
+            Some(token) => {
+                let action = (&request.method, resource, kind);
+                let here = (&*settings.endpoint, now());
+                settings.identities.verify(&token, action, here)
+            }
+            None => auth::verify(
+                &settings.key,
+                &request.method,
+                resource,
+                &request.headers,
+                now(),
+            ),
+        }
+    }
+
+    fn finish(&self, request: &Request, response: Response) -> Response {
+        let answered = Answered {
+            status: response.status,
+            charge: response.charge,
+            bytes_in: request.body.len() as u64,
+            bytes_out: response.body.len() as u64,
+        };
+        self.log
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .add(request.kind(), &answered);
+        let activity = header(&request.headers, "x-ms-activity-id")
+            .map_or_else(|| uuid::Uuid::new_v4().to_string(), str::to_owned);
+        let charge = format!("{:.2}", response.charge);
+        response
+            .with("x-ms-activity-id", activity)
+            .with("x-ms-request-charge", charge)
+            .with("content-type", JSON)
+            .with("x-ms-version", "2020-07-15")
+    }
+}

@@ -1,0 +1,177 @@
+//! A container: its definition, its physical partitions, and how it is found.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::Value;
+
+use super::indexes;
+use super::ranges::{self, PhysicalRange};
+use super::rid::{self, Inside};
+use crate::error::ServiceError;
+
+/// A container.
+#[derive(Clone, Debug)]
+pub(crate) struct Container {
+    pub(crate) number: i64,
+    /// The number of its database.
+    pub(crate) database: i64,
+    /// The definition as it was sent.
+    pub(crate) definition: Value,
+    pub(crate) etag: String,
+    pub(crate) created: i64,
+    pub(crate) ranges: Vec<PhysicalRange>,
+    /// The policy whose indexes are in use while those of the present one are built.
+    pub(super) former: Option<Value>,
+    /// Which set of indexes is in use; part of their names.
+    generation: i64,
+}
+
+impl Container {
+    /// Paths of the partition key.
+    pub(crate) fn partition_key_paths(&self) -> Vec<String> {
+        strings(&self.definition["partitionKey"]["paths"])
+    }
+
+    /// Seconds to live of a document without a `ttl` of its own; `None` when expiry is off.
+    pub(crate) fn default_ttl(&self) -> Option<i64> {
+        self.definition["defaultTtl"].as_i64()
+    }
+
+    /// The sets of paths that must be unique.
+    pub(crate) fn unique_keys(&self) -> Vec<Vec<String>> {
+        let keys = self.definition["uniqueKeyPolicy"]["uniqueKeys"].as_array();
+        keys.map(|keys| keys.iter().map(|key| strings(&key["paths"])).collect())
+            .unwrap_or_default()
+    }
+
+    /// The indexing policy.
+    pub(crate) fn policy(&self) -> &Value {
+        &self.definition["indexingPolicy"]
+    }
+
+    /// The policies that must all serve a sort: the present one, and the one before while its indexes are in use.
+    pub(crate) fn serving_policies(&self) -> impl Iterator<Item = &Value> {
+        std::iter::once(self.policy()).chain(&self.former)
+    }
+
+    /// The policy whose indexes are in use.
+    pub(crate) fn indexed_policy(&self) -> &Value {
+        self.former.as_ref().unwrap_or_else(|| self.policy())
+    }
+
+    /// What the names of its indexes begin with.
+    pub(crate) fn index_prefix(&self) -> String {
+        indexes::prefix(self.number, self.generation)
+    }
+
+    pub(crate) fn find(
+        connection: &Connection,
+        database: &str,
+        id: &str,
+    ) -> Result<Self, ServiceError> {
+        let sql = format!("SELECT {COLUMNS} FROM container WHERE database = ? AND id = ?");
+        connection
+            .prepare_cached(&sql)?
+            .query_row([database, id], Self::from_row)
+            .optional()?
+            .ok_or_else(ServiceError::owner_not_found)
+    }
+
+    pub(crate) fn all(connection: &Connection, database: &str) -> Result<Vec<Self>, ServiceError> {
+        let sql = format!("SELECT {COLUMNS} FROM container WHERE database = ? ORDER BY id");
+        let mut statement = connection.prepare_cached(&sql)?;
+        let rows = statement.query_map([database], Self::from_row)?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    fn from_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
+        let definition: String = row.get(1)?;
+        Ok(Self {
+            number: row.get(0)?,
+            definition: serde_json::from_str(&definition).unwrap_or_default(),
+            etag: row.get(2)?,
+            created: row.get(3)?,
+            ranges: ranges::from_column(row.get_ref(4)?),
+            database: row.get(5)?,
+            former: row
+                .get::<_, Option<String>>(6)?
+                .and_then(|policy| serde_json::from_str(&policy).ok()),
+            generation: row.get(7)?,
+        })
+    }
+
+    /// Its resource id.
+    pub(crate) fn rid(&self) -> String {
+        rid::of_container(self.numbers())
+    }
+
+    /// The resource id of something in it.
+    pub(crate) fn rid_inside(&self, what: Inside) -> String {
+        rid::inside(self.numbers(), what)
+    }
+
+    fn numbers(&self) -> (i64, i64) {
+        (self.database, self.number)
+    }
+
+    /// Its `_self`.
+    pub(crate) fn self_link(&self) -> String {
+        format!(
+            "dbs/{}/colls/{}/",
+            rid::of_database(self.database),
+            self.rid()
+        )
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        let mut body = self.definition.clone();
+        body["_rid"] = self.rid().into();
+        body["_self"] = self.self_link().into();
+        body["_etag"] = self.etag.clone().into();
+        body["_ts"] = self.created.into();
+        body["_docs"] = "docs/".into();
+        body["_sprocs"] = "sprocs/".into();
+        body["_triggers"] = "triggers/".into();
+        body["_udfs"] = "udfs/".into();
+        body["_conflicts"] = "conflicts/".into();
+        body
+    }
+
+    /// The physical partition that holds an effective partition key.
+    pub(crate) fn range_of(&self, epk: &str) -> Option<&PhysicalRange> {
+        self.ranges.iter().find(|range| range.holds(epk))
+    }
+
+    /// A physical partition by its id.
+    pub(crate) fn range(&self, id: &str) -> Result<&PhysicalRange, ServiceError> {
+        self.ranges
+            .iter()
+            .find(|range| range.id == id)
+            .ok_or_else(ServiceError::range_gone)
+    }
+
+    /// Replaces a physical partition by two halves and returns their ids. Documents stay where they are: a range is a
+    /// view of the hash space, not a place.
+    pub(crate) fn split(
+        &self,
+        connection: &Connection,
+        id: &str,
+    ) -> Result<[String; 2], ServiceError> {
+        let number = ranges::next_number(&self.ranges);
+        let ranges = ranges::split(&self.ranges, id)?;
+        connection.execute(
+            "UPDATE container SET ranges = ? WHERE number = ?",
+            params![serde_json::to_string(&ranges)?, self.number],
+        )?;
+        Ok([number.to_string(), (number + 1).to_string()])
+    }
+}
+
+fn strings(value: &Value) -> Vec<String> {
+    let items = value.as_array().into_iter().flatten();
+    items.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// The columns of a container, in the order in which [`Container::from_row`] reads them.
+const COLUMNS: &str = "number, definition, etag, created, ranges,
+    (SELECT rowid FROM database WHERE database.id = container.database),
+    (SELECT former FROM transformation WHERE transformation.container = container.number), generation";
