@@ -97,73 +97,10 @@ fn exact_double(number: i64) -> Option<f64> {
     Some(if number < 0 { -double } else { double })
 }
 
-fn hash(bytes: &[u8]) -> [u8; 16] {
-    let (low, high) = murmur3_x64_128(bytes);
-    let mut out = [0; 16];
-    out[..8].copy_from_slice(&high.to_be_bytes());
-    out[8..].copy_from_slice(&low.to_be_bytes());
-    out[0] &= 0x3F;
-    out
-}
-
-const C1: u64 = 0x87c3_7b91_1142_53d5;
-const C2: u64 = 0x4cf5_ad43_2745_937f;
-
-/// MurmurHash3 by Austin Appleby, public domain, variant x64 with 128 bits, seed 0.
-fn murmur3_x64_128(bytes: &[u8]) -> (u64, u64) {
-    let mut h1 = 0_u64;
-    let mut h2 = 0_u64;
-    let mut blocks = bytes.chunks_exact(16);
-    for block in &mut blocks {
-        let (low, high) = block.split_at(8);
-        h1 ^= scramble1(little_endian(low));
-        h1 = h1.rotate_left(27).wrapping_add(h2);
-        h1 = h1.wrapping_mul(5).wrapping_add(0x52dc_e729);
-        h2 ^= scramble2(little_endian(high));
-        h2 = h2.rotate_left(31).wrapping_add(h1);
-        h2 = h2.wrapping_mul(5).wrapping_add(0x3849_5ab5);
-    }
-    let rest = blocks.remainder();
-    let (low, high) = rest.split_at(rest.len().min(8));
-    h1 ^= scramble1(little_endian(low));
-    h2 ^= scramble2(little_endian(high));
-    finish(h1, h2, u64::try_from(bytes.len()).unwrap_or(u64::MAX))
-}
-
-/// Reads up to eight bytes. Missing bytes are zero, and a zero scrambles to zero.
-fn little_endian(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .rev()
-        .fold(0, |number, &byte| (number << 8) | u64::from(byte))
-}
-
-fn scramble1(k: u64) -> u64 {
-    k.wrapping_mul(C1).rotate_left(31).wrapping_mul(C2)
-}
-
-fn scramble2(k: u64) -> u64 {
-    k.wrapping_mul(C2).rotate_left(33).wrapping_mul(C1)
-}
-
-fn finish(mut h1: u64, mut h2: u64, length: u64) -> (u64, u64) {
-    h1 ^= length;
-    h2 ^= length;
-    h1 = h1.wrapping_add(h2);
-    h2 = h2.wrapping_add(h1);
-    h1 = avalanche(h1);
-    h2 = avalanche(h2);
-    h1 = h1.wrapping_add(h2);
-    h2 = h2.wrapping_add(h1);
-    (h1, h2)
-}
-
-fn avalanche(mut k: u64) -> u64 {
-    k ^= k >> 33;
-    k = k.wrapping_mul(0xff51_afd7_ed55_8ccd);
-    k ^= k >> 33;
-    k = k.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    k ^ (k >> 33)
+/// Returns the hash of an encoded value without its two highest bits.
+fn hash(bytes: &[u8]) -> u128 {
+    let hash = murmur3::murmur3_x64_128(&mut &*bytes, 0);
+    hash.expect("reading from a slice does not fail") & (u128::MAX >> 2)
 }
 
 #[cfg(test)]

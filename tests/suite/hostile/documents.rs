@@ -34,7 +34,10 @@ async fn a_message_that_does_not_fit_its_type_fails_its_instance_and_no_other() 
     let reason = world.end_of("hurt").await.expect_err("it cannot go on");
     let reason = reason.display_message();
     assert!(reason.contains("hurt:orch:odd"), "{reason}");
-    assert!(reason.contains("it is not a `OrchestratorItem`"), "{reason}");
+    assert!(
+        reason.contains("it is not a `OrchestratorItem`"),
+        "{reason}"
+    );
     // It went with the turn that failed.
     assert_eq!(raw.of_type("hurt", "orch_queue").await.len(), 0);
     world.stop().await;
