@@ -105,10 +105,12 @@ impl FencedWrite for Commit<'_> {
             // An error changes nothing here: the send fails if the lock is lost.
             let _renewed = renew::extend_for_commit(self.services, self.turn).await;
         }
-        if sends > 0 || self.plan.etag != self.turn.instance.etag {
-            self.plan.rebuild(self.turn, self.services.store.now())?;
+        if sends == 0 && self.plan.etag == self.turn.instance.etag {
+            return Ok(Some(self.turn.lock_time / 3));
         }
-        Ok(Some(self.turn.lock_time / 3))
+        self.plan.rebuild(self.turn, self.services.store.now())?;
+        // The lock was just renewed. A commit that needs this long gets through.
+        Ok(Some(self.turn.lock_time / 3 * 2))
     }
 
     async fn send(&self) -> Result<BatchOutcome<Durable>, cdb_client::Error> {

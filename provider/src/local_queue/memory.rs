@@ -46,15 +46,15 @@ impl<W: Work> Queue<W> {
         self.garbage.extend(evicted);
     }
 
-    /// The item that is due last, if there are too many items. A poll finds it when it is due.
+    /// The item that is due last, or the last ready one, if there are too many items. A poll finds it when it is due.
     fn last_waiting(&self) -> Option<W::Key> {
-        let mut timed = self.timers.values().rev();
+        let mut waiting = self.timers.values().rev().chain(self.ready.values().rev());
         let is_idle = |key: &&W::Key| {
             let slot = self.slots.get(*key);
             slot.is_some_and(|slot| matches!(slot.phase, Phase::Idle))
         };
         let is_too_many = self.slots.len() > self.limits.slots;
-        timed.find(is_idle).filter(|_| is_too_many).cloned()
+        waiting.find(is_idle).filter(|_| is_too_many).cloned()
     }
 
     /// The waiting item with something pending that is due last.

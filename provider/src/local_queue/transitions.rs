@@ -198,7 +198,6 @@ impl<W: Work> Queue<W> {
             return;
         };
         if let Some(slot) = self.slots.get_mut(&claim.key)
-            && slot.epoch == claim.epoch
             && let Phase::Running { until: end, .. } = &mut slot.phase
         {
             *end = until;
@@ -230,7 +229,6 @@ impl<W: Work> Queue<W> {
     pub(super) fn end(&mut self, token: &str, now: Instant) -> Option<Claim<W::Key>> {
         let held = self.held.remove(token)?;
         if let Some(slot) = self.slots.get_mut(&held.claim.key)
-            && slot.epoch == held.claim.epoch
             && let Phase::Running { until, .. } = slot.phase
         {
             slot.phase = Phase::Trying { until };

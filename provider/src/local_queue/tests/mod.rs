@@ -1,5 +1,6 @@
 //! The state machine by itself: what holds after any sequence of events, and each promise by name.
 
+mod guards;
 mod invariants;
 mod promises;
 

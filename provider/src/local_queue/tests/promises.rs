@@ -10,14 +10,14 @@ use crate::local_queue::dispatcher::{Ask, Next, WaiterId};
 use crate::local_queue::queue::Queue;
 
 /// Makes an item due at once.
-fn learn(queue: &mut Queue<Paint>, key: u8, colour: Colours, now: Instant) {
+pub(super) fn learn(queue: &mut Queue<Paint>, key: u8, colour: Colours, now: Instant) {
     queue.learn(&key, now, |known| {
         known.pending.push(now);
         known.colour = colour;
     });
 }
 
-fn takes(queue: &mut Queue<Paint>, waiter: WaiterId, now: Instant) -> Option<Claim<u8>> {
+pub(super) fn takes(queue: &mut Queue<Paint>, waiter: WaiterId, now: Instant) -> Option<Claim<u8>> {
     match queue.next(waiter, now) {
         Next::Try(claim, _) | Next::Begin(claim, _) => Some(claim),
         _ => None,

@@ -1,0 +1,139 @@
+//! One test per guard of a transition: each fails without the guard that it names.
+
+use std::time::Instant;
+
+use super::promises::{learn, takes};
+use super::{LIMITS, LOCK, Paint, ask, ms, queue, won};
+use crate::local_queue::claim::Claim;
+use crate::local_queue::queue::Queue;
+
+/// An item whose lock request was dropped.
+fn dropped_lock(queue: &mut Queue<Paint>, token: &str, now: Instant) -> Claim<u8> {
+    learn(queue, 1, 0, now);
+    let (claim, _) = queue.claim(&1, now, now + LOCK).expect("it is idle");
+    queue.locking(&claim, token, now + LOCK, now);
+    queue.dropped(&claim, now);
+    claim
+}
+
+#[test]
+fn an_unanswered_lock_request_is_released_before_the_item_is_tried_again() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    learn(&mut queue, 1, 0, now);
+    let (claim, _) = queue.claim(&1, now, now + LOCK).expect("it is idle");
+    queue.locking(&claim, "t", now + LOCK, now);
+    queue.unanswered(&claim, now, now, |_| {});
+    let waiter = queue.ask(ask(0));
+    assert_eq!(takes(&mut queue, waiter, now), None);
+    assert_eq!(queue.take_releasing(), [(claim.clone(), "t".to_owned())]);
+    queue.released(&claim, now);
+    assert!(takes(&mut queue, waiter, now).is_some());
+}
+
+#[test]
+fn ready_items_are_forgotten_from_the_last_when_there_are_too_many() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    for key in 0..30 {
+        queue.learn(&key, now, |known| known.load = Some(now));
+    }
+    let kept: Vec<u8> = (0..30).filter(|key| queue.known(key).is_some()).collect();
+    assert_eq!(kept.len(), LIMITS.slots);
+    let waiter = queue.ask(ask(0));
+    assert_eq!(
+        takes(&mut queue, waiter, now).map(|claim| claim.key),
+        Some(0)
+    );
+}
+
+#[test]
+fn a_batch_claims_the_first_wanted_item_that_is_idle() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    for key in 0..4 {
+        learn(&mut queue, key, key, now);
+    }
+    let (claim, _) = queue.claim(&0, now, now + LOCK).expect("it is idle");
+    queue.prelocked(&claim, won(0, "t", now + LOCK), now, |_| {});
+    let claimed = queue.claim_ready(now, now + LOCK, |known| known.colour != 1);
+    assert_eq!(claimed.map(|(claim, _)| claim.key), Some(2));
+}
+
+#[test]
+fn a_caller_that_releases_a_lock_itself_is_the_only_one() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    learn(&mut queue, 1, 0, now);
+    let (claim, _) = queue.claim(&1, now, now + LOCK).expect("it is idle");
+    queue.locking(&claim, "t", now + LOCK, now);
+    queue.release_later(&claim, now);
+    assert_eq!(queue.take_releasing(), []);
+    queue.released(&claim, now);
+    assert!(queue.known(&1).is_some_and(|known| known.load == Some(now)));
+}
+
+#[test]
+fn a_release_that_ends_late_changes_nothing() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    let old = dropped_lock(&mut queue, "a", now);
+    let later = now + LOCK;
+    queue.tick(later);
+    queue.correct(&1, later, |known| known.load = None);
+    queue.released(&old, later);
+    assert!(queue.known(&1).is_some_and(|known| known.load.is_none()));
+    dropped_lock(&mut queue, "b", later);
+    queue.released(&old, later);
+    assert!(queue.is_busy(&1), "the second lock is not released yet");
+}
+
+#[test]
+fn a_dropped_lock_that_has_expired_is_not_released() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    dropped_lock(&mut queue, "a", now);
+    let later = now + LOCK;
+    let (claim, _) = queue
+        .claim(&1, later, later + LOCK)
+        .expect("it has expired");
+    queue.locking(&claim, "b", later + LOCK, later);
+    assert_eq!(queue.take_releasing(), []);
+}
+
+#[test]
+fn a_prelock_stays_until_it_has_waited_long_enough() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    learn(&mut queue, 1, 0, now);
+    let (claim, _) = queue.claim(&1, now, now + LOCK).expect("it is idle");
+    queue.prelocked(&claim, won(0, "t", now + LOCK), now, |_| {});
+    let before = now.checked_sub(ms(1)).expect("a time");
+    assert!(queue.take_unwanted(before, now).is_empty());
+    assert_eq!(queue.take_unwanted(now, now).len(), 1);
+}
+
+#[test]
+fn a_backoff_is_over_at_its_time() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    learn(&mut queue, 1, 0, now);
+    let (claim, _) = queue.claim(&1, now, now + LOCK).expect("it is idle");
+    queue.back_off(&claim, now + ms(10), now, |_| {});
+    assert!(queue.is_backed_off(&1, now));
+    assert!(!queue.is_backed_off(&1, now + ms(10)));
+}
+
+#[test]
+fn a_polled_item_that_this_process_learns_itself_outlives_the_next_poll() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    let first = queue.polls.number();
+    queue.learn_from_poll(first, &1, |known| known.pending = vec![now]);
+    queue.finish_poll(first, &[1], |_| true, now);
+    learn(&mut queue, 1, 0, now);
+    let second = queue.polls.number();
+    queue.finish_poll(second, &[], |_| true, now);
+    let waiter = queue.ask(ask(0));
+    assert!(takes(&mut queue, waiter, now).is_some());
+}
