@@ -1,5 +1,5 @@
 // For the examples of dead letters.
-include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs"));
+include!("shop.rs");
 
 use std::time::Duration;
 

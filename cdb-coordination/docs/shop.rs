@@ -1,5 +1,5 @@
 // The container of the examples of messaging, leases and stores.
-include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/container.rs"));
+include!("container.rs");
 
 use cdb_coordination::{MessageDocument, Message};
 use cdb_model::{Document, Lease};

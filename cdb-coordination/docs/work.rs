@@ -1,5 +1,5 @@
 // For the examples of the work coordinator.
-include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/container.rs"));
+include!("container.rs");
 
 use std::sync::Arc;
 

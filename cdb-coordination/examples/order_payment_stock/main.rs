@@ -4,7 +4,7 @@
 //! ```text
 //! cargo run -p cdb-coordination --example order_payment_stock            # killed before its 12th request
 //! cargo run -p cdb-coordination --example order_payment_stock -- 30      # before its 31st
-//! cargo run -p cdb-coordination --example order_payment_stock -- killed  # SIGKILL before every one, one after the other
+//! cargo run -p cdb-coordination --example order_payment_stock -- killed  # SIGKILL before each request
 //! ```
 //!
 //! The last command starts processes; `COSMOS_ENDPOINT` and `COSMOS_KEY` name another store than an

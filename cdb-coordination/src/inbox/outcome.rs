@@ -20,7 +20,7 @@ pub(super) enum Step<C> {
 
 /// The result of committing one effect of a handler.
 pub(super) enum Attempted<C> {
-    /// It is decided.
+    /// The attempt has a result.
     Step(Step<C>),
     /// The handler has to run again. `counts` tells whether a repeated failure counts as an
     /// attempt.

@@ -1,7 +1,7 @@
 //! Receives the messages of one partition, stream by stream.
 //!
-//! Of a stream only the message after the last received one is handled. The search is a hint. The
-//! record of the stream decides, and the receipt replaces it under its ETag.
+//! In each stream only the message after the last received one is handled. The search is a hint.
+//! The record of the stream decides, and the receipt replaces it under its ETag.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,8 +1,9 @@
-//! The writes of a lease's holder: each carries the fence of the holder's last write, and a mark of its own.
+//! The writes of a lease's holder: each carries the fence of the holder's last write, and a mark of
+//! its own.
 //!
 //! The mark tells after a lost answer whether the write took place. The fence makes sending again
-//! harmless: a write that arrives twice finds the fence moved by its first arrival. So a write under a
-//! lease takes place once or not at all, increments included.
+//! harmless: a write that arrives twice finds the fence moved by its first arrival. So a write
+//! under a lease takes place once or not at all, increments included.
 
 use std::time::Duration;
 
@@ -23,9 +24,11 @@ pub(super) struct Held<C, D> {
     pub(super) stored: Stored<D>,
     pub(super) token: u64,
     pub(super) duration: Duration,
-    /// By the monotonic clock, from before the last write was sent: never later than in the service's time.
+    /// By the monotonic clock, from before the last write was sent: never later than in the
+    /// service's time.
     pub(super) valid_until: Instant,
-    /// The token of the document when the lease was released or lost; `None` while the lease is held.
+    /// The token of the document when the lease was released or lost; `None` while the lease is
+    /// held.
     pub(super) ended: Option<u64>,
     /// Whether a patch was written that `stored` does not show.
     pub(super) is_unread: bool,

@@ -171,8 +171,8 @@ where
                 Some(Outgoing { envelope, .. })
                     if !self.lifetimes().is_deliverable(envelope.sent_at, now) =>
                 {
-                    // Only the number of a dead letter is left. By its age no receiver waits for
-                    // it.
+                    // Only the number of a dead letter is left, and at its age no receiver waits
+                    // for the number.
                     envelope
                         .payload
                         .as_ref()

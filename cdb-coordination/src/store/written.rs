@@ -1,9 +1,9 @@
 //! A write of a whole document, sent until its outcome is known.
 //!
-//! After a lost answer the stored document decides. The write took place if the document has the content
-//! of the write; it is sent again if the document has the version that the write must find. Documents are
-//! compared as JSON, because a document type need not implement `PartialEq`. If another writer stored the
-//! same content, the write counts as done: the result is the same.
+//! After a lost answer the stored document decides. The write took place if the document has the
+//! content of the write; it is sent again if the document has the version that the write must find.
+//! Documents are compared as JSON, because a document type need not implement `PartialEq`. If
+//! another writer stored the same content, the write counts as done: the result is the same.
 
 use cdb_client::{ContainerClient, Error};
 use cdb_model::{Container, Document, DocumentKey, ETag, MemberOf, Stored};
