@@ -10,7 +10,7 @@ use crate::sql::ast::{Binary, Expr, Select};
 /// Most keys that a plan names one by one; with more the query goes everywhere.
 const MOST: usize = 1024;
 
-/// Ranges of effective partition keys, lowest first. None at all stands for everything.
+/// Ranges of effective partition keys, lowest first. An empty list stands for the whole hash space.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Ranges(Vec<Range>);
 

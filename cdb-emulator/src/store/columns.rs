@@ -1,4 +1,4 @@
-//! SQL expressions of a stored path. Queries and indexes use the same text, or SQLite would not match them.
+//! SQL expressions of a stored path. Queries and indexes have to use the same text, or SQLite does not use the index.
 
 /// Returns the value at a stored path.
 pub(super) fn json_path(path: &str) -> String {
