@@ -12,15 +12,17 @@ use sha2::Sha256;
 use crate::error::ServiceError;
 use crate::route::{Resource, header};
 
-/// The validity of a signature after its date (concepts-limits, "maximum primary token expiry time").
+/// The validity of a signature after its date (concepts-limits, "maximum primary token expiry
+/// time").
 const LIFETIME: Duration = Duration::from_secs(15 * 60);
 
-/// How far the date may be in the future. The documented skew is 15 minutes, but the service has rejected 6 minutes and 46
-/// seconds (vscode-cosmosdb#842), so the emulator rejects it too.
+/// How far the date may be in the future. The documented skew is 15 minutes, but the service has
+/// rejected 6 minutes and 46 seconds (vscode-cosmosdb#842), so the emulator rejects it too.
 const AHEAD: Duration = Duration::from_secs(5 * 60);
 
-/// Verifies the signature of a request. Codes and wording: azure-cli#10908 (no header), azure-cosmos-python#202 (form),
-/// learn.microsoft.com/answers 505129 (date), vscode-cosmosdb#842 (clock, which is 403), azure-sdk-for-rust#831 (key).
+/// Verifies the signature of a request. Codes and wording: azure-cli#10908 (no header),
+/// azure-cosmos-python#202 (form), learn.microsoft.com/answers 505129 (date), vscode-cosmosdb#842
+/// (clock, which is 403), azure-sdk-for-rust#831 (key).
 pub(crate) fn verify(
     key: &[u8],
     method: &Method,

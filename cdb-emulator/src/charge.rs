@@ -1,7 +1,8 @@
 //! The model of request units. docs/emulator.md describes it with its sources.
 //!
-//! The formulas match the figures of the service's documentation, which the tests below assert. Other numbers are estimates.
-//! The model is good enough to compare two programs or two policies, but not to plan a budget.
+//! The formulas match the figures of the service's documentation, which the tests below assert.
+//! Other numbers are estimates. The model is good enough to compare two programs or two policies,
+//! but not to plan a budget.
 
 /// The charge of a request for databases, containers or offers.
 pub(crate) const METADATA: f64 = 1.0;
@@ -100,7 +101,8 @@ mod tests {
         };
         // how-to-query-container: "about 2.5 RUs each time you check a physical partition's index".
         is_near(page(4, 0, 0, 0), 10.0, 0.01);
-        // troubleshoot-query-performance: a scan of 60,951 documents with 399,998,938 bytes that returns 510.
+        // troubleshoot-query-performance: a scan of 60,951 documents with 399,998,938 bytes that
+        // returns 510.
         is_near(page(1, 60_951, 399_998_938, 510), 4059.95, 0.01);
         // The same: one indexed document of a few KB.
         is_near(page(1, 1, KB, KB), 2.98, 0.05);

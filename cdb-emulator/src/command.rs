@@ -7,8 +7,9 @@ use std::time::Instant;
 
 use crate::{Emulator, EmulatorBuilder, FaultPlan, WELL_KNOWN_KEY};
 
-/// A server that speaks Azure Cosmos DB's REST protocol (NoSQL), for development and tests. It listens on the loopback
-/// address only. The data is in memory and lost at the end, unless --data is given.
+/// A server that speaks Azure Cosmos DB's REST protocol (NoSQL), for development and tests. It
+/// listens on the loopback address only. The data is in memory and lost at the end, unless --data
+/// is given.
 ///
 /// ```
 /// use cdb_emulator::EmulatorCommand;
@@ -35,16 +36,17 @@ use crate::{Emulator, EmulatorBuilder, FaultPlan, WELL_KNOWN_KEY};
 // The help shows the first paragraph only; the example is for the documentation.
 #[command(long_about = None)]
 pub struct EmulatorCommand {
-    /// Port to listen on; 0 for any free one
+    /// Port to listen on; 0 for any free port
     #[arg(long, value_name = "PORT", default_value_t = 8081)]
     port: u16,
-    /// Directory that keeps the data
+    /// Directory that stores the data
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Physical partitions of a new container
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     partitions: u32,
-    /// Request units per second of a container that was created without an offer; unlimited by default
+    /// Request units per second of a container that was created without an offer; unlimited by
+    /// default
     #[arg(long, value_name = "RU/S")]
     throughput: Option<u32>,
     /// Account key in base64 instead of the well-known key
@@ -53,20 +55,21 @@ pub struct EmulatorCommand {
     /// Latency and faults as JSON, in the form of POST /_admin/faults
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
-    /// Speak HTTPS, with a certificate made at the start
+    /// Use HTTPS, with a certificate that is generated at the start
     #[arg(long)]
     tls: bool,
-    /// Where to write the authority of that certificate, as PEM, for clients to trust
+    /// File for the authority of that certificate, as PEM, for clients to trust
     #[arg(long, value_name = "FILE", requires = "tls")]
     certificate: Option<PathBuf>,
 }
 
 impl EmulatorCommand {
-    /// Runs the emulator until ctrl-c or a termination signal. Writes a line when it is ready, a line with the variables for
-    /// clients, and a line at the end.
+    /// Runs the emulator until ctrl-c or a termination signal. Writes a line when it is ready, a
+    /// line with the variables for clients, and a line at the end.
     ///
     /// # Errors
-    /// Fails when the emulator cannot be started with these options, or `out` cannot be written. A closed pipe is not an error.
+    /// Fails when the emulator cannot be started with these options, or `out` cannot be written. A
+    /// closed pipe is not an error.
     pub async fn run(
         &self,
         out: &mut (dyn Write + Send),
@@ -113,7 +116,8 @@ impl EmulatorCommand {
         )
     }
 
-    /// Returns the shell command that sets the variables for clients. It does not contain a custom key.
+    /// Returns the shell command that sets the variables for clients. It does not contain a custom
+    /// key.
     fn how_to_connect(&self, emulator: &Emulator) -> String {
         let key = match &self.key {
             Some(_) => "…",

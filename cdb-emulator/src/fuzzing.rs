@@ -1,4 +1,5 @@
-//! The entry points of the fuzz targets for the parsers of requests, and the replay of their corpus.
+//! The entry points of the fuzz targets for the parsers of requests, and the replay of their
+//! corpus.
 //!
 //! They panic if an invariant is violated, so they are for tests only.
 
@@ -23,7 +24,8 @@ fn document() -> Map<String, Value> {
 pub fn fuzz_query(text: &str) {
     let Ok(select) = parse(text) else { return };
     let printed = select.to_string();
-    // The printed text can nest too deep because of added parentheses. If it parses, the tree is the same.
+    // The printed text can nest too deep because of added parentheses. If it parses, the tree is
+    // the same.
     if let Ok(again) = parse(&printed) {
         assert!(again == select, "{text} is printed as {printed}");
     }
@@ -61,8 +63,8 @@ pub fn fuzz_batch(body: &[u8]) {
     }
 }
 
-/// Reads binary JSON without its first byte. The size of the value is bounded by the length of the body, except for
-/// references to strings.
+/// Reads binary JSON without its first byte. The size of the value is bounded by the length of the
+/// body, except for references to strings.
 pub fn fuzz_binary_json(body: &[u8]) {
     let body = [&[0x80], body].concat();
     match binary_json::read::<Value>(&body) {

@@ -1,8 +1,9 @@
 //! The number of index entries of a document, which a write is charged for.
 //!
-//! A document has one entry per scalar value under an included path, including each array element. It has one entry per
-//! explicitly included path that it lacks: "all explicitly included paths have values added to the index for each item in
-//! the container, even if the path is undefined" (index-policy). It has one entry per composite whose values it all has.
+//! A document has one entry per scalar value under an included path, including each array element.
+//! It has one entry per explicitly included path that it lacks: "all explicitly included paths have
+//! values added to the index for each item in the container, even if the path is undefined"
+//! (index-policy). It has one entry per composite whose values it all has.
 
 use std::cell::Cell;
 

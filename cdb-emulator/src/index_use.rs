@@ -1,8 +1,10 @@
-//! The use of indexes by a query: the conditions that indexes answer, and the indexes that are missing.
+//! The use of indexes by a query: the conditions that indexes answer, and the indexes that are
+//! missing.
 //!
-//! An index answers a condition if the policy includes its path (index-policy), and a combination if all its conditions are
-//! answered. A composite serves a sort by exactly its paths, and a filter by exactly its paths with at most one range, the
-//! last. Other conditions are evaluated on loaded documents, and charged accordingly.
+//! An index answers a condition if the policy includes its path (index-policy), and a combination
+//! if all its conditions are answered. A composite serves a sort by exactly its paths, and a filter
+//! by exactly its paths with at most one range, the last. Other conditions are evaluated on loaded
+//! documents, and charged accordingly.
 
 use serde_json::{Value, json};
 
@@ -17,7 +19,8 @@ pub(crate) struct IndexUse {
     pub(crate) lookups: usize,
     /// Whether indexes answer the whole query, so that no document is loaded: a count.
     pub(crate) covers: bool,
-    /// Whether an index answers a condition on elements of a `JOIN`, so that documents without a match are not loaded.
+    /// Whether an index answers a condition on elements of a `JOIN`, so that documents without a
+    /// match are not loaded.
     pub(crate) joined: bool,
     utilized: Vec<String>,
     potential: Vec<String>,
@@ -109,7 +112,8 @@ impl IndexUse {
         }
     }
 
-    /// Returns the header `x-ms-cosmos-index-utilization` before its encoding. Form: .NET client, `IndexUtilizationInfo`.
+    /// Returns the header `x-ms-cosmos-index-utilization` before its encoding. Form: .NET client,
+    /// `IndexUtilizationInfo`.
     pub(crate) fn to_json(&self) -> Value {
         let single = |path: &String| {
             json!({ "FilterExpression": "", "IndexSpec": format!("{path}/?"), "FilterPreciseSet": true,
@@ -178,7 +182,8 @@ impl Names {
     }
 }
 
-/// Returns whether indexes answer a condition that depends on the document only, and not on joined values.
+/// Returns whether indexes answer a condition that depends on the document only, and not on joined
+/// values.
 pub(crate) fn is_served(expr: &Expr, select: &Select, policy: &Value) -> bool {
     is_answered(expr, &Names::of_document(select), policy)
 }
@@ -246,7 +251,8 @@ fn condition(expr: &Expr, names: &Names) -> Option<Condition> {
             let first = path(first).filter(|_| others.iter().all(is_constant))?;
             match function.name {
                 "ARRAY_CONTAINS" => Some(range(format!("{first}/[]"))),
-                // "Most system functions" use the index; of text, these (index-overview, string functions).
+                // "Most system functions" use the index; of text, these (index-overview, string
+                // functions).
                 "IS_DEFINED" | "STARTSWITH" | "CONTAINS" | "ENDSWITH" | "STRINGEQUALS"
                 | "REGEXMATCH" | "IS_NULL" | "IS_STRING" | "IS_NUMBER" | "IS_BOOL" => {
                     Some(range(first))

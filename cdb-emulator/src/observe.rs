@@ -43,7 +43,8 @@ pub enum OperationKind {
     Query,
     /// A page of the change feed or of a list.
     Feed,
-    /// Operations on the account, databases, containers and physical partitions, and plans of queries.
+    /// Operations on the account, databases, containers and physical partitions, and plans of
+    /// queries.
     Metadata,
 }
 
@@ -65,7 +66,8 @@ impl fmt::Display for OperationKind {
     }
 }
 
-/// Maximum number of different query texts. Programs that put values into their texts send a new text every time.
+/// Maximum number of different query texts. Programs that put values into their texts send a new
+/// text every time.
 const MAX_TEXTS: usize = 10_000;
 /// Maximum length of a text in bytes.
 const MAX_TEXT_BYTES: usize = 4096;
@@ -94,8 +96,8 @@ pub struct RequestLog {
     pub bytes_in: u64,
     /// The size of response bodies in bytes.
     pub bytes_out: u64,
-    /// The number of queries by SQL text: up to 10,000 different texts, each by its first 4,096 bytes. Further texts are counted
-    /// as `(others)`.
+    /// The number of queries by SQL text: up to 10,000 different texts, each by its first 4,096
+    /// bytes. Further texts are counted as `(others)`.
     pub queries: BTreeMap<String, u64>,
     /// The number of responses by status.
     pub statuses: BTreeMap<u16, u64>,

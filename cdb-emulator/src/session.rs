@@ -1,8 +1,10 @@
-//! Session tokens: the LSN of each physical partition, and the check of the LSN that a reader has seen.
+//! Session tokens: the LSN of each physical partition, and the check of the LSN that a reader has
+//! seen.
 //!
-//! A token is `{range}:{version}#{global LSN}#{region}={local LSN}…`, or `{range}:{LSN}` in its older form; commas separate
-//! several tokens. Every acknowledged write is visible at once, so only a token of another log (another account, or deleted
-//! data) is ahead of the data. The service responds to such a read with 404/1002.
+//! A token is `{range}:{version}#{global LSN}#{region}={local LSN}…`, or `{range}:{LSN}` in its
+//! older form; commas separate several tokens. Every acknowledged write is visible at once, so only
+//! a token of another log (another account, or deleted data) is ahead of the data. The service
+//! responds to such a read with 404/1002.
 
 use http::HeaderMap;
 
@@ -45,7 +47,8 @@ pub(crate) fn check<'a>(
     Ok(())
 }
 
-/// Returns the LSN that a reader has seen of each range; empty for a weaker consistency level than Session.
+/// Returns the LSN that a reader has seen of each range; empty for a weaker consistency level than
+/// Session.
 fn seen(headers: &HeaderMap) -> Result<Vec<(&str, i64)>, ServiceError> {
     match header(headers, "x-ms-consistency-level") {
         Some("Eventual" | "ConsistentPrefix") => return Ok(Vec::new()),

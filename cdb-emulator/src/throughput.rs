@@ -1,10 +1,11 @@
-//! Provisioned throughput: each physical partition has an equal share of the request units per second. A request beyond the
-//! budget gets 429.
+//! Provisioned throughput: each physical partition has an equal share of the request units per
+//! second. A request beyond the budget gets 429.
 //!
-//! As on the service, a request is admitted while the budget is positive, and charged afterwards. A large request leaves a
-//! debt that the following seconds pay. The limit is off by default: `throughput` of the builder or the replacement of an
-//! offer enables it. The offer of a create request is stored and returned, but not enforced. Clients often set one by
-//! default, and it would throttle their tests.
+//! As on the service, a request is admitted while the budget is positive, and charged afterwards. A
+//! large request leaves a debt that the following seconds pay. The limit is off by default:
+//! `throughput` of the builder or the replacement of an offer enables it. The offer of a create
+//! request is stored and returned, but not enforced. Clients often set one by default, and it would
+//! throttle their tests.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +18,8 @@ use crate::store::ranges::PhysicalRange;
 use crate::store::rid;
 use crate::store::{Connection, Container};
 
-/// The owner of a budget: a physical partition, or a database whose containers share its throughput.
+/// The owner of a budget: a physical partition, or a database whose containers share its
+/// throughput.
 type Account = (i64, Option<(i64, String)>);
 
 /// The budgets of all physical partitions.
@@ -58,7 +60,8 @@ impl Throughput {
         self.some_limit.store(true, Ordering::Relaxed);
     }
 
-    /// Admits a request to physical partitions. Fails with 429 and a delay if a budget is exhausted.
+    /// Admits a request to physical partitions. Fails with 429 and a delay if a budget is
+    /// exhausted.
     pub(crate) fn admit<'a>(
         &self,
         connection: &Connection,
@@ -89,7 +92,8 @@ impl Throughput {
         self.take(accounts, rate, Instant::now())
     }
 
-    /// Returns whether the database shares its throughput, and the request units per second; `None` for no limit.
+    /// Returns whether the database shares its throughput, and the request units per second; `None`
+    /// for no limit.
     fn limit(
         &self,
         connection: &Connection,

@@ -1,4 +1,5 @@
-//! Thousands of concurrent connections: the server accepts them up to the limit, rejects the others, and bounds its memory.
+//! Thousands of concurrent connections: the server accepts them up to the limit, rejects the
+//! others, and bounds its memory.
 //!
 //! This is a binary of its own, because it measures memory and counts open files.
 
@@ -22,7 +23,8 @@ const WANTED: usize = 10_000;
 /// A request without a signature. It is rejected after the whole path of a request.
 const REQUEST: &[u8] = b"GET /dbs/db/colls/c HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
-/// Returns the number of connections that the limit on open files allows, if a process has `ends` files per connection.
+/// Returns the number of connections that the limit on open files allows, if a process has `ends`
+/// files per connection.
 fn affordable(ends: usize) -> usize {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let files = limits
@@ -97,8 +99,8 @@ impl Drop for Process {
     }
 }
 
-/// Opens connections, sends a request on each when all are open, and closes them. Returns the memory of the server's
-/// process while they are open.
+/// Opens connections, sends a request on each when all are open, and closes them. Returns the
+/// memory of the server's process while they are open.
 async fn crowd(address: &str, count: usize, server: u32) -> usize {
     // At most as many at a time as the backlog of the server holds.
     let gate = Arc::new(Semaphore::new(500));

@@ -1,7 +1,9 @@
-//! The benchmark of the emulator: request rates over HTTP, start time, and latencies at two sizes of a container.
+//! The benchmark of the emulator: request rates over HTTP, start time, and latencies at two sizes
+//! of a container.
 //!
-//! `cargo bench-emulator` prints the tables, `cargo bench-emulator --docs` also writes them into docs/performance.md.
-//! `--documents <n>` sets the number of documents instead of a million. The server is a process of its own.
+//! `cargo bench-emulator` prints the tables, `cargo bench-emulator --docs` also writes them into
+//! docs/performance.md. `--documents <n>` sets the number of documents instead of a million. The
+//! server is a process of its own.
 
 mod measure;
 mod wire;
@@ -128,8 +130,8 @@ fn tables(many: u64, memory: &Column, disk: &Column) -> Result<String, std::fmt:
     }
     write!(
         text,
-        "\nOne connection, 3 physical partitions, 100 documents per partition key; medians in ms. The sort reads from each \
-         physical partition `TOP 10 … ORDER BY`.\n\n\
+        "\nOne connection, 3 physical partitions, 100 documents per partition key; medians in ms. The sort runs \
+         `TOP 10 … ORDER BY` in each physical partition.\n\n\
          | | memory: {FEW} | {many} | | disk: {FEW} | {many} | |\n|---|--:|--:|--:|--:|--:|--:|\n"
     )?;
     for (at, name) in measure::LATENCIES.into_iter().enumerate() {

@@ -1,5 +1,5 @@
-//! A minimal blocking client with one connection, written from the protocol. It uses little processor time, so that the
-//! benchmark measures the server.
+//! A minimal blocking client with one connection, written from the protocol. It uses little
+//! processor time, so that the benchmark measures the server.
 
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};

@@ -1,8 +1,10 @@
-//! Cosmos DB's binary JSON, in which clients may send documents. Microsoft's Rust client does by default.
+//! Cosmos DB's binary JSON, in which clients may send documents. Microsoft's Rust client does by
+//! default.
 //!
-//! The first byte is not valid at the start of a text. Each value has a marker, a length unless the marker implies it, and
-//! the content. Numbers are little-endian. Markers: .NET client, `JsonBinaryEncoding.TypeMarker.cs`. Responses are text,
-//! which every client reads. Strings of an external dictionary are not sent to the gateway, so they are rejected.
+//! The first byte is not valid at the start of a text. Each value has a marker, a length unless the
+//! marker implies it, and the content. Numbers are little-endian. Markers: .NET client,
+//! `JsonBinaryEncoding.TypeMarker.cs`. Responses are text, which every client reads. Strings of an
+//! external dictionary are not sent to the gateway, so they are rejected.
 
 mod string;
 
@@ -178,7 +180,8 @@ impl Reader<'_> {
         let count = self.length(width)?;
         let outer = if nested { self.length(width)? } else { 1 };
         if nested && count == 0 && outer > 0 {
-            // Clients do not write arrays of empty arrays in this form, and a few bytes could create thousands of them.
+            // Clients do not write arrays of empty arrays in this form, and a few bytes could
+            // create thousands of them.
             return None;
         }
         let mut lists = Vec::new();

@@ -5,7 +5,8 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 
 use super::Reader;
 
-/// Maximum size of all strings in bytes, with references expanded. It is far above the limit of a document.
+/// Maximum size of all strings in bytes, with references expanded. It is far above the limit of a
+/// document.
 pub(crate) const MAX_TEXT: usize = 16 * 1024 * 1024;
 
 /// Strings with a marker of their own.
@@ -99,8 +100,8 @@ impl Reader<'_> {
         found
     }
 
-    /// Reads the bytes of a base64 text: the number of groups of four characters, and the padding, which is negated if the text
-    /// omits it.
+    /// Reads the bytes of a base64 text: the number of groups of four characters, and the padding,
+    /// which is negated if the text omits it.
     fn base64(&mut self, marker: u8) -> Option<String> {
         let (alphabet, first) = if marker >= 0x73 {
             (URL_SAFE, 0x73)
@@ -149,7 +150,8 @@ impl Reader<'_> {
         Some(text.take(length).collect())
     }
 
-    /// Reads characters of four to seven bits, lowest bits first, mostly as offsets from a first character.
+    /// Reads characters of four to seven bits, lowest bits first, mostly as offsets from a first
+    /// character.
     fn packed(&mut self, marker: u8) -> Option<String> {
         let bits = usize::from(marker.min(0x7E) - 0x7B) + 4;
         let length = self.length(if marker == 0x7F { 2 } else { 1 })?;

@@ -1,4 +1,5 @@
-//! Tests of binary bodies; most of them are test vectors of the Rust driver (`binary_json_vectors.json`).
+//! Tests of binary bodies; most of them are test vectors of the Rust driver
+//! (`binary_json_vectors.json`).
 
 use serde_json::json;
 

@@ -12,8 +12,8 @@ const MOST_LEVELS: usize = 3;
 const MOST_UNIQUE_KEYS: usize = 10;
 const MOST_UNIQUE_PATHS: usize = 16;
 
-/// Checks the definition of a container and adds defaults. `former` is the definition that it replaces, whose immutable
-/// properties it must have.
+/// Checks the definition of a container and adds defaults. `former` is the definition that it
+/// replaces, whose immutable properties it must have.
 pub(crate) fn definition(
     mut definition: Value,
     former: Option<&Value>,

@@ -1,4 +1,5 @@
-//! The rules of indexing policies: the grammar of paths, and limits (index-policy, concepts-limits).
+//! The rules of indexing policies: the grammar of paths, and limits (index-policy,
+//! concepts-limits).
 
 use std::collections::HashSet;
 
@@ -13,7 +14,8 @@ const COMPOSITE: std::ops::RangeInclusive<usize> = 2..=8;
 /// Maximum number of paths of all composite indexes.
 const MOST_COMPOSITE_PATHS: usize = 100;
 
-/// Checks an indexing policy. Time to live requires an index, so it is rejected with the mode `none`.
+/// Checks an indexing policy. Time to live requires an index, so it is rejected with the mode
+/// `none`.
 pub(super) fn check(policy: &Value, expires: bool) -> Result<(), ServiceError> {
     let mode = policy["indexingMode"].as_str().unwrap_or("consistent");
     match mode.to_ascii_lowercase().as_str() {
@@ -122,8 +124,8 @@ fn invalid(path: &str) -> ServiceError {
     ))
 }
 
-/// Returns whether a path is `/*`, or names separated by `/` with the end `/?` or `/*`. A name consists of letters, digits
-/// and `_`, or is quoted, or is `[]` for the elements of an array.
+/// Returns whether a path is `/*`, or names separated by `/` with the end `/?` or `/*`. A name
+/// consists of letters, digits and `_`, or is quoted, or is `[]` for the elements of an array.
 fn is_path(path: &str) -> bool {
     let Some(names) = path.strip_suffix("/?").or_else(|| path.strip_suffix("/*")) else {
         return false;

@@ -1,6 +1,7 @@
 //! The syntax tree of a query.
 //!
-//! The parser resolves names, so every name in a tree is bound. `Display` prints a tree as text that parses to the same tree.
+//! The parser resolves names, so every name in a tree is bound. `Display` prints a tree as text
+//! that parses to the same tree.
 
 use serde_json::Value;
 
@@ -12,7 +13,8 @@ pub(crate) struct Select {
     pub(crate) distinct: bool,
     pub(crate) top: Option<Expr>,
     pub(crate) projection: Projection,
-    /// The name of the document; empty in a query without `FROM`, and in sub-queries, which use the names of the outer query.
+    /// The name of the document; empty in a query without `FROM`, and in sub-queries, which use the
+    /// names of the outer query.
     pub(crate) alias: String,
     /// `FROM (SELECT …) alias`: the name is bound to a row of that query instead of a document.
     pub(crate) derived: Option<Box<Select>>,
@@ -120,8 +122,8 @@ pub(crate) enum Binary {
     Remainder,
 }
 
-/// Every operator with its symbol and its precedence; 0 is the lowest. The order is that of the SQL parser in Microsoft's
-/// Rust driver.
+/// Every operator with its symbol and its precedence; 0 is the lowest. The order is that of the SQL
+/// parser in Microsoft's Rust driver.
 pub(super) const OPERATORS: [(Binary, &str, usize); 21] = [
     (Binary::Coalesce, "??", 0),
     (Binary::Or, "OR", 1),
@@ -167,7 +169,8 @@ impl Binary {
 }
 
 impl Expr {
-    /// Returns whether the expression contains an aggregate. Aggregates of sub-queries do not count.
+    /// Returns whether the expression contains an aggregate. Aggregates of sub-queries do not
+    /// count.
     pub(crate) fn has_aggregate(&self) -> bool {
         match self {
             Self::Aggregate(..) => true,
@@ -191,7 +194,8 @@ impl Expr {
         }
     }
 
-    /// Returns whether the expression has one value per group: it consists of grouping expressions, aggregates and constants.
+    /// Returns whether the expression has one value per group: it consists of grouping expressions,
+    /// aggregates and constants.
     pub(crate) fn is_grouped(&self, groups: &[Self]) -> bool {
         let all = |items: &[Self]| items.iter().all(|item| item.is_grouped(groups));
         groups.contains(self)
@@ -231,7 +235,8 @@ impl Expr {
 
     /// Returns the stored path `/a/b` of the expression if it is a plain path of `alias`.
     ///
-    /// Names with a slash or with characters that JSON escapes have no path: they are evaluated without an index.
+    /// Names with a slash or with characters that JSON escapes have no path: they are evaluated
+    /// without an index.
     pub(crate) fn path(&self, alias: &str) -> Option<String> {
         match self {
             Self::Name(name) if name == alias => Some(String::new()),

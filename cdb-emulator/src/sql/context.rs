@@ -1,7 +1,7 @@
 //! The context of a query's expressions: parameters, the time of the query, and the work budget.
 //!
-//! The service ends a query after five seconds. Here the work on each row is counted, so that an expensive query is rejected
-//! in the same way on every machine, before it fills the memory.
+//! The service ends a query after five seconds. Here the work on each row is counted, so that an
+//! expensive query is rejected in the same way on every machine, before it fills the memory.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -48,8 +48,8 @@ impl Context {
         &self.parameters
     }
 
-    /// Returns the start of the query in ticks since 1970. It is constant for the whole query, which the service guarantees
-    /// only for the `…Static` functions.
+    /// Returns the start of the query in ticks since 1970. It is constant for the whole query,
+    /// which the service guarantees only for the `…Static` functions.
     pub(super) fn now(&self) -> Ticks {
         self.now
     }

@@ -1,7 +1,7 @@
 //! Query errors in the service's form: code, location and cause, as JSON in the message.
 //!
-//! SC1001, SC1010, SC1012, SC2001, SC2005 and SC3020 are known from users' reports. The codes of other errors are not
-//! published; they are SC2000 here.
+//! SC1001, SC1010, SC1012, SC2001, SC2005 and SC3020 are known from users' reports. The codes of
+//! other errors are not published; they are SC2000 here.
 
 use std::ops::Range;
 
@@ -12,7 +12,8 @@ use crate::error::ServiceError;
 /// A range of bytes of the query text.
 pub(super) type Place = Range<usize>;
 
-/// Maximum length of a query in characters: <https://learn.microsoft.com/azure/cosmos-db/concepts-limits>.
+/// Maximum length of a query in characters:
+/// <https://learn.microsoft.com/azure/cosmos-db/concepts-limits>.
 const MAX_TEXT: usize = 512 * 1024;
 
 /// Returns an error with code, location and cause.

@@ -1,6 +1,7 @@
 //! Splits text into tokens with their locations.
 //!
-//! Names are ASCII, and strings have no raw control characters, as in the grammar of the .NET SDK (`sql.g4`).
+//! Names are ASCII, and strings have no raw control characters, as in the grammar of the .NET SDK
+//! (`sql.g4`).
 
 use super::error::{Place, invalid_string, invalid_token};
 use crate::error::ServiceError;

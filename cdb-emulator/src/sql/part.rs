@@ -1,6 +1,7 @@
 //! The part of a document that a query reads: the properties that its text names.
 //!
-//! A count, or a filter on a small property, need not parse the other properties of a large document.
+//! A count, or a filter on a small property, need not parse the other properties of a large
+//! document.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -24,7 +25,8 @@ impl Part {
         Some(search.found)
     }
 
-    /// Returns the part that the filter of a query reads; `None` also without a filter, and with joins.
+    /// Returns the part that the filter of a query reads; `None` also without a filter, and with
+    /// joins.
     pub(crate) fn of_filter(select: &Select) -> Option<Self> {
         let mut search = Search::of(select)?;
         if !select.joins.is_empty() {
@@ -90,7 +92,8 @@ impl<'a> Search<'a> {
         let mut open: Vec<&'e Expr> = vec![whole];
         while let Some(expr) = open.pop() {
             match expr {
-                // Other names are bound to parts of the document, which are visited where they are bound.
+                // Other names are bound to parts of the document, which are visited where they are
+                // bound.
                 Expr::Name(name) if name == self.alias => return None,
                 Expr::Member(of, key) => match (&**of, &**key) {
                     (Expr::Name(name), Expr::Literal(Value::String(key))) if name == self.alias => {

@@ -1,7 +1,7 @@
 //! Patterns: `LIKE` with `%`, `_`, `[a-f]` and `[^a-f]`, and regular expressions.
 //!
-//! The service's regular expressions are PCRE. Here `fancy-regex` evaluates them; `\d`, `\w` and `\s` are ASCII, like in
-//! PCRE.
+//! The service's regular expressions are PCRE. Here `fancy-regex` evaluates them; `\d`, `\w` and
+//! `\s` are ASCII, like in PCRE.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -33,7 +33,8 @@ enum Sign {
     Set(bool, Vec<(char, char)>),
 }
 
-/// Returns whether a text matches a `LIKE` pattern. A character after the escape character is literal.
+/// Returns whether a text matches a `LIKE` pattern. A character after the escape character is
+/// literal.
 pub(super) fn like(text: &str, pattern: &str, escape: Option<char>) -> bool {
     let signs = signs(pattern, escape);
     let text: Vec<char> = text.chars().collect();
@@ -130,8 +131,8 @@ fn set(inside: &[char]) -> Sign {
 }
 
 impl Patterns {
-    /// Returns whether a text matches a regular expression, or `None` when the expression or a modifier is invalid.
-    /// Fails when look-around or references take too many steps.
+    /// Returns whether a text matches a regular expression, or `None` when the expression or a
+    /// modifier is invalid. Fails when look-around or references take too many steps.
     pub(super) fn is_match(
         &self,
         text: &str,
@@ -173,7 +174,8 @@ fn compile(pattern: &str, modifiers: &str) -> Option<Regex> {
         .ok()
 }
 
-/// Replaces the shorthands `\d`, `\w` and `\s`, which are Unicode classes in `fancy-regex`, by their ASCII classes.
+/// Replaces the shorthands `\d`, `\w` and `\s`, which are Unicode classes in `fancy-regex`, by
+/// their ASCII classes.
 fn with_ascii_classes(pattern: &str) -> String {
     let mut replaced = String::with_capacity(pattern.len());
     let mut letters = pattern.chars();

@@ -1,5 +1,5 @@
-//! Prints a tree as text that parses to the same tree. Operator chains are printed without parentheses where possible;
-//! otherwise parentheses would nest as deep as a chain is long.
+//! Prints a tree as text that parses to the same tree. Operator chains are printed without
+//! parentheses where possible; otherwise parentheses would nest as deep as a chain is long.
 
 use std::fmt::{self, Display, Formatter, Write as _};
 
@@ -64,8 +64,9 @@ impl Select {
         Ok(())
     }
 
-    /// Returns whether FROM starts with a name that is not the document: in a sub-query, and with `SELECT *`. Otherwise
-    /// `FROM i IN c.items` is printed as `FROM c JOIN i IN c.items`, which is the same tree.
+    /// Returns whether FROM starts with a name that is not the document: in a sub-query, and with
+    /// `SELECT *`. Otherwise `FROM i IN c.items` is printed as `FROM c JOIN i IN c.items`, which is
+    /// the same tree.
     fn starts_at_name(&self) -> bool {
         self.alias.is_empty() || self.projection == Projection::Star
     }
@@ -225,7 +226,8 @@ fn print_member(f: &mut Formatter<'_>, expr: &Expr) -> fmt::Result {
     Ok(())
 }
 
-/// Prints operators from left to right. If the next operator has a higher precedence, parentheses enclose everything before it.
+/// Prints operators from left to right. If the next operator has a higher precedence, parentheses
+/// enclose everything before it.
 fn print_chain(f: &mut Formatter<'_>, chain: &Expr) -> fmt::Result {
     let mut links = Vec::new();
     let mut at = chain;

@@ -1,4 +1,5 @@
-//! The clauses after FROM and WHERE, for queries and sub-queries: sort, group, project, DISTINCT, OFFSET, TOP, LIMIT.
+//! The clauses after FROM and WHERE, for queries and sub-queries: sort, group, project, DISTINCT,
+//! OFFSET, TOP, LIMIT.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -15,7 +16,8 @@ use crate::error::ServiceError;
 type Rows<'a> = Result<Vec<Scope<'a>>, ServiceError>;
 
 impl<'a> Scope<'a> {
-    /// Returns the bindings that the joins of a query create from this one, and that meet its filter.
+    /// Returns the bindings that the joins of a query create from this one, and that meet its
+    /// filter.
     pub(crate) fn matching(self, select: &'a Select) -> Rows<'a> {
         let mut found = Vec::new();
         for scope in self.joined(select)? {

@@ -1,14 +1,15 @@
-//! Values and their order, as on the service: undefined < null < booleans < numbers < strings < arrays < objects.
+//! Values and their order, as on the service: undefined < null < booleans < numbers < strings <
+//! arrays < objects.
 
 use std::cmp::Ordering;
 
 use serde_json::Value;
 
-/// Whole numbers below this are exact as doubles.
+/// The limit below which a double represents all whole numbers exactly.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// Returns a number as the service stores it: an integer if a double represents it exactly. A number that is not finite
-/// becomes null.
+/// Returns a number as the service stores it: an integer if a double represents it exactly. A
+/// number that is not finite becomes null.
 pub(crate) fn number(number: f64) -> Value {
     #[expect(
         clippy::cast_possible_truncation,
@@ -21,8 +22,8 @@ pub(crate) fn number(number: f64) -> Value {
     }
 }
 
-/// Converts whole numbers such as `3.0` and `-0.0` to integers, at any depth, as the service stores them
-/// (azure_data_cosmos_driver, `binary_json`, measured there on an account).
+/// Converts whole numbers such as `3.0` and `-0.0` to integers, at any depth, as the service stores
+/// them (azure_data_cosmos_driver, `binary_json`, measured there on an account).
 pub(crate) fn fold_numbers(value: &mut Value) {
     match value {
         Value::Number(found) if found.is_f64() => {
@@ -34,7 +35,8 @@ pub(crate) fn fold_numbers(value: &mut Value) {
     }
 }
 
-/// Returns the rank of a value's type in the order; 0 is undefined. The SQL of sorts uses the same numbers.
+/// Returns the rank of a value's type in the order; 0 is undefined. The SQL of sorts uses the same
+/// numbers.
 pub(crate) fn rank(value: Option<&Value>) -> u8 {
     match value {
         None => 0,
@@ -80,7 +82,8 @@ pub(crate) fn equal(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Compares values for a comparison operator; `None` for different types, and for arrays and objects.
+/// Compares values for a comparison operator; `None` for different types, and for arrays and
+/// objects.
 pub(crate) fn compare(a: &Value, b: &Value) -> Option<Ordering> {
     if rank(Some(a)) != rank(Some(b)) || matches!(a, Value::Array(_) | Value::Object(_)) {
         return None;

@@ -134,7 +134,8 @@ impl Container {
         Ok(container)
     }
 
-    /// Replaces the definition, which was checked before. The indexes are rebuilt in the background.
+    /// Replaces the definition, which was checked before. The indexes are rebuilt in the
+    /// background.
     pub(crate) fn replace(
         &self,
         connection: &Connection,

@@ -48,7 +48,8 @@ impl Container {
         &self.definition["indexingPolicy"]
     }
 
-    /// Returns the policies that must all serve a sort: the current one, and the former one while its indexes are in use.
+    /// Returns the policies that must all serve a sort: the current one, and the former one while
+    /// its indexes are in use.
     pub(crate) fn serving_policies(&self) -> impl Iterator<Item = &Value> {
         std::iter::once(self.policy()).chain(&self.former)
     }
@@ -149,8 +150,8 @@ impl Container {
             .ok_or_else(ServiceError::range_gone)
     }
 
-    /// Replaces a physical partition by two halves and returns their ids. No documents move, because a physical partition is
-    /// only a range of hashes here.
+    /// Replaces a physical partition by two halves and returns their ids. No documents move,
+    /// because a physical partition is only a range of hashes here.
     pub(crate) fn split(
         &self,
         connection: &Connection,

@@ -102,8 +102,8 @@ impl Container {
         Ok(())
     }
 
-    /// Fails if another document of the same partition key has the same values of a unique key. A missing value counts as
-    /// null.
+    /// Fails if another document of the same partition key has the same values of a unique key. A
+    /// missing value counts as null.
     pub(crate) fn check_unique(
         &self,
         connection: &Connection,

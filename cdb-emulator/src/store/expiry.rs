@@ -6,8 +6,8 @@ use super::container::Container;
 use crate::error::ServiceError;
 
 impl Container {
-    /// Updates the expiry of all documents after a change of the default. Documents without a `ttl` expire by the default,
-    /// counted from their last change (time-to-live).
+    /// Updates the expiry of all documents after a change of the default. Documents without a `ttl`
+    /// expire by the default, counted from their last change (time-to-live).
     pub(crate) fn update_expiry(
         &self,
         connection: &Connection,

@@ -1,4 +1,4 @@
-//! One SQLite index per index of the policy.
+//! The SQLite indexes of a policy, and the indexes that a policy has.
 
 use rusqlite::Connection;
 use serde_json::Value;
@@ -7,13 +7,16 @@ use super::columns::{json_rank, json_value};
 use crate::error::ServiceError;
 use crate::sql::ast::is_plain;
 
-/// Creates a table of documents with the indexes of the policy: one per included scalar path, one per composite. Each path
-/// is two columns, the rank of the value's type and the value, so that an index has the service's order over all types.
-/// The prefix distinguishes its indexes from those of the table that it may replace.
+/// Creates a table of documents with the indexes of the policy: one per included scalar path, one
+/// per composite. Each path is two columns, the rank of the value's type and the value, so that an
+/// index has the service's order over all types. The prefix distinguishes its indexes from those of
+/// the table that it may replace.
 ///
-/// The body is the last column, because SQLite reads all pages of a large value to find the columns after it.
+/// The body is the last column, because SQLite reads all pages of a large value to find the columns
+/// after it.
 ///
-/// Paths in a subtree (`/a/*`) and through arrays have no index: their conditions are evaluated on documents.
+/// Paths in a subtree (`/a/*`) and through arrays have no index: their conditions are evaluated on
+/// documents.
 pub(super) fn create_table(
     connection: &Connection,
     table: &str,
@@ -49,8 +52,8 @@ pub(super) fn prefix(container: i64, generation: i64) -> String {
     }
 }
 
-/// Returns the indexes of a policy: their stored paths, each with whether it is descending, and the index name without its
-/// prefix.
+/// Returns the indexes of a policy: their stored paths, each with whether it is descending, and the
+/// index name without its prefix.
 pub(crate) fn indexes(policy: &Value) -> impl Iterator<Item = (Vec<(String, bool)>, String)> {
     let included = policy["includedPaths"].as_array().into_iter().flatten();
     let scalar = included.filter_map(|entry| entry["path"].as_str()?.strip_suffix("/?"));
@@ -62,7 +65,8 @@ pub(crate) fn indexes(policy: &Value) -> impl Iterator<Item = (Vec<(String, bool
     all.map(|(at, paths)| (paths, format!("path_{at}")))
 }
 
-/// Returns the columns of a path. Their text equals that of queries, or SQLite would not use the index.
+/// Returns the columns of a path. Their text equals that of queries, or SQLite would not use the
+/// index.
 fn expression(path: &str, descending: bool) -> Result<String, ServiceError> {
     let mut names = path.split('/').skip(1).peekable();
     if names.peek().is_none() || !names.all(is_plain) {
@@ -124,7 +128,8 @@ pub(crate) fn is_included(policy: &Value, path: &str) -> bool {
     best.is_some_and(|(_, included)| included)
 }
 
-/// Returns whether a composite index serves this sort: exactly these paths, with equal or all inverted directions.
+/// Returns whether a composite index serves this sort: exactly these paths, with equal or all
+/// inverted directions.
 pub(crate) fn has_composite(policy: &Value, sort: &[(String, bool)]) -> bool {
     composite_of(policy, sort, true).is_some()
 }
@@ -148,8 +153,8 @@ pub(crate) fn has_range_index(policy: &Value, path: &str) -> bool {
     exact.any(|exact| unquote(exact) == path)
 }
 
-/// Returns the composite index with exactly these paths. For a sort, all directions are equal or all are inverted; for a
-/// filter, directions are irrelevant.
+/// Returns the composite index with exactly these paths. For a sort, all directions are equal or
+/// all are inverted; for a filter, directions are irrelevant.
 pub(crate) fn composite_of(
     policy: &Value,
     wanted: &[(String, bool)],

@@ -1,7 +1,7 @@
 //! Physical partitions: ranges of the hash space. They are equal at first, and a split halves one.
 //!
-//! As on the service, a split removes a range, and its children name it as a parent. Ids are never reused, so the next free
-//! id is the version of the list of ranges.
+//! As on the service, a split removes a range, and its children name it as a parent. Ids are never
+//! reused, so the next free id is the version of the list of ranges.
 
 use rusqlite::types::ValueRef;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,9 @@
 //! Resource ids: the numbers of a resource and its parents, in the service's form.
 //!
-//! A database has four bytes, a container four more with the highest bit set, and a child of a container eight more
-//! (little-endian, the kind in the last four bits). The form is base64 with `-` instead of `/`. Clients use resource ids as
-//! cache keys, and the last eight bytes to break ties of a sort (Java SDK `ResourceId`, Rust driver `models::resource_id`).
+//! A database has four bytes, a container four more with the highest bit set, and a child of a
+//! container eight more (little-endian, the kind in the last four bits). The form is base64 with
+//! `-` instead of `/`. Clients use resource ids as cache keys, and the last eight bytes to break
+//! ties of a sort (Java SDK `ResourceId`, Rust driver `models::resource_id`).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -40,7 +41,8 @@ fn prefix(database: i64, container: i64) -> [u8; 8] {
     both.to_be_bytes()
 }
 
-/// Converts the number of a database or container. They count up from one and do not reach the limit.
+/// Converts the number of a database or container. They count up from one and do not reach the
+/// limit.
 fn number(of: i64) -> u32 {
     u32::try_from(of).unwrap_or(u32::MAX >> 1)
 }
@@ -55,7 +57,8 @@ mod tests {
 
     #[test]
     fn an_id_starts_with_the_id_of_its_parent() {
-        // The form of Microsoft's emulator: 1 and 1|0x80000000, then the ordinal with its kind on top.
+        // The form of Microsoft's emulator: 1 and 1|0x80000000, then the ordinal with its kind on
+        // top.
         assert_eq!(of_database(1), "AAAAAQ==");
         assert_eq!(of_container((1, 1)), "AAAAAYAAAAE=");
         assert_eq!(

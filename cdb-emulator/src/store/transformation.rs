@@ -1,9 +1,10 @@
 //! Index transformations: the online rebuild of indexes after a policy was replaced.
 //!
-//! The writer copies documents in steps, between other writes, into a second table with the new indexes. Triggers apply
-//! concurrent writes to both tables. After the last step the second table replaces the first. The progress is stored, so
-//! the rebuild continues after a restart. Until it is complete, the former policy has to serve a sort too, as on the
-//! service (index-policy: modifying the indexing policy).
+//! The writer copies documents in steps, between other writes, into a second table with the new
+//! indexes. Triggers apply concurrent writes to both tables. After the last step the second table
+//! replaces the first. The progress is stored, so the rebuild continues after a restart. Until it
+//! is complete, the former policy has to serve a sort too, as on the service (index-policy:
+//! modifying the indexing policy).
 
 use std::time::{Duration, Instant};
 
@@ -44,7 +45,8 @@ pub(super) fn begin(
     indexes::create_table(connection, &next, &prefix, policy)?;
     let columns = "pk, id, epk, body, etag, lsn, ts, expires";
     let values = "NEW.pk, NEW.id, NEW.epk, NEW.body, NEW.etag, NEW.lsn, NEW.ts, NEW.expires";
-    // `OR REPLACE` would not work: in a trigger, the conflict policy of the outer statement applies.
+    // `OR REPLACE` would not work: in a trigger, the conflict policy of the outer statement
+    // applies.
     for event in ["INSERT", "UPDATE"] {
         connection.execute_batch(&format!(
             "CREATE TRIGGER document_{number}_{event} AFTER {event} ON document_{number} BEGIN
@@ -82,7 +84,8 @@ pub(super) fn cancel(connection: &Connection, number: i64) -> Result<(), Service
 }
 
 impl Container {
-    /// Returns the progress of the index transformation in percent; 100 when the indexes are those of the policy.
+    /// Returns the progress of the index transformation in percent; 100 when the indexes are those
+    /// of the policy.
     pub(crate) fn index_progress(&self, connection: &Connection) -> Result<i64, ServiceError> {
         let found = connection
             .prepare_cached("SELECT done, total FROM transformation WHERE container = ?")?
@@ -267,7 +270,8 @@ mod tests {
         assert_eq!(done.index_progress(&connection).unwrap(), 100);
         assert_eq!(done.serving_policies().count(), 1);
         assert_eq!(content(&connection, &done), expected);
-        // The table, the index of the LSN and the index of the path; no triggers and no second table.
+        // The table, the index of the LSN and the index of the path; no triggers and no second
+        // table.
         assert_eq!(schema(&connection).len(), 3, "{:?}", schema(&connection));
         let first = format!("{}_path_0", done.index_prefix());
         assert!(schema(&connection).contains(&first), "{first}");

@@ -249,7 +249,8 @@ impl Account {
 
 /// Returns an HTTP client.
 pub(crate) fn http_client() -> reqwest::Client {
-    // The client requires a cryptography provider even for plain HTTP. Another test can have installed it.
+    // The client requires a cryptography provider even for plain HTTP. Another test can have
+    // installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::ClientBuilder::new().build().expect("a client")
 }

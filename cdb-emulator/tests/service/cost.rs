@@ -1,4 +1,5 @@
-//! Tests of charges, which depend on the policy and on the documents and index entries of a request.
+//! Tests of charges, which depend on the policy and on the documents and index entries of a
+//! request.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

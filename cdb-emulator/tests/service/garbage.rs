@@ -22,8 +22,8 @@ fn exchange(address: &str, bytes: &[u8]) -> String {
     let mut answer = Vec::new();
     let mut chunk = [0; 4096];
     let mut silent = 0;
-    // On a slow machine, half a second without a response is not sufficient. If the server responds to a later request, it
-    // waits for more bytes of this one.
+    // On a slow machine, half a second without a response is not sufficient. If the server responds
+    // to a later request, it waits for more bytes of this one.
     while silent < 3 {
         match stream.read(&mut chunk) {
             Ok(0) => break,
@@ -71,8 +71,8 @@ const DATE: &str = "The input date header is invalid format";
 const WRONG: &str = "The input authorization token can't serve the request";
 const CLOCK: &str = "The authorization token is not valid at the current time";
 
-/// `authorization`, `x-ms-date` and the expected error. `GOOD` and `NOW` stand for a valid signature and its date, `-` for a
-/// missing header.
+/// `authorization`, `x-ms-date` and the expected error. `GOOD` and `NOW` stand for a valid
+/// signature and its date, `-` for a missing header.
 const SIGNATURES: [(&str, &str, u16, &str); 16] = [
     ("-", "-", 401, MISSING),
     ("", "NOW", 401, MISSING),
@@ -253,7 +253,8 @@ async fn requests_with_flipped_bytes_do_not_panic() {
         for _ in 0..400 {
             let mut bytes = request.clone().into_bytes();
             for _ in 0..3 {
-                // The constants of Numerical Recipes; the low bits are not random enough and not used.
+                // The constants of Numerical Recipes; the low bits are not random enough and not
+                // used.
                 seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 let at = usize::try_from(seed >> 8).expect("small") % bytes.len();
                 bytes[at] = seed.to_be_bytes()[0];

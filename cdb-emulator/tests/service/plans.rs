@@ -1,4 +1,5 @@
-//! Tests of query plans for clients that merge several physical partitions, and of queries of the catalog.
+//! Tests of query plans for clients that merge several physical partitions, and of queries of the
+//! catalog.
 
 use cdb_emulator::Emulator;
 use reqwest::Method;

@@ -1,4 +1,5 @@
-//! Tests of HTTPS: the certificate is valid for the loopback names and for clients that trust its authority.
+//! Tests of HTTPS: the certificate is valid for the loopback names and for clients that trust its
+//! authority.
 
 use cdb_emulator::Emulator;
 use reqwest::{Certificate, ClientBuilder};

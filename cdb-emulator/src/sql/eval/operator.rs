@@ -53,7 +53,8 @@ fn arithmetic(operator: Binary, a: f64, b: f64) -> Option<Value> {
     result.is_finite().then(|| number(result))
 }
 
-/// Evaluates bit operators like JavaScript: on 32 bits, with shifts by the lowest five bits of the right operand.
+/// Evaluates bit operators like JavaScript: on 32 bits, with shifts by the lowest five bits of the
+/// right operand.
 fn bitwise(operator: Binary, a: i32, b: i32) -> Option<Value> {
     let count = b.cast_unsigned();
     Some(match operator {

@@ -55,8 +55,8 @@ impl Aggregate {
     }
 }
 
-/// Returns the minimum or maximum of null, booleans, numbers and strings, in the order of types. An array or object makes it
-/// undefined.
+/// Returns the minimum or maximum of null, booleans, numbers and strings, in the order of types. An
+/// array or object makes it undefined.
 fn extreme(aggregate: Aggregate, values: Vec<Value>) -> Option<Value> {
     if values
         .iter()

@@ -1,4 +1,5 @@
-//! Functions on 64-bit integers. Numbers with a fraction give undefined; overflow wraps around, as in C++.
+//! Functions on 64-bit integers. Numbers with a fraction give undefined; overflow wraps around, as
+//! in C++.
 
 use serde_json::Value;
 

@@ -1,4 +1,5 @@
-//! The functions of the query language, in tables by family: name, number of arguments, implementation.
+//! The functions of the query language, in tables by family: name, number of arguments,
+//! implementation.
 //!
 //! An argument of a wrong type gives undefined, as on the service. Reference:
 //! <https://learn.microsoft.com/azure/cosmos-db/nosql/query/system-functions>.

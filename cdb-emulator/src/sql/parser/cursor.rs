@@ -4,10 +4,11 @@ use super::super::error::{self, Place};
 use super::super::lexer::{Placed, Token, tokens};
 use crate::error::ServiceError;
 
-/// Maximum nesting of expressions and sub-queries. The service has a limit too; this one protects the stack.
+/// Maximum nesting of expressions and sub-queries. The service has a limit too; this one protects
+/// the stack.
 const MAX_DEPTH: usize = 100;
-/// Maximum number of operators and property accesses of a query. A chain is a tree as deep as it is long, and dropping the
-/// tree is recursive.
+/// Maximum number of operators and property accesses of a query. A chain is a tree as deep as it is
+/// long, and dropping the tree is recursive.
 const MAX_LINKS: usize = 2000;
 
 /// The keywords. They cannot be names, nor properties after a dot (use `c["value"]`).
@@ -197,7 +198,8 @@ impl<'a> Parser<'a> {
         Err(error::semantic(self.text, self.place(), &cause))
     }
 
-    /// Removes and returns the names used since `mark` that `bound` does not bind. An outer query may bind them.
+    /// Removes and returns the names used since `mark` that `bound` does not bind. An outer query
+    /// may bind them.
     pub(super) fn resolve(&mut self, mark: usize, bound: &[String]) -> Vec<Unbound> {
         let mut rest = self.unbound.split_off(mark.min(self.unbound.len()));
         rest.retain(|used| !bound.contains(&used.name));

@@ -36,8 +36,9 @@ impl Parser<'_> {
         known.map(|(operator, _, level)| (level, operator))
     }
 
-    /// Parses operators of at least this precedence. Operators that wait for their right operand are kept in a list instead of
-    /// recursive calls, which would use a stack frame per precedence at every parenthesis.
+    /// Parses operators of at least this precedence. Operators that wait for their right operand
+    /// are kept in a list instead of recursive calls, which would use a stack frame per precedence
+    /// at every parenthesis.
     fn binary(&mut self, loosest: usize) -> Parsed<Expr> {
         let depth = self.depth();
         let mut waiting: Vec<(Expr, Binary)> = Vec::new();
@@ -49,7 +50,8 @@ impl Parser<'_> {
                 self.next();
                 self.link()?;
                 let left = join(&mut waiting, operand, level);
-                // An operator of higher precedence after a lower one is one level deeper in the tree.
+                // An operator of higher precedence after a lower one is one level deeper in the
+                // tree.
                 self.go_to_depth(depth + waiting.len())?;
                 waiting.push((left, operator));
                 operand = self.unary()?;

@@ -5,10 +5,12 @@ use super::super::error::{self, Place};
 use super::super::lexer::Token;
 use super::cursor::{Parsed, Parser, Unbound};
 
-/// Maximum number of JOINs of a query: <https://learn.microsoft.com/azure/cosmos-db/concepts-limits>.
+/// Maximum number of JOINs of a query:
+/// <https://learn.microsoft.com/azure/cosmos-db/concepts-limits>.
 const MAX_JOINS: usize = 10;
 
-/// A FROM clause: the name of the document or the derived query, the bound names, and the names that an outer query binds.
+/// A FROM clause: the name of the document or the derived query, the bound names, and the names
+/// that an outer query binds.
 #[derive(Default)]
 struct From {
     alias: String,
@@ -130,7 +132,8 @@ impl Parser<'_> {
         Err(error::semantic(self.text, place.clone(), cause))
     }
 
-    /// Checks that a query with groups or aggregates returns only grouping expressions, aggregates and constants.
+    /// Checks that a query with groups or aggregates returns only grouping expressions, aggregates
+    /// and constants.
     fn check_groups(&self, projection: &Projection, groups: &[Expr], place: &Place) -> Parsed<()> {
         let fits =
             |expr: &Expr| (groups.is_empty() && !expr.has_aggregate()) || expr.is_grouped(groups);
@@ -185,8 +188,8 @@ impl Parser<'_> {
         })
     }
 
-    /// Parses `FROM c`, `FROM root r`, `FROM c.items i`, `FROM i IN c.items` or `FROM (SELECT …) r`. The first name is bound to
-    /// the document.
+    /// Parses `FROM c`, `FROM root r`, `FROM c.items i`, `FROM i IN c.items` or `FROM (SELECT …)
+    /// r`. The first name is bound to the document.
     fn over_documents(&mut self) -> Parsed<From> {
         let mut from = From::default();
         if self.symbol("(") {

@@ -272,7 +272,8 @@ fn queries_that_the_service_rejects_are_rejected() {
 
 #[test]
 fn a_query_that_multiplies_its_work_is_rejected() {
-    // A text that is eight times as long with each of 21 levels; and the cross product of nine lists.
+    // A text that is eight times as long with each of 21 levels; and the cross product of nine
+    // lists.
     let octupled = (0..21).fold("'xxxxxxxx'".to_owned(), |text, _| {
         format!("(SELECT VALUE CONCAT(x, x, x, x, x, x, x, x) FROM (SELECT VALUE {text}) x)")
     });
