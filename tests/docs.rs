@@ -14,6 +14,8 @@ chapters! {
     Start: "../docs/guide/start.md",
     OwnDocument: "../docs/guide/own-document.md",
     Emulator: "../docs/emulator.md",
+    EmulatorFaults: "../docs/emulator-faults.md",
+    EmulatorClients: "../docs/emulator-clients.md",
     Coordination: "../docs/coordination.md",
     Leases: "../docs/leases.md",
     Messaging: "../docs/messaging.md",

@@ -28,7 +28,7 @@ pub(crate) async fn respond(
             404,
             0,
             "NotFound",
-            "There are /_admin/faults, /_admin/requests and /_admin/split.",
+            "Use /_admin/faults, /_admin/requests or /_admin/split.",
         )),
     }
 }

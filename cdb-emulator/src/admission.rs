@@ -1,4 +1,5 @@
-//! Limits that bound the memory of the server under many clients: connections, bytes of bodies in transit, and idle time.
+//! Limits that bound the memory of the server under many clients: connections, bytes of bodies in
+//! transit, and idle time.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,10 +14,11 @@ use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep, timeout};
 
-/// Maximum size of a request body. It is far above the limits of the service, so that a body slightly over such a limit
-/// is read completely and rejected with the service's own error.
+/// Maximum size of a request body. It is far above the limits of the service, so that a body
+/// slightly over such a limit is read completely and rejected with the service's own error.
 pub(crate) const MAX_BODY: usize = 16 * 1024 * 1024;
-/// Maximum size of a request head (request line and headers). It leaves room for session tokens of many partitions.
+/// Maximum size of a request head (request line and headers). It leaves room for session tokens of
+/// many partitions.
 pub(crate) const MAX_HEAD: usize = 64 * 1024;
 /// Bytes reserved for a response before its size is known: the largest page of a query.
 const RESPONSE: usize = 4 * 1024 * 1024;
@@ -24,7 +26,8 @@ const RESPONSE: usize = 4 * 1024 * 1024;
 const BODIES: usize = 512 * 1024 * 1024;
 /// Bytes per permit: a semaphore counts to 2^32.
 const BLOCK: usize = 1024;
-/// Rejected connections that get a response at the same time; further ones are closed without a response.
+/// Rejected connections that get a response at the same time; further ones are closed without a
+/// response.
 const FAREWELLS: usize = 256;
 
 /// The limits of one server.
@@ -78,7 +81,8 @@ impl Admission {
         self.connections.clone().try_acquire_owned().ok()
     }
 
-    /// Waits for room for a request body of this length, or of the maximum length if the length is unknown.
+    /// Waits for room for a request body of this length, or of the maximum length if the length is
+    /// unknown.
     pub(crate) async fn incoming(&self, length: Option<u64>) -> Option<OwnedSemaphorePermit> {
         let length = length.and_then(|length| usize::try_from(length).ok());
         let length = length.unwrap_or(MAX_BODY).min(MAX_BODY);
@@ -86,7 +90,8 @@ impl Admission {
         permit.await.ok()
     }
 
-    /// Waits for room for a response. A task that holds the permit acquires no other, so this cannot deadlock.
+    /// Waits for room for a response. A task that holds the permit acquires no other, so this
+    /// cannot deadlock.
     pub(crate) async fn outgoing(&self) -> Option<OwnedSemaphorePermit> {
         let permit = self.outgoing.clone().acquire_many_owned(blocks(RESPONSE));
         permit.await.ok()
@@ -166,12 +171,14 @@ impl Body for Outgoing {
     }
 }
 
-/// A connection that times out when its client sends nothing at first, or does not read for too long.
+/// A connection that times out when its client sends nothing at first, or does not read for too
+/// long.
 #[derive(Debug)]
 pub(crate) struct TimedStream {
     stream: TcpStream,
     write_timeout: Duration,
-    /// Runs until the client has sent `preface` bytes; from then on the protocol's own timeouts apply.
+    /// Runs until the client has sent `preface` bytes; from then on the protocol's own timeouts
+    /// apply.
     read_timer: Option<Pin<Box<Sleep>>>,
     /// Bytes of the preface that are still missing.
     preface: usize,

@@ -1,4 +1,4 @@
-//! Signatures, verified from the protocol's description and not from our client.
+//! Verification of signatures, implemented from the protocol's description and not from cdb-client.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,15 +12,17 @@ use sha2::Sha256;
 use crate::error::ServiceError;
 use crate::route::{Resource, header};
 
-/// How long a signature is good for after its date (concepts-limits, "maximum primary token expiry time").
+/// The validity of a signature after its date (concepts-limits, "maximum primary token expiry
+/// time").
 const LIFETIME: Duration = Duration::from_secs(15 * 60);
 
-/// How far its date may lie in the future. The limits name a skew of 15 minutes, but the service has refused 6 minutes
-/// and 46 seconds (vscode-cosmosdb#842); what it refuses must not pass here.
+/// How far the date may be in the future. The documented skew is 15 minutes, but the service has
+/// rejected 6 minutes and 46 seconds (vscode-cosmosdb#842), so the emulator rejects it too.
 const AHEAD: Duration = Duration::from_secs(5 * 60);
 
-/// Checks the signature of a request. Codes and wording: azure-cli#10908 (no header), azure-cosmos-python#202 (form),
-/// learn.microsoft.com/answers 505129 (date), vscode-cosmosdb#842 (clock, which is 403), azure-sdk-for-rust#831 (key).
+/// Verifies the signature of a request. Codes and wording: azure-cli#10908 (no header),
+/// azure-cosmos-python#202 (form), learn.microsoft.com/answers 505129 (date), vscode-cosmosdb#842
+/// (clock, which is 403), azure-sdk-for-rust#831 (key).
 pub(crate) fn verify(
     key: &[u8],
     method: &Method,
@@ -47,7 +49,7 @@ pub(crate) fn verify(
     })
 }
 
-/// The Entra ID token that a request brings, percent-encoded or not.
+/// Returns the Entra ID token of a request, percent-encoded or not.
 pub(crate) fn token(headers: &HeaderMap) -> Option<String> {
     let authorization = header(headers, "authorization")?;
     let decoded = percent_decode_str(authorization).decode_utf8_lossy();
@@ -56,7 +58,7 @@ pub(crate) fn token(headers: &HeaderMap) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// The signature that a request brings, percent-encoded or not.
+/// Returns the signature of a request, percent-encoded or not.
 fn signature(headers: &HeaderMap) -> Result<Vec<u8>, ServiceError> {
     let authorization = header(headers, "authorization")
         .filter(|authorization| !authorization.is_empty())
@@ -77,7 +79,7 @@ fn signature(headers: &HeaderMap) -> Result<Vec<u8>, ServiceError> {
         })
 }
 
-/// The date that was signed, unless it is none, or too far away.
+/// Returns the signed date. Fails if it is invalid or not current.
 fn current_date(headers: &HeaderMap, now: SystemTime) -> Result<&str, ServiceError> {
     let date = header(headers, "x-ms-date").unwrap_or_default();
     let start = httpdate::parse_http_date(date).map_err(|_| {
@@ -88,7 +90,7 @@ fn current_date(headers: &HeaderMap, now: SystemTime) -> Result<&str, ServiceErr
     let is_old = now.duration_since(start).is_ok_and(|age| age > LIFETIME);
     let is_early = start.duration_since(now).is_ok_and(|wait| wait > AHEAD);
     if is_old || is_early {
-        // A date near the end of time has no expiry.
+        // A date near the maximum has no representable expiry.
         let expiry = start.checked_add(LIFETIME).unwrap_or(start);
         return Err(ServiceError::new(
             403,
@@ -105,7 +107,7 @@ fn current_date(headers: &HeaderMap, now: SystemTime) -> Result<&str, ServiceErr
     Ok(date)
 }
 
-/// A time as HTTP writes it, which ends with the year 9999.
+/// Formats a time for HTTP, which supports years up to 9999.
 fn http_date(time: SystemTime) -> String {
     let end = UNIX_EPOCH + Duration::from_secs(253_402_300_799);
     httpdate::fmt_http_date(time.clamp(UNIX_EPOCH, end))
@@ -130,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_vector_is_accepted_and_nothing_else() {
+    fn only_the_published_signature_is_accepted() {
         let date = "Wed, 21 Oct 2015 07:28:00 GMT";
         let now = httpdate::parse_http_date(date).unwrap();
         let signature = "NVeoo+A8ZH7IL+TEYWzfZfAzTpKv/2XkAGLErZK+WGY=";
@@ -145,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_is_good_for_a_quarter_of_an_hour() {
+    fn a_signature_is_valid_for_15_minutes() {
         let date = "Wed, 21 Oct 2015 07:28:00 GMT";
         let start = httpdate::parse_http_date(date).unwrap();
         let signature = "NVeoo+A8ZH7IL+TEYWzfZfAzTpKv/2XkAGLErZK+WGY=";

@@ -23,8 +23,8 @@ use crate::tls::Security;
 /// Maximum number of physical partitions of a new container.
 const MOST_PARTITIONS: u32 = 1000;
 
-/// Connections that the operating system queues until the server accepts them; its own limit may be lower. A client
-/// that finds the queue full retries after a second.
+/// Connections that the operating system queues until the server accepts them; its own limit may be
+/// lower. A client that finds the queue full retries after a second.
 const BACKLOG: u32 = 4096;
 
 /// Starts an emulator with settings.
@@ -75,7 +75,8 @@ impl EmulatorBuilder {
         }
     }
 
-    /// Stores the data in this directory instead of in memory. Creates the directory if it is missing.
+    /// Stores the data in this directory instead of in memory. Creates the directory if it is
+    /// missing.
     #[must_use]
     pub fn data_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directory = Some(directory.into());
@@ -96,9 +97,9 @@ impl EmulatorBuilder {
         self
     }
 
-    /// Also accepts Microsoft Entra ID tokens of this identity, with the rights of the role. Call it once per identity.
-    /// The emulator checks form, times, issuer and audience of a token, but not its signature.
-    /// [`Emulator::entra_token`] issues a token.
+    /// Also accepts Microsoft Entra ID tokens of this identity, with the rights of the role. Call
+    /// it once per identity. The emulator checks form, times, issuer and audience of a token, but
+    /// not its signature. [`Emulator::entra_token`] issues a token.
     #[must_use]
     pub fn identity(mut self, object_id: impl Into<String>, role: DataRole) -> Self {
         self.identities.add(object_id.into(), role);
@@ -112,16 +113,18 @@ impl EmulatorBuilder {
         self
     }
 
-    /// Enforces the throughput (request units per second) that a container or its database was created with, and this
-    /// throughput for other containers. Without it, only replaced offers are enforced.
+    /// Enforces the throughput (request units per second) that a container or its database was
+    /// created with, and this throughput for other containers. Without it, only replaced offers are
+    /// enforced.
     #[must_use]
     pub fn throughput(mut self, request_units_per_second: u32) -> Self {
         self.throughput = Some(request_units_per_second);
         self
     }
 
-    /// Delays every response, like the round trip to a real account. Takes a [`Duration`](std::time::Duration) or a
-    /// distribution. For a latency of some kinds of operation only, see [`Effect::Delay`](crate::Effect).
+    /// Delays every response, like the round trip to a real account. Takes a
+    /// [`Duration`](std::time::Duration) or a distribution. For a latency of some kinds of
+    /// operation only, see [`Effect::Delay`](crate::Effect).
     #[must_use]
     pub fn latency(mut self, latency: impl Into<Latency>) -> Self {
         self.faults.latency = Some(latency.into());
@@ -142,23 +145,24 @@ impl EmulatorBuilder {
         self
     }
 
-    /// Seeds the random numbers of faults and latencies; the default is 0. The same seed and the same requests give the
-    /// same faults.
+    /// Seeds the random numbers of faults and latencies; the default is 0. The same seed and the
+    /// same requests give the same faults.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.faults.seed = Some(seed);
         self
     }
 
-    /// Limits concurrent connections to this number instead of 10,000. Further connections get 503 and are closed.
+    /// Limits concurrent connections to this number instead of 10,000. Further connections get 503
+    /// and are closed.
     #[must_use]
     pub fn max_connections(mut self, count: usize) -> Self {
         self.limits.connections = count;
         self
     }
 
-    /// Uses HTTPS, with a certificate for `localhost` and the loopback addresses that is generated at the start. Clients
-    /// have to trust [`Emulator::certificate_pem`].
+    /// Uses HTTPS, with a certificate for `localhost` and the loopback addresses that is generated
+    /// at the start. Clients have to trust [`Emulator::certificate_pem`].
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn tls(mut self) -> Self {
@@ -259,7 +263,8 @@ impl EmulatorBuilder {
             _ => EmulatorError::Listen { port, source },
         };
         let socket = TcpSocket::new_v4().map_err(refuse)?;
-        // Like the standard library on Unix: a restart need not wait for the connections of the last run.
+        // Like the standard library on Unix: a restart need not wait for the connections of the
+        // last run.
         #[cfg(unix)]
         socket.set_reuseaddr(true).map_err(refuse)?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));

@@ -1,58 +1,59 @@
-//! Request units, from a model that is written down in docs/emulator.md with its sources.
+//! The model of request units. docs/emulator.md describes it with its sources.
 //!
-//! Every figure of the service's documentation that a formula here can meet is met by it, and asserted below; the rest
-//! are estimates. Good to compare two programs or two policies, not to plan a budget.
+//! The formulas match the figures of the service's documentation, which the tests below assert.
+//! Other numbers are estimates. The model is good enough to compare two programs or two policies,
+//! but not to plan a budget.
 
-/// What a request about databases, containers or offers costs.
+/// The charge of a request for databases, containers or offers.
 pub(crate) const METADATA: f64 = 1.0;
 
-/// What a page of the change feed without changes costs.
+/// The charge of an empty page of the change feed.
 pub(crate) const EMPTY_FEED: f64 = 1.0;
 
-/// What a request that is refused costs: the look.
+/// The charge of a rejected request.
 pub(crate) const REFUSED: f64 = 1.0;
 
-/// What reading a document of this size by its id costs.
+/// Returns the charge of a point read.
 pub(crate) fn read(bytes: usize) -> f64 {
     (kilobytes(bytes) * 0.091 + 0.909).max(1.0)
 }
 
-/// What storing a new document costs: its size, and the index entries that the policy makes of it.
+/// Returns the charge of an insert, by the size of the document and its index entries.
 pub(crate) fn insert(bytes: usize, index_entries: usize) -> f64 {
     4.5 + kilobytes(bytes) * 0.455 + count(index_entries) * 0.2
 }
 
-/// What changing a document costs: the old entries go and the new ones come.
+/// Returns the charge of a replace, which removes the old index entries and adds the new ones.
 pub(crate) fn replace(bytes: usize, index_entries: usize) -> f64 {
     2.0 * insert(bytes, index_entries)
 }
 
-/// What removing a document costs.
+/// Returns the charge of a delete.
 pub(crate) fn delete(index_entries: usize) -> f64 {
     5.0 + count(index_entries) * 0.2
 }
 
-/// What a page of a feed costs: the look, and a read per document.
+/// Returns the charge of a page of a feed: a base charge, and a read per document.
 pub(crate) fn feed(documents: usize, bytes: usize) -> f64 {
     2.0 + count(documents) * 0.909 + kilobytes(bytes) * 0.091
 }
 
-/// What a page of a query touched.
+/// The inputs of the charge of a query page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Query {
-    /// Physical partitions that were asked.
+    /// Physical partitions that were read.
     pub(crate) ranges: usize,
-    /// Entries read in indexes.
+    /// Index entries that were read.
     pub(crate) index_entries: usize,
-    /// Documents loaded, because they are returned or because no index answers the filter.
+    /// Documents that were loaded, because they are returned or no index answers the filter.
     pub(crate) documents: usize,
-    /// Bytes of these documents.
+    /// Size of these documents in bytes.
     pub(crate) bytes: usize,
-    /// Bytes of the answer.
+    /// Size of the response in bytes.
     pub(crate) returned: usize,
 }
 
-/// What a page of a query costs.
+/// Returns the charge of a query page.
 pub(crate) fn query(query: &Query) -> f64 {
     count(query.ranges) * 2.5
         + count(query.index_entries) * 0.01
@@ -73,14 +74,14 @@ fn count(number: usize) -> f64 {
 mod tests {
     use super::*;
 
-    /// Within a part of the published figure.
-    fn is_near(charge: f64, published: f64, part: f64) {
+    /// Asserts that a charge is within a relative tolerance of the published figure.
+    fn is_near(charge: f64, published: f64, tolerance: f64) {
         let off = (charge - published).abs() / published;
-        assert!(off <= part, "{charge} instead of {published}");
+        assert!(off <= tolerance, "{charge} instead of {published}");
     }
 
     #[test]
-    fn published_figures_are_met() {
+    fn charges_match_the_published_figures() {
         const KB: usize = 1024;
         // key-value-store-cost: reads of 1 KB and 100 KB, inserts without index.
         is_near(read(KB), 1.0, 0.01);
@@ -100,7 +101,8 @@ mod tests {
         };
         // how-to-query-container: "about 2.5 RUs each time you check a physical partition's index".
         is_near(page(4, 0, 0, 0), 10.0, 0.01);
-        // troubleshoot-query-performance: a scan of 60,951 documents with 399,998,938 bytes that returns 510.
+        // troubleshoot-query-performance: a scan of 60,951 documents with 399,998,938 bytes that
+        // returns 510.
         is_near(page(1, 60_951, 399_998_938, 510), 4059.95, 0.01);
         // The same: one indexed document of a few KB.
         is_near(page(1, 1, KB, KB), 2.98, 0.05);

@@ -1,6 +1,4 @@
-//! The command: its options, the emulator that they describe, and its life from the first line to the last.
-//!
-//! Both `cdb-emulator` and `cdb emulator` are this.
+//! The options and the execution of the commands `cdb-emulator` and `cdb emulator`.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -9,14 +7,15 @@ use std::time::Instant;
 
 use crate::{Emulator, EmulatorBuilder, FaultPlan, WELL_KNOWN_KEY};
 
-/// A server that speaks Azure Cosmos DB's REST protocol (NoSQL), for development and tests. It listens on the loopback
-/// address only. The data is in memory, and gone at the end, unless --data is given.
+/// A server that speaks Azure Cosmos DB's REST protocol (NoSQL), for development and tests. It
+/// listens on the loopback address only. The data is in memory and lost at the end, unless --data
+/// is given.
 ///
 /// ```
 /// use cdb_emulator::EmulatorCommand;
 /// use clap::Parser as _;
 ///
-/// /// A program of one's own with the emulator among its commands.
+/// /// A program with the emulator as a command.
 /// #[derive(clap::Parser)]
 /// enum Program {
 ///     Emulator(EmulatorCommand),
@@ -34,71 +33,72 @@ use crate::{Emulator, EmulatorBuilder, FaultPlan, WELL_KNOWN_KEY};
 /// # Ok::<(), clap::Error>(())
 /// ```
 #[derive(Debug, clap::Args)]
-// The help is the first paragraph: the example is for those who read the documentation.
+// The help shows the first paragraph only; the example is for the documentation.
 #[command(long_about = None)]
 pub struct EmulatorCommand {
-    /// Port to listen on; 0 for any free one
+    /// Port to listen on; 0 for any free port
     #[arg(long, value_name = "PORT", default_value_t = 8081)]
     port: u16,
-    /// Directory that keeps the data
+    /// Directory that stores the data
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Physical partitions of a new container
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     partitions: u32,
-    /// Request units per second of a container whose creator names none; without it there is no limit
+    /// Request units per second of a container that was created without an offer; unlimited by
+    /// default
     #[arg(long, value_name = "RU/S")]
     throughput: Option<u32>,
-    /// Account key in base64, instead of the well-known one of all emulators
+    /// Account key in base64 instead of the well-known key
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
     /// Latency and faults as JSON, in the form of POST /_admin/faults
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
-    /// Speak HTTPS, with a certificate made at the start
+    /// Use HTTPS, with a certificate that is generated at the start
     #[arg(long)]
     tls: bool,
-    /// Where to write the authority of that certificate, as PEM, for clients to trust
+    /// File for the authority of that certificate, as PEM, for clients to trust
     #[arg(long, value_name = "FILE", requires = "tls")]
     certificate: Option<PathBuf>,
 }
 
 impl EmulatorCommand {
-    /// Runs the emulator until ctrl-c is pressed or the process is told to end. Writes a line when it is ready, one for
-    /// the shell of whoever connects, and one at the end.
+    /// Runs the emulator until ctrl-c or a termination signal. Writes a line when it is ready, a
+    /// line with the variables for clients, and a line at the end.
     ///
     /// # Errors
-    /// When the emulator cannot be started as the options say, or nothing can be written to `out`; that nobody reads it any more is
-    /// no error.
+    /// Fails when the emulator cannot be started with these options, or `out` cannot be written. A
+    /// closed pipe is not an error.
     pub async fn run(
         &self,
         out: &mut (dyn Write + Send),
     ) -> Result<(), Box<dyn Error + Send + Sync>> {
         let started = Instant::now();
-        // Before the first line: whoever reads it may send the signal at once.
+        // Before the first line, because its reader may send a signal immediately.
         let end = Signals::listen()?;
         let emulator = self.builder()?.start().await?;
         if let (Some(file), Some(pem)) = (&self.certificate, emulator.certificate_pem()) {
             let name = file.display();
             std::fs::write(file, pem).map_err(|error| format!("cannot write {name}: {error}"))?;
         }
-        say(out, &self.ready(&emulator, started))?;
-        say(out, &self.how_to_connect(&emulator))?;
+        print(out, &self.ready(&emulator, started))?;
+        print(out, &self.how_to_connect(&emulator))?;
         end.wait().await;
         let requests = emulator.requests();
         emulator.stop().await;
         let (count, charge) = (requests.total(), requests.charge);
         let end = format!("stopped after {count} requests and {charge:.0} RU");
-        Ok(say(out, &end)?)
+        Ok(print(out, &end)?)
     }
 
-    /// The line that says that it is ready, and for whom.
+    /// Returns the line that reports the endpoint and the settings.
     fn ready(&self, emulator: &Emulator, started: Instant) -> String {
         let endpoint = emulator.endpoint();
         let key = if emulator.key() == WELL_KNOWN_KEY {
             "the well-known key"
         } else {
-            "the key given"
+            "the given key"
         };
         let data = emulator.data_dir().map_or_else(
             || "data in memory".to_owned(),
@@ -110,13 +110,14 @@ impl EmulatorCommand {
         );
         format!(
             "ready after {} ms at {endpoint} with {key}; {data}; {} physical partition(s) and {limit} per container; \
-             Explorer at {endpoint}_explorer/; ctrl-c ends it",
+             Explorer at {endpoint}_explorer/; press ctrl-c to stop",
             started.elapsed().as_millis(),
             self.partitions,
         )
     }
 
-    /// What a shell is told so that programs find it. A key of the user's own is not repeated.
+    /// Returns the shell command that sets the variables for clients. It does not contain a custom
+    /// key.
     fn how_to_connect(&self, emulator: &Emulator) -> String {
         let key = match &self.key {
             Some(_) => "…",
@@ -128,7 +129,7 @@ impl EmulatorCommand {
         )
     }
 
-    /// The emulator as it is to be started.
+    /// Returns the builder with these options.
     fn builder(&self) -> Result<EmulatorBuilder, String> {
         let mut builder = Emulator::builder()
             .port(self.port)
@@ -155,15 +156,16 @@ impl EmulatorCommand {
         };
         let name = file.display();
         let text = std::fs::read(file).map_err(|error| format!("cannot read {name}: {error}"))?;
-        serde_json::from_slice(&text).map_err(|error| format!("no faults in {name}: {error}"))
+        serde_json::from_slice(&text)
+            .map_err(|error| format!("{name} is not a valid fault plan: {error}"))
     }
 }
 
-/// Says it to whoever still listens. A script that has read the first line and goes its way does not end the emulator.
-fn say(out: &mut (dyn Write + Send), line: &str) -> io::Result<()> {
+/// Writes a line. A closed pipe is ignored, because a script may read only the first line.
+fn print(out: &mut (dyn Write + Send), line: &str) -> io::Result<()> {
     match writeln!(out, "{line}").and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        said => said,
+        written => written,
     }
 }
 
@@ -183,7 +185,7 @@ impl Signals {
         })
     }
 
-    /// Until ctrl-c is pressed, or a supervisor ends the process.
+    /// Waits for ctrl-c or a termination signal.
     async fn wait(mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
@@ -202,9 +204,9 @@ impl Signals {
         Ok(Self)
     }
 
-    /// Until ctrl-c is pressed.
+    /// Waits for ctrl-c.
     async fn wait(self) {
-        // Without a handler the process ends by itself.
+        // If no handler can be installed, ctrl-c ends the process.
         let _ = tokio::signal::ctrl_c().await;
     }
 }

@@ -51,8 +51,9 @@ impl Emulator {
         &self.key
     }
 
-    /// Issues a Microsoft Entra ID token of this identity that is valid from now for `lifetime`. The identity's role was
-    /// set by [`EmulatorBuilder::identity`](crate::EmulatorBuilder::identity).
+    /// Issues a Microsoft Entra ID token of this identity that is valid from now for `lifetime`.
+    /// The identity's role was set by
+    /// [`EmulatorBuilder::identity`](crate::EmulatorBuilder::identity).
     pub fn entra_token(&self, object_id: &str, lifetime: Duration) -> String {
         entra::issue(object_id, lifetime, now())
     }
@@ -83,8 +84,9 @@ impl Emulator {
         *log.lock().unwrap_or_else(PoisonError::into_inner) = RequestLog::default();
     }
 
-    /// Splits a physical partition of a container in the middle of its hash range, as the service does with a partition
-    /// that has grown too large. Returns the ids of its two children. Requests that name the parent's id get 410/1002.
+    /// Splits a physical partition of a container in the middle of its hash range, as the service
+    /// does with a partition that has grown too large. Returns the ids of its two children.
+    /// Requests that name the parent's id get 410/1002.
     ///
     /// # Errors
     /// Fails when the container does not exist or has no such physical partition.
@@ -111,17 +113,20 @@ impl Emulator {
         self.state.faults.clear();
     }
 
-    /// Restarts the random numbers of all faults from a seed, to repeat a run. The seed is 0 at the start.
+    /// Restarts the random numbers of all faults from a seed, to repeat a run. The seed is 0 at the
+    /// start.
     pub fn seed_faults(&self, seed: u64) {
         self.state.faults.seed(seed);
     }
 
-    /// Delays every response from now on; see [`EmulatorBuilder::latency`](crate::EmulatorBuilder::latency).
+    /// Delays every response from now on; see
+    /// [`EmulatorBuilder::latency`](crate::EmulatorBuilder::latency).
     pub fn set_latency(&self, latency: impl Into<Latency>) {
         self.state.faults.set_latency(latency.into());
     }
 
-    /// Stops the emulator: it accepts no more connections and completes the requests in progress, for at most 5 seconds.
+    /// Stops the emulator: it accepts no more connections and completes the requests in progress,
+    /// for at most 5 seconds.
     pub async fn stop(mut self) {
         self.stopping.send_replace(true);
         let ended = tokio::time::timeout(STOP_TIMEOUT, &mut self.server).await;

@@ -1,9 +1,10 @@
-//! Tokens of Microsoft Entra ID, as far as an emulator can judge them, and what their owners may do.
+//! Tokens of Microsoft Entra ID, and the rights of their owners.
 //!
-//! Form, time and audience of a token are checked; its signature is not, since only Entra's keys could tell. Who
-//! may do what follows the data-plane roles: none of them may create, change or delete a database or container.
-//! Sub-statuses: protocol.md 1.2 (azure_data_cosmos_driver `cosmos_status.rs`); actions: learn.microsoft.com,
-//! "Data plane role-based access control".
+//! The emulator checks form, times, issuer and audience of a token, but not its signature, which
+//! only Entra's keys could verify. The rights are those of the data-plane roles. No role can
+//! create, change or delete a database or container. Sub-statuses: protocol.md 1.2
+//! (azure_data_cosmos_driver `cosmos_status.rs`); actions: learn.microsoft.com, "Data plane
+//! role-based access control".
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,11 +18,11 @@ use crate::error::ServiceError;
 use crate::observe::OperationKind;
 use crate::route::Resource;
 
-/// How far a token's times may lie from the server's clock.
+/// Tolerated difference between the times of a token and the server's clock.
 const SKEW: Duration = Duration::from_secs(5 * 60);
-/// The audience of Azure's public cloud; that of an account is its endpoint.
+/// The audience of Azure's public cloud. The endpoint of the account is accepted too.
 const AUDIENCE: &str = "https://cosmos.azure.com";
-/// Who issues tokens, in their two versions.
+/// The issuers of tokens, for both token versions.
 const ISSUERS: [&str; 2] = [
     "https://sts.windows.net/",
     "https://login.microsoftonline.com/",
@@ -34,25 +35,25 @@ const ISSUERS: [&str; 2] = [
 /// use cdb_emulator::{DataRole, Emulator};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), cdb_emulator::EmulatorError> {
-/// let someone = "11111111-2222-3333-4444-555555555555";
-/// let emulator = Emulator::builder().identity(someone, DataRole::DataReader).start().await?;
-/// let token = emulator.entra_token(someone, Duration::from_secs(3600)); // reads, and may not write
+/// let principal = "11111111-2222-3333-4444-555555555555";
+/// let emulator = Emulator::builder().identity(principal, DataRole::DataReader).start().await?;
+/// let token = emulator.entra_token(principal, Duration::from_secs(3600)); // can read, but not write
 /// # drop(token); emulator.stop().await; Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DataRole {
-    /// Reads items and metadata, runs queries, follows change feeds.
+    /// Reads items and metadata, runs queries, reads change feeds.
     DataReader,
-    /// Writes items too. May create, change and delete neither databases nor containers.
+    /// Also writes items. Cannot create, change or delete databases and containers.
     DataContributor,
 }
 
-/// Which identities the account knows: role by object id.
+/// The identities of the account: their roles by object id.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Identities(BTreeMap<String, DataRole>);
 
-/// What a token says, of what is looked at.
+/// The claims of a token that are checked.
 #[derive(Debug, Deserialize, Serialize)]
 struct Claims {
     aud: Audience,
@@ -74,12 +75,12 @@ impl Identities {
         self.0.insert(object_id, role);
     }
 
-    /// Whether tokens are accepted at all.
+    /// Returns whether the account accepts no tokens.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Checks a token, and whether its owner may do what is asked.
+    /// Checks a token, and whether its owner can perform the request.
     pub(crate) fn verify(
         &self,
         token: &str,
@@ -100,7 +101,7 @@ impl Identities {
     }
 }
 
-/// A token for `object_id` in the form that [`Identities::verify`] takes.
+/// Issues a token for `object_id` that [`Identities::verify`] accepts.
 pub(crate) fn issue(object_id: &str, lifetime: Duration, now: SystemTime) -> String {
     let now = seconds(now);
     let claims = Claims {
@@ -111,7 +112,7 @@ pub(crate) fn issue(object_id: &str, lifetime: Duration, now: SystemTime) -> Str
         exp: now + lifetime.as_secs(),
     };
     let part = |json: String| URL_SAFE_NO_PAD.encode(json);
-    // A struct of texts and numbers is always JSON.
+    // Serializing strings and numbers cannot fail.
     let claims = serde_json::to_string(&claims).unwrap_or_default();
     let header = r#"{"alg":"none","typ":"JWT"}"#.to_owned();
     format!(
@@ -174,10 +175,10 @@ fn refuse(substatus: u32, message: &str) -> ServiceError {
     ServiceError::new(401, substatus, "Unauthorized", message)
 }
 
-/// What a request needs the right to.
+/// The right that a request requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
-    /// Nothing that a data-plane role could allow.
+    /// A right that no data-plane role has.
     Administer,
     ReadMetadata,
     Read(&'static str),
@@ -189,7 +190,7 @@ impl Action {
         match (resource, kind) {
             (Resource::Item(..) | Resource::Items(..), kind) => match kind {
                 OperationKind::Read => Self::Read("items/read"),
-                // A query's plan is asked for as metadata.
+                // The plan of a query counts as metadata.
                 OperationKind::Query | OperationKind::Metadata => Self::Read("executeQuery"),
                 OperationKind::Feed => Self::Read("readChangeFeed"),
                 OperationKind::Create => Self::Write("items/create"),
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_good_for_its_time_and_its_audience() {
+    fn a_token_is_valid_for_its_time_and_audience() {
         let hour = Duration::from_secs(3600);
         assert_eq!(check(&issue("reader", hour, noon()), noon()), Ok(()));
         assert_eq!(check(&token(|_| {}), noon()), Ok(()));
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_refused_as_malformed() {
+    fn a_malformed_token_is_rejected() {
         let without_end = token(|claims| claims["exp"] = serde_json::Value::Null);
         for malformed in ["", "a.b", "a.b.c", "a.e30.c", &without_end] {
             assert_eq!(check(malformed, noon()), Err((401, 5003)), "{malformed}");
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_role_allows_what_it_names() {
+    fn a_role_has_exactly_its_rights() {
         let names = || ("d".to_owned(), "c".to_owned());
         let ((db, coll), (d2, c2)) = (names(), names());
         let (items, container) = (Resource::Items(db, coll), Resource::Container(d2, c2));
@@ -375,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn an_identity_without_a_role_may_do_nothing() {
+    fn an_identity_without_a_role_has_no_rights() {
         let token = issue("stranger", Duration::from_secs(60), noon());
         assert_eq!(check(&token, noon()), Err((403, 5302)));
         let account = (&Method::GET, &Resource::Account, OperationKind::Metadata);

@@ -1,14 +1,16 @@
-//! Effective partition keys: the position of a partition key value in the hash space (version 2 and hierarchical).
+//! Effective partition keys: the position of a partition key value in the hash space (version 2 and
+//! hierarchical).
 //!
-//! Each component is encoded with a type byte and hashed with MurmurHash3 (x64, 128 bits, seed 0). The two highest bits of
-//! the hash are cleared.
+//! Each component is encoded with a type byte and hashed with MurmurHash3 (x64, 128 bits, seed 0).
+//! The two highest bits of the hash are cleared.
 
 use serde_json::Value;
 
 /// The end of the hash space, exclusive.
 pub(crate) const MAX: &str = "FF";
 
-/// Returns the effective partition key of a value with one component per level; `None` stands for undefined.
+/// Returns the effective partition key of a value with one component per level; `None` stands for
+/// undefined.
 pub(crate) fn effective_partition_key(components: &[Option<Value>]) -> String {
     let digits = |component: &Option<Value>| {
         let mut bytes = Vec::new();

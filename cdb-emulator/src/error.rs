@@ -1,9 +1,9 @@
-//! Refusals as the service words them: status, sub-status, code, message.
+//! Errors in the service's form: status, sub-status, code, message.
 
 use http::Method;
 use serde_json::json;
 
-/// A refusal.
+/// An error response.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{status}/{substatus} {code}: {message}")]
 pub(crate) struct ServiceError {
@@ -11,7 +11,7 @@ pub(crate) struct ServiceError {
     pub(crate) substatus: u32,
     pub(crate) code: &'static str,
     pub(crate) message: String,
-    /// For how long the caller should stay away, in milliseconds.
+    /// The delay before a retry, in milliseconds.
     pub(crate) retry_after_ms: Option<u64>,
 }
 
@@ -39,7 +39,7 @@ impl ServiceError {
         Self::new(401, 0, "Unauthorized", message)
     }
 
-    /// No such item.
+    /// The item does not exist.
     pub(crate) fn not_found() -> Self {
         Self::new(
             404,
@@ -49,7 +49,7 @@ impl ServiceError {
         )
     }
 
-    /// No such database or container.
+    /// The database or container does not exist.
     pub(crate) fn owner_not_found() -> Self {
         Self::new(404, 1003, "NotFound", "Owner resource does not exist.")
     }
@@ -82,7 +82,7 @@ impl ServiceError {
         Self::new(405, 0, "MethodNotAllowed", message)
     }
 
-    /// The physical partition that was asked for is not there (any more).
+    /// The physical partition does not exist, or was split.
     pub(crate) fn range_gone() -> Self {
         Self::new(
             410,
@@ -92,18 +92,18 @@ impl ServiceError {
         )
     }
 
-    /// The emulator ends; what was asked may or may not have happened.
+    /// The emulator stops; the request may or may not have been executed.
     pub(crate) fn stopping() -> Self {
-        let message = "The emulator is being stopped.";
+        let message = "The emulator is stopping.";
         Self::new(503, 0, "ServiceUnavailable", message)
     }
 
-    /// Something here is broken, not the request.
+    /// The emulator failed; the request is valid.
     pub(crate) fn internal(cause: impl std::fmt::Display) -> Self {
         Self::new(500, 0, "InternalServerError", cause.to_string())
     }
 
-    /// The request units of this second are used up.
+    /// The throughput is exhausted.
     pub(crate) fn rate_too_large(retry_after_ms: u64) -> Self {
         let message = "Request rate is large. More Request Units may be needed, so no changes were made. Please \
                        retry this request later. Learn more: http://aka.ms/cosmosdb-error-429";

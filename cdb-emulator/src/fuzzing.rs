@@ -1,6 +1,7 @@
-//! What the fuzz targets call, and the replay of their corpus: the parsers of whatever comes from outside.
+//! The entry points of the fuzz targets for the parsers of requests, and the replay of their
+//! corpus.
 //!
-//! They panic where a promise is broken that a crash would not show, so they are for tests alone.
+//! They panic if an invariant is violated, so they are for tests only.
 
 use std::collections::HashMap;
 
@@ -10,7 +11,7 @@ use crate::sql::eval::Scope;
 use crate::sql::{Context, parse, rows};
 use crate::{binary_json, clock, epk, op, plan, query_plan, rules};
 
-/// A document with something of every type.
+/// A document with values of every type.
 fn document() -> Map<String, Value> {
     let document = json!({
         "id": "1", "n": 3, "f": -1.5, "t": "text", "z": null, "y": true, "a": [1, "x", { "k": [2] }],
@@ -19,11 +20,12 @@ fn document() -> Map<String, Value> {
     document.as_object().cloned().unwrap_or_default()
 }
 
-/// A query: parsed, printed and parsed again, planned, and evaluated on a document.
+/// Parses, prints, parses again, plans and evaluates a query.
 pub fn fuzz_query(text: &str) {
     let Ok(select) = parse(text) else { return };
     let printed = select.to_string();
-    // Parentheses that stand for what binds anyway can nest too deep; what parses again is the same.
+    // The printed text can nest too deep because of added parentheses. If it parses, the tree is
+    // the same.
     if let Ok(again) = parse(&printed) {
         assert!(again == select, "{text} is printed as {printed}");
     }
@@ -34,13 +36,13 @@ pub fn fuzz_query(text: &str) {
         plan::pieces(&select, &parameters, &policy, false);
     }
     let key = ["/id".to_owned()];
-    let asked = query_plan::Query {
+    let query = query_plan::Query {
         text,
         parameters: &parameters,
         key: &key,
     };
-    // Whether there is a plan is not the question, but that the question has an answer.
-    if let Ok(plan) = query_plan::QueryPlan::of(asked) {
+    // Planning may fail, but it must not panic.
+    if let Ok(plan) = query_plan::QueryPlan::of(query) {
         plan.to_json();
     }
     let context = Context::new(parameters, clock::now());
@@ -54,15 +56,15 @@ pub fn fuzz_query(text: &str) {
     }
 }
 
-/// The body of a batch: decoded, and its patches applied to a document.
+/// Decodes a batch, and applies its patches to a document.
 pub fn fuzz_batch(body: &[u8]) {
     if let Err(error) = op::decode(body, &document()) {
         assert!((400..500).contains(&error.status), "{error}");
     }
 }
 
-/// A body in binary JSON, behind its first byte: what it stands for is bounded by its length, but for texts that refer to
-/// each other.
+/// Reads binary JSON without its first byte. The size of the value is bounded by the length of the
+/// body, except for references to strings.
 pub fn fuzz_binary_json(body: &[u8]) {
     let body = [&[0x80], body].concat();
     match binary_json::read::<Value>(&body) {
@@ -75,14 +77,14 @@ pub fn fuzz_binary_json(body: &[u8]) {
     }
 }
 
-/// The header of a partition key, and the place that it hashes to.
+/// Reads the header of a partition key, and hashes the key.
 pub fn fuzz_partition_key(text: &str) {
     match rules::partition_key_header(text) {
         Ok(key) => {
             let place = epk::effective_partition_key(&key);
             assert!(
                 place.bytes().all(|byte| byte.is_ascii_hexdigit()),
-                "{text} is at {place}"
+                "{text} has the hash {place}"
             );
         }
         Err(error) => assert_eq!(error.status, 400, "{text}"),
@@ -93,7 +95,7 @@ pub fn fuzz_partition_key(text: &str) {
 mod tests {
     use std::path::Path;
 
-    /// Every input of a target's corpus, on a stack as small as a worker's.
+    /// Runs every input of a target's corpus on a stack of the size of a worker thread.
     fn replay(target: &str, run: fn(&[u8])) {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../fuzz/corpus")
@@ -108,7 +110,7 @@ mod tests {
         replay
             .expect("a thread")
             .join()
-            .expect("no input brings it down");
+            .expect("no input causes a panic");
     }
 
     fn text(input: &[u8]) -> &str {
@@ -116,22 +118,22 @@ mod tests {
     }
 
     #[test]
-    fn no_query_of_the_corpus_brings_the_parser_down() {
+    fn no_query_of_the_corpus_panics() {
         replay("query", |input| super::fuzz_query(text(input)));
     }
 
     #[test]
-    fn no_batch_of_the_corpus_brings_the_decoder_down() {
+    fn no_batch_of_the_corpus_panics() {
         replay("batch", super::fuzz_batch);
     }
 
     #[test]
-    fn no_binary_json_of_the_corpus_brings_the_reader_down() {
+    fn no_binary_json_of_the_corpus_panics() {
         replay("binary_json", super::fuzz_binary_json);
     }
 
     #[test]
-    fn no_partition_key_of_the_corpus_brings_the_header_down() {
+    fn no_partition_key_of_the_corpus_panics() {
         replay("partition_key", |input| {
             super::fuzz_partition_key(text(input));
         });

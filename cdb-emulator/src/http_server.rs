@@ -27,8 +27,8 @@ use crate::server_state::ServerState;
 /// Concurrent requests on one HTTP/2 connection.
 const MAX_STREAMS: u32 = 200;
 
-/// Accepts connections until `stop` is true, then completes the requests in progress. Aborting this future also closes
-/// the connections.
+/// Accepts connections until `stop` is true, then completes the requests in progress. Aborting this
+/// future also closes the connections.
 pub(crate) async fn serve(
     listener: TcpListener,
     server: Arc<ServerState>,
@@ -206,7 +206,8 @@ fn to_http(response: Response, permit: Option<OwnedSemaphorePermit>) -> http::Re
     *sent.status_mut() =
         StatusCode::from_u16(response.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in response.headers {
-        // Values are numbers, ids in ASCII and base64. A value that is not valid in a header is left out.
+        // Values are numbers, ids in ASCII and base64. A value that is not valid in a header is
+        // left out.
         if let Ok(value) = value.parse() {
             sent.headers_mut().insert(name, value);
         }
@@ -253,7 +254,8 @@ mod tests {
         let emulator = Emulator::start().await.unwrap();
         let mut stream = TcpStream::connect(address(&emulator)).unwrap();
         let answer = tokio::task::spawn_blocking(move || {
-            // One byte above the limit: the server reads all bytes, so unread bytes do not reset the connection.
+            // One byte above the limit: the server reads all bytes, so unread bytes do not reset
+            // the connection.
             let head = format!(
                 "POST /dbs/d/colls/c/docs HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
                 MAX_BODY + 1

@@ -1,8 +1,9 @@
-//! How many entries a document has in the indexes of its container: what a write is charged for.
+//! The number of index entries of a document, which a write is charged for.
 //!
-//! One per scalar value under an included path, array elements each for themselves; one for an explicitly included path
-//! that the document lacks, since "all explicitly included paths have values added to the index for each item in the
-//! container, even if the path is undefined" (index-policy); one per composite that the document has all values of.
+//! A document has one entry per scalar value under an included path, including each array element.
+//! It has one entry per explicitly included path that it lacks: "all explicitly included paths have
+//! values added to the index for each item in the container, even if the path is undefined"
+//! (index-policy). It has one entry per composite whose values it all has.
 
 use std::cell::Cell;
 
@@ -10,16 +11,16 @@ use serde_json::{Map, Value};
 
 use crate::store::indexes::unquote;
 
-/// What the service adds to a document; part of the base charge.
+/// System properties, which are part of the base charge.
 const SYSTEM: [&str; 7] = ["id", "ttl", "_rid", "_self", "_etag", "_attachments", "_ts"];
 
 /// A path of the policy.
 struct Entry {
     segments: Vec<String>,
-    /// `/?`: this value only, and not what is below it.
+    /// `/?`: only this value and not its subtree.
     exact: bool,
     included: bool,
-    /// Whether the document has something there.
+    /// Whether the document has a value at the path.
     met: Cell<bool>,
 }
 
@@ -43,7 +44,7 @@ pub(crate) fn count(policy: &Value, document: &Map<String, Value>) -> usize {
     let mut found = 0;
     for (name, value) in document {
         if !SYSTEM.contains(&&**name) {
-            found += below(value, 1, &behind(&all, 0, name), inherited);
+            found += below(value, 1, &continuing(&all, 0, name), inherited);
         }
     }
     let missing = entries.iter().filter(|entry| {
@@ -70,13 +71,13 @@ fn entry(path: &str, included: bool) -> Option<Entry> {
     })
 }
 
-/// The paths that go on with this name.
-fn behind<'e>(live: &[&'e Entry], depth: usize, name: &str) -> Vec<&'e Entry> {
+/// Returns the paths whose next segment is this name.
+fn continuing<'e>(live: &[&'e Entry], depth: usize, name: &str) -> Vec<&'e Entry> {
     let goes_on = |entry: &&&Entry| entry.segments.get(depth).is_some_and(|next| next == name);
     live.iter().filter(goes_on).copied().collect()
 }
 
-/// Entries of a value that the live paths lead to, `depth` names down.
+/// Counts the entries of a value at `depth`, below the paths in `live`.
 fn below(value: &Value, depth: usize, live: &[&Entry], inherited: bool) -> usize {
     let mut subtree = inherited;
     let mut exact = None;
@@ -90,7 +91,7 @@ fn below(value: &Value, depth: usize, live: &[&Entry], inherited: bool) -> usize
     }
     match value {
         Value::Array(items) => {
-            let live = behind(live, depth, "[]");
+            let live = continuing(live, depth, "[]");
             let items = items.iter();
             items
                 .map(|item| below(item, depth + 1, &live, subtree))
@@ -98,13 +99,13 @@ fn below(value: &Value, depth: usize, live: &[&Entry], inherited: bool) -> usize
         }
         Value::Object(object) => object
             .iter()
-            .map(|(name, value)| below(value, depth + 1, &behind(live, depth, name), subtree))
+            .map(|(name, value)| below(value, depth + 1, &continuing(live, depth, name), subtree))
             .sum(),
         _ => usize::from(exact.unwrap_or(subtree)),
     }
 }
 
-/// Entries in composite indexes. An array on the way gives one for each of its elements.
+/// Counts the entries in composite indexes. An array in a path has one entry per element.
 fn composites(policy: &Value, document: &Map<String, Value>) -> usize {
     let listed = policy["compositeIndexes"].as_array().into_iter().flatten();
     let composites = listed.filter_map(Value::as_array);
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn every_included_value_is_an_entry_and_no_other() {
+    fn only_included_values_have_entries() {
         let paths = |paths: &[&str]| -> Vec<Value> {
             paths.iter().map(|path| json!({ "path": path })).collect()
         };
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_composite_counts_when_all_its_values_are_there() {
+    fn a_composite_has_an_entry_if_all_its_values_exist() {
         let composite = |paths: [&str; 2]| {
             let paths = paths.map(|path| json!({ "path": path }));
             json!({ "excludedPaths": [{ "path": "/*" }], "compositeIndexes": [paths] })

@@ -1,7 +1,10 @@
-//! What the indexes of a policy do for a query: which conditions they answer, and which index would have helped.
+//! The use of indexes by a query: the conditions that indexes answer, and the indexes that are
+//! missing.
 //!
-//! A condition is served when its path is included (index-policy), a combination when all of it is. A composite serves a sort by exactly its paths, and a filter by exactly its paths with
-//! at most one range, the last. What is not served is judged on loaded documents, and charged so.
+//! An index answers a condition if the policy includes its path (index-policy), and a combination
+//! if all its conditions are answered. A composite serves a sort by exactly its paths, and a filter
+//! by exactly its paths with at most one range, the last. Other conditions are evaluated on loaded
+//! documents, and charged accordingly.
 
 use serde_json::{Value, json};
 
@@ -9,14 +12,15 @@ use crate::sql::Aggregate;
 use crate::sql::ast::{Binary, Expr, Projection, Select, Source};
 use crate::store::indexes::{composite_of, is_included};
 
-/// How a query uses the indexes.
+/// The use of indexes by a query.
 #[derive(Debug, Default)]
 pub(crate) struct IndexUse {
-    /// How many conditions indexes answer; a composite counts as one.
+    /// The number of conditions that indexes answer; a composite counts as one.
     pub(crate) lookups: usize,
-    /// Whether indexes answer all of it, so that no document is loaded: a count of what they find.
+    /// Whether indexes answer the whole query, so that no document is loaded: a count.
     pub(crate) covers: bool,
-    /// Whether an index answers a condition on elements of a `JOIN`, so that documents without a match stay unloaded.
+    /// Whether an index answers a condition on elements of a `JOIN`, so that documents without a
+    /// match are not loaded.
     pub(crate) joined: bool,
     utilized: Vec<String>,
     potential: Vec<String>,
@@ -31,7 +35,7 @@ struct Condition {
 }
 
 impl IndexUse {
-    /// Looks at a query under a policy.
+    /// Analyzes a query under a policy.
     pub(crate) fn of(select: &Select, policy: &Value) -> Self {
         let names = Names::of(select);
         let mut found = Vec::new();
@@ -108,7 +112,8 @@ impl IndexUse {
         }
     }
 
-    /// The header `x-ms-cosmos-index-utilization` before it is encoded. Shape: .NET client, `IndexUtilizationInfo`.
+    /// Returns the header `x-ms-cosmos-index-utilization` before its encoding. Form: .NET client,
+    /// `IndexUtilizationInfo`.
     pub(crate) fn to_json(&self) -> Value {
         let single = |path: &String| {
             json!({ "FilterExpression": "", "IndexSpec": format!("{path}/?"), "FilterPreciseSet": true,
@@ -133,11 +138,11 @@ impl IndexUse {
     }
 }
 
-/// What names stand for, as paths of the document.
+/// The names of a query, each with its path in the document.
 struct Names(Vec<(String, String)>);
 
 impl Names {
-    /// The name of the document itself. A row of a query in `FROM` is none.
+    /// Returns the name of the document. A row of a query in `FROM` is not a document.
     fn of_document(select: &Select) -> Self {
         let document = (select.alias.clone(), String::new());
         Self(if select.derived.is_some() || select.alias.is_empty() {
@@ -147,12 +152,12 @@ impl Names {
         })
     }
 
-    /// All names of a query.
+    /// Returns all names of a query.
     fn of(select: &Select) -> Self {
         Self::of_document(select).with(select)
     }
 
-    /// These names and those that the joins of a query bind.
+    /// Adds the names that the joins of a query bind.
     fn with(&self, select: &Select) -> Self {
         let mut names = Self(self.0.clone());
         for join in &select.joins {
@@ -171,18 +176,19 @@ impl Names {
         names.find_map(|(name, base)| Some(format!("{base}{}", expr.path(name)?)))
     }
 
-    /// The path that an expression is, unless it is the whole document.
+    /// Returns the path of an expression; `None` for the whole document.
     fn path(&self, expr: &Expr) -> Option<String> {
         self.stored_path(expr).filter(|path| !path.is_empty())
     }
 }
 
-/// Whether indexes answer a condition that is about the document alone, and not about what is joined to it.
+/// Returns whether indexes answer a condition that depends on the document only, and not on joined
+/// values.
 pub(crate) fn is_served(expr: &Expr, select: &Select, policy: &Value) -> bool {
     is_answered(expr, &Names::of_document(select), policy)
 }
 
-/// Visits conditions all of which have to hold.
+/// Visits the conjuncts of a condition.
 pub(crate) fn conjuncts(expr: &Expr, visit: &mut impl FnMut(&Expr)) {
     if let Expr::Binary(left, Binary::And, right) = expr {
         conjuncts(left, visit);
@@ -192,7 +198,7 @@ pub(crate) fn conjuncts(expr: &Expr, visit: &mut impl FnMut(&Expr)) {
     }
 }
 
-/// Whether indexes answer the whole of a condition.
+/// Returns whether indexes answer the whole condition.
 fn is_answered(expr: &Expr, names: &Names, policy: &Value) -> bool {
     match expr {
         Expr::Binary(left, Binary::And | Binary::Or, right) => {
@@ -204,7 +210,7 @@ fn is_answered(expr: &Expr, names: &Names, policy: &Value) -> bool {
     }
 }
 
-/// Whether indexes say that an array has an element like this.
+/// Returns whether indexes answer an `EXISTS` over an array.
 fn exists_is_answered(inner: &Select, names: &Names, policy: &Value) -> bool {
     let simple = inner.derived.is_none() && inner.group_by.is_empty() && !inner.aggregates();
     let [join] = &*inner.joins else { return false };
@@ -216,7 +222,7 @@ fn exists_is_answered(inner: &Select, names: &Names, policy: &Value) -> bool {
     simple && path.is_some_and(|path| is_included(policy, &path))
 }
 
-/// The path that a condition is about, and whether it asks for one value. Nothing for what no index answers.
+/// Returns the path of a condition, and whether it is an equality; `None` if no index answers it.
 fn condition(expr: &Expr, names: &Names) -> Option<Condition> {
     let path = |expr: &Expr| names.path(expr);
     let range = |path| Condition {
@@ -245,7 +251,8 @@ fn condition(expr: &Expr, names: &Names) -> Option<Condition> {
             let first = path(first).filter(|_| others.iter().all(is_constant))?;
             match function.name {
                 "ARRAY_CONTAINS" => Some(range(format!("{first}/[]"))),
-                // "Most system functions" use the index; of text, these (index-overview, string functions).
+                // "Most system functions" use the index; of text, these (index-overview, string
+                // functions).
                 "IS_DEFINED" | "STARTSWITH" | "CONTAINS" | "ENDSWITH" | "STRINGEQUALS"
                 | "REGEXMATCH" | "IS_NULL" | "IS_STRING" | "IS_NUMBER" | "IS_BOOL" => {
                     Some(range(first))
@@ -277,7 +284,7 @@ fn is_constant(expr: &Expr) -> bool {
     }
 }
 
-/// All conditions of a filter that an index could answer.
+/// Collects the conditions of a filter that an index could answer.
 fn conditions(expr: &Expr, names: &Names, found: &mut Vec<Condition>) {
     match expr {
         Expr::Binary(left, Binary::And | Binary::Or, right) => {
@@ -294,7 +301,7 @@ fn conditions(expr: &Expr, names: &Names, found: &mut Vec<Condition>) {
     }
 }
 
-/// Whether a query says how many documents there are, and nothing of what is in them.
+/// Returns whether a query only counts documents.
 pub(crate) fn counts_only(select: &Select) -> bool {
     let Projection::Value(value) = &select.projection else {
         return false;

@@ -1,7 +1,9 @@
-//! A server that speaks the REST protocol of Azure Cosmos DB (NoSQL), for development and tests without Docker.
+//! A server that speaks the REST protocol of Azure Cosmos DB (NoSQL), for development and tests
+//! without Docker.
 //!
-//! It shows a program's mistakes before Azure does: it checks signatures, enforces the rules for ids, sizes, batches and
-//! ETags, rejects what the gateway rejects, and answers queries from the indexes of the container's policy.
+//! It shows a program's mistakes before Azure does: it checks signatures, enforces the rules for
+//! ids, sizes, batches and ETags, rejects what the gateway rejects, and answers queries from the
+//! indexes of the container's policy.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), cdb_emulator::EmulatorError> {
@@ -12,9 +14,11 @@
 //!
 //! # Features
 //!
-//! - `bin` (default): the command `cdb-emulator`, and `EmulatorCommand` for the commands of other programs. A program that
-//!   embeds the emulator disables it with `default-features = false`, which also removes clap.
-//! - `tls` (enabled by `bin`): `EmulatorBuilder::tls`, HTTPS with a certificate that is generated at the start.
+//! - `bin` (default): the command `cdb-emulator`, and `EmulatorCommand` for the commands of other
+//!   programs. A program that embeds the emulator disables it with `default-features = false`,
+//!   which also removes clap.
+//! - `tls` (enabled by `bin`): `EmulatorBuilder::tls`, HTTPS with a certificate that is generated
+//!   at the start.
 //! - `fuzzing`: entry points of the fuzz targets, not for programs.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -1,8 +1,9 @@
 //! The pages `/_admin/…` and `/_explorer/…`, for users of this machine.
 //!
-//! They need no signature, so the server answers them only to requests from this machine: the connection is between
-//! loopback addresses, the host is a loopback name (a page of the internet can point its own name here), and the origin
-//! is no other page of the browser. Faults do not apply to them, and the log does not count them.
+//! They need no signature, so the server answers them only to requests from this machine: the
+//! connection is between loopback addresses, the host is a loopback name (a page of the internet
+//! can point its own name here), and the origin is no other page of the browser. Faults do not
+//! apply to them, and the log does not count them.
 
 use std::net::IpAddr;
 
@@ -21,7 +22,8 @@ pub(crate) fn is_local(path: &str) -> bool {
     })
 }
 
-/// Responds to a request for a page; `on_loopback` says that both ends of the connection are on this machine.
+/// Responds to a request for a page; `on_loopback` says that both ends of the connection are on
+/// this machine.
 pub(crate) async fn respond(
     server: &ServerState,
     request: &Request,

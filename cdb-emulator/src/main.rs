@@ -1,4 +1,4 @@
-//! The emulator by itself: starts, says where it is, and ends when it is told to.
+//! The command `cdb-emulator`.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -24,7 +24,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// An error and what caused it.
+/// Formats an error with its causes.
 fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

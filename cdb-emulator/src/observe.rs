@@ -1,22 +1,22 @@
-//! What was asked of the server: counted, for tests and benchmarks.
+//! The log of requests, for tests and benchmarks.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The kind of an operation, as it is billed. In JSON its name in lower case.
+/// The kind of an operation. In JSON it is the name in lower case.
 ///
 /// ```
 /// use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), cdb_emulator::EmulatorError> {
 /// let emulator = Emulator::start().await?;
-/// // Every tenth write of several documents is carried out, and the writer does not hear of it.
+/// // A tenth of batches and bulks are executed, but their responses are lost.
 /// let lost = Fault::with_probability(Effect::DropAnswer, 0.1);
 /// emulator.inject(lost.on(OperationKind::Batch).on(OperationKind::Bulk));
-/// // … what is to be tested
-/// assert_eq!(emulator.requests().counts.get(&OperationKind::Batch), None); // there was no such request
+/// // … the code under test
+/// assert_eq!(emulator.requests().counts.get(&OperationKind::Batch), None); // no batch was sent
 /// # emulator.stop().await; Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -39,11 +39,12 @@ pub enum OperationKind {
     Batch,
     /// Bulk: independent operations in one request.
     Bulk,
-    /// One page of a query.
+    /// A page of a query.
     Query,
-    /// One page of the change feed or of a listing.
+    /// A page of the change feed or of a list.
     Feed,
-    /// Databases, containers, physical partitions, the account, plans of queries.
+    /// Operations on the account, databases, containers and physical partitions, and plans of
+    /// queries.
     Metadata,
 }
 
@@ -65,19 +66,20 @@ impl fmt::Display for OperationKind {
     }
 }
 
-/// Texts that are kept apart: programs that put values into their texts ask a new one every time.
-const MOST_TEXTS: usize = 10_000;
-/// Bytes of a text that are kept.
-const LONGEST_TEXT: usize = 4096;
-/// Stands for all further texts.
+/// Maximum number of different query texts. Programs that put values into their texts send a new
+/// text every time.
+const MAX_TEXTS: usize = 10_000;
+/// Maximum length of a text in bytes.
+const MAX_TEXT_BYTES: usize = 4096;
+/// Replaces all further texts.
 const OTHERS: &str = "(others)";
 
-/// Requests since the start, or since the last reset.
+/// The requests since the start, or since the last reset.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), cdb_emulator::EmulatorError> {
 /// let emulator = cdb_emulator::Emulator::start().await?;
-/// // … what is to be measured
+/// // … the code to measure
 /// let log = emulator.requests();
 /// println!("{} requests, {} of them for data", log.total(), log.data_requests());
 /// emulator.reset_requests();
@@ -86,41 +88,41 @@ const OTHERS: &str = "(others)";
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestLog {
-    /// How many requests of each kind were answered.
+    /// The number of requests of each kind.
     pub counts: BTreeMap<OperationKind, u64>,
-    /// Request units charged.
+    /// The charge in request units.
     pub charge: f64,
-    /// Bytes of request bodies.
+    /// The size of request bodies in bytes.
     pub bytes_in: u64,
-    /// Bytes of response bodies.
+    /// The size of response bodies in bytes.
     pub bytes_out: u64,
-    /// The SQL texts that were asked, and how often: 10,000 different ones, each by its first 4,096 bytes. Further ones
-    /// are counted together as `(others)`.
+    /// The number of queries by SQL text: up to 10,000 different texts, each by its first 4,096
+    /// bytes. Further texts are counted as `(others)`.
     pub queries: BTreeMap<String, u64>,
-    /// Answers by status.
+    /// The number of responses by status.
     pub statuses: BTreeMap<u16, u64>,
 }
 
 impl RequestLog {
-    /// All requests.
+    /// Returns the number of all requests.
     pub fn total(&self) -> u64 {
         self.counts.values().sum()
     }
 
-    /// All requests but those for metadata, which a client makes once and caches.
+    /// Returns the number of requests without those for metadata, which clients cache.
     pub fn data_requests(&self) -> u64 {
         let metadata = self.counts.get(&OperationKind::Metadata).copied();
         self.total() - metadata.unwrap_or_default()
     }
 
-    /// Counts a query by its text, as far as there is room for texts.
+    /// Counts a query by its text.
     pub(crate) fn note_query(&mut self, sql: &str) {
-        let mut end = sql.len().min(LONGEST_TEXT);
+        let mut end = sql.len().min(MAX_TEXT_BYTES);
         while !sql.is_char_boundary(end) {
             end -= 1;
         }
         let known = self.queries.contains_key(&sql[..end]);
-        let text = if known || self.queries.len() < MOST_TEXTS {
+        let text = if known || self.queries.len() < MAX_TEXTS {
             &sql[..end]
         } else {
             OTHERS
@@ -137,7 +139,7 @@ impl RequestLog {
     }
 }
 
-/// What is counted of an answer.
+/// The counted properties of a response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answered {
     pub(crate) status: u16,
@@ -151,17 +153,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_that_never_repeat_do_not_fill_the_memory() {
+    fn the_number_of_texts_is_limited() {
         let mut log = RequestLog::default();
-        for n in 0..MOST_TEXTS + 500 {
+        for n in 0..MAX_TEXTS + 500 {
             log.note_query(&format!("SELECT {n}"));
         }
         log.note_query("SELECT 7");
-        assert_eq!(log.queries.len(), MOST_TEXTS + 1);
+        assert_eq!(log.queries.len(), MAX_TEXTS + 1);
         assert_eq!((log.queries[OTHERS], log.queries["SELECT 7"]), (500, 2));
         let mut log = RequestLog::default();
-        log.note_query(&format!("x{}", "é".repeat(LONGEST_TEXT)));
+        log.note_query(&format!("x{}", "é".repeat(MAX_TEXT_BYTES)));
         let kept = log.queries.keys().next().map(String::len);
-        assert_eq!(kept, Some(LONGEST_TEXT - 1));
+        assert_eq!(kept, Some(MAX_TEXT_BYTES - 1));
     }
 }

@@ -13,7 +13,8 @@ use crate::store::Lane;
 use crate::{auth, op};
 
 impl Service {
-    /// Executes a request. Its writes are durable when this returns. They are also kept when the caller drops the future.
+    /// Executes a request. Its writes are durable when this returns. They are also kept when the
+    /// caller drops the future.
     pub(crate) async fn respond(self: &Arc<Self>, request: &Arc<Request>) -> Response {
         let response = self.execute(request).await;
         self.finish(

@@ -1,4 +1,4 @@
-//! What a request is about: its path, method and headers, read once.
+//! The resource and the kind of a request, from its path, method and headers.
 
 use http::{HeaderMap, Method};
 use percent_encoding::percent_decode_str;
@@ -22,7 +22,7 @@ pub(crate) enum Resource {
 }
 
 impl Resource {
-    /// Reads a path. Each segment is decoded once, as the service does.
+    /// Parses a path. Each segment is percent-decoded once, as on the service.
     pub(crate) fn parse(path: &str) -> Result<Self, ServiceError> {
         let mut segments = Vec::new();
         for segment in path
@@ -31,7 +31,7 @@ impl Resource {
             .filter(|segment| !segment.is_empty())
         {
             let decoded = percent_decode_str(segment).decode_utf8().map_err(|_| {
-                ServiceError::bad_request("The path is no UTF-8 after percent-decoding.")
+                ServiceError::bad_request("The path is not UTF-8 after percent-decoding.")
             })?;
             segments.push(decoded.into_owned());
         }
@@ -50,13 +50,13 @@ impl Resource {
             ["offers", rid] => Self::Offer(own(rid)),
             _ => {
                 return Err(ServiceError::bad_request(format!(
-                    "The path '{path}' names nothing that this emulator has."
+                    "The path '{path}' does not name a resource that this emulator supports."
                 )));
             }
         })
     }
 
-    /// Type and link as they are signed: for a collection of children, the link is the parent.
+    /// Returns the resource type and link for the signature. The link of a list is its parent.
     pub(crate) fn signed(&self) -> (&'static str, String) {
         match self {
             Self::Account => ("", String::new()),
@@ -73,29 +73,29 @@ impl Resource {
     }
 }
 
-/// A header's text.
+/// Returns the text of a header.
 pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// A header that switches something on.
+/// Returns whether a header is `true`.
 pub(crate) fn flag(headers: &HeaderMap, name: &str) -> bool {
     header(headers, name).is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
-/// Whether a query's plan is asked for, not its results.
+/// Returns whether a request asks for the plan of a query.
 pub(crate) fn is_plan_request(headers: &HeaderMap) -> bool {
     flag(headers, "x-ms-cosmos-is-query-plan-request")
 }
 
-/// Whether a body is a query and not a resource.
+/// Returns whether a body is a query and not a resource.
 pub(crate) fn is_query(headers: &HeaderMap) -> bool {
     flag(headers, "x-ms-documentdb-isquery")
         || header(headers, "content-type")
             .is_some_and(|value| value.starts_with("application/query+json"))
 }
 
-/// What kind of operation a request is.
+/// Returns the kind of operation of a request.
 pub(crate) fn kind(method: &Method, resource: &Resource, headers: &HeaderMap) -> OperationKind {
     match (resource, method) {
         (Resource::Items(..), &Method::POST) if is_plan_request(headers) => OperationKind::Metadata,

@@ -26,7 +26,8 @@ pub(crate) struct Settings {
     pub(crate) identities: Identities,
     /// The number of physical partitions of a new container.
     pub(crate) physical_partitions: u32,
-    /// Request units per second of a container that was created without an offer; unlimited when `None`.
+    /// Request units per second of a container that was created without an offer; unlimited when
+    /// `None`.
     pub(crate) throughput: Option<u32>,
     /// The address of the account.
     pub(crate) endpoint: String,

@@ -1,8 +1,10 @@
-//! Session tokens: how far each physical partition has come, and whether it has come as far as a reader has seen.
+//! Session tokens: the LSN of each physical partition, and the check of the LSN that a reader has
+//! seen.
 //!
-//! A token is `{range}:{version}#{global LSN}#{region}={local LSN}…`, or `{range}:{LSN}` in its older form; several are
-//! joined by commas. Every acknowledged write is seen here at once, so only a token from a log that is not ours (another
-//! account, data that were deleted) is ahead of us: the service answers such a read with 404/1002.
+//! A token is `{range}:{version}#{global LSN}#{region}={local LSN}…`, or `{range}:{LSN}` in its
+//! older form; commas separate several tokens. Every acknowledged write is visible at once, so only
+//! a token of another log (another account, or deleted data) is ahead of the data. The service
+//! responds to such a read with 404/1002.
 
 use http::HeaderMap;
 
@@ -10,7 +12,7 @@ use crate::error::ServiceError;
 use crate::route::header;
 use crate::store::ranges::PhysicalRange;
 
-/// The token of some physical partitions that have come this far.
+/// Returns the token of physical partitions at an LSN.
 pub(crate) fn token<'a>(ranges: impl IntoIterator<Item = &'a PhysicalRange>, lsn: i64) -> String {
     let tokens = ranges
         .into_iter()
@@ -18,12 +20,12 @@ pub(crate) fn token<'a>(ranges: impl IntoIterator<Item = &'a PhysicalRange>, lsn
     tokens.collect::<Vec<_>>().join(",")
 }
 
-/// Refuses a token that is none, and a consistency stronger than the account's, which is Session.
+/// Rejects an invalid token, and a consistency level stronger than that of the account (Session).
 pub(crate) fn check_form(headers: &HeaderMap) -> Result<(), ServiceError> {
     seen(headers).map(|_| ())
 }
 
-/// Refuses a read of these physical partitions when the reader has seen more of them than there is.
+/// Rejects a read of physical partitions if its session token is ahead of the data.
 pub(crate) fn check<'a>(
     headers: &HeaderMap,
     ranges: impl IntoIterator<Item = &'a PhysicalRange>,
@@ -45,7 +47,8 @@ pub(crate) fn check<'a>(
     Ok(())
 }
 
-/// What a reader has seen of each range; nothing when the request asks for less than session consistency.
+/// Returns the LSN that a reader has seen of each range; empty for a weaker consistency level than
+/// Session.
 fn seen(headers: &HeaderMap) -> Result<Vec<(&str, i64)>, ServiceError> {
     match header(headers, "x-ms-consistency-level") {
         Some("Eventual" | "ConsistentPrefix") => return Ok(Vec::new()),
@@ -99,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_read_in_all_their_forms_and_nothing_else_is() {
+    fn only_valid_forms_of_tokens_are_accepted() {
         for (token, read) in [
             ("0:12", Some(("0", 12))),
             ("0:-1#12", Some(("0", 12))),

@@ -1,10 +1,11 @@
-//! Provisioned throughput: every physical partition has its even share of request units per second and answers 429 when
-//! it is used up.
+//! Provisioned throughput: each physical partition has an equal share of the request units per
+//! second. A request beyond the budget gets 429.
 //!
-//! A request is let in while there is something left and charged afterwards, as the service does it, so a large one
-//! leaves a debt that the next seconds pay. Off unless somebody asks for it: `throughput` of the builder, or the
-//! replacement of an offer. The number that a client sends when it creates a container is kept and shown but does not
-//! limit by itself, because clients send one by habit and their tests would be throttled by it.
+//! As on the service, a request is admitted while the budget is positive, and charged afterwards. A
+//! large request leaves a debt that the following seconds pay. The limit is off by default:
+//! `throughput` of the builder or the replacement of an offer enables it. The offer of a create
+//! request is stored and returned, but not enforced. Clients often set one by default, and it would
+//! throttle their tests.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,35 +18,36 @@ use crate::store::ranges::PhysicalRange;
 use crate::store::rid;
 use crate::store::{Connection, Container};
 
-/// Whose request units they are: a physical partition's, or all of a database's when its containers share them.
+/// The owner of a budget: a physical partition, or a database whose containers share its
+/// throughput.
 type Account = (i64, Option<(i64, String)>);
 
 /// The budgets of all physical partitions.
 #[derive(Debug, Default)]
 pub(crate) struct Throughput {
-    /// Request units per second where nobody chose them; also makes all offers limit.
+    /// Request units per second of containers without an offer; also enables all offers.
     default: Option<u32>,
-    /// Whether an offer was replaced, so that some limit.
+    /// Whether any offer was replaced, and is therefore enforced.
     some_limit: AtomicBool,
     budgets: Mutex<HashMap<Account, Budget>>,
 }
 
-/// What is left of a second's request units.
+/// The remaining request units of a second.
 #[derive(Debug)]
 struct Budget {
     left: f64,
     at: Instant,
 }
 
-/// A request that was let in, to be charged.
+/// An admitted request, to be charged.
 #[derive(Debug, Default)]
-#[must_use = "a request that was let in is to be charged"]
+#[must_use = "an admitted request has to be charged"]
 pub(crate) struct Ticket {
     accounts: Vec<Account>,
 }
 
 impl Throughput {
-    /// With this many request units per second for every container that has no offer of its own.
+    /// Creates the budgets; `default` is the throughput of containers without an offer.
     pub(crate) fn new(default: Option<u32>) -> Self {
         Self {
             default,
@@ -53,12 +55,13 @@ impl Throughput {
         }
     }
 
-    /// Notes that there are offers that limit.
+    /// Enables the check of offers.
     pub(crate) fn limit_by_offers(&self) {
         self.some_limit.store(true, Ordering::Relaxed);
     }
 
-    /// Lets a request to these physical partitions in, or says for how long to stay away.
+    /// Admits a request to physical partitions. Fails with 429 and a delay if a budget is
+    /// exhausted.
     pub(crate) fn admit<'a>(
         &self,
         connection: &Connection,
@@ -89,7 +92,8 @@ impl Throughput {
         self.take(accounts, rate, Instant::now())
     }
 
-    /// Whether the database shares its request units, and how many there are per second.
+    /// Returns whether the database shares its throughput, and the request units per second; `None`
+    /// for no limit.
     fn limit(
         &self,
         connection: &Connection,
@@ -138,7 +142,7 @@ impl Throughput {
         Ok(Ticket { accounts })
     }
 
-    /// Charges a request that was let in. Physical partitions asked together bear it in equal parts.
+    /// Charges an admitted request, in equal parts to its physical partitions.
     pub(crate) fn charge(&self, ticket: &Ticket, units: f64) {
         if ticket.accounts.is_empty() {
             return;
@@ -163,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_debt_is_paid_before_the_next_request_is_let_in() {
+    fn a_debt_is_paid_before_the_next_request_is_admitted() {
         let throughput = Throughput::new(Some(100));
         let account = || vec![(1, Some((1, "0".to_owned())))];
         let start = Instant::now();
@@ -179,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_does_not_grow_beyond_one_second() {
+    fn a_budget_is_at_most_one_second_of_throughput() {
         let throughput = Throughput::new(Some(100));
         let account = || vec![(1, None)];
         let start = Instant::now();

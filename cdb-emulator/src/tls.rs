@@ -1,5 +1,6 @@
-//! HTTPS for clients that require it, with a certificate for the loopback names that is made at the start. Clients have
-//! to trust its authority. Without the feature `tls` the server supports plain HTTP only.
+//! HTTPS for clients that require it, with a certificate for the loopback names that is made at the
+//! start. Clients have to trust its authority. Without the feature `tls` the server supports plain
+//! HTTP only.
 
 use hyper::rt::{Read, Write};
 use hyper_util::rt::TokioIo;

@@ -1,6 +1,7 @@
-//! Thousands of connections at once: all are served up to the limit, the others are told, and memory stays bounded.
+//! Thousands of concurrent connections: the server accepts them up to the limit, rejects the
+//! others, and bounds its memory.
 //!
-//! A binary of its own: its memory is measured and its open files are counted.
+//! This is a binary of its own, because it measures memory and counts open files.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -13,16 +14,17 @@ use tokio::net::TcpStream;
 use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinSet;
 
-/// Held by whoever measures the memory of the process.
+/// Locked by the test that measures the memory of the process.
 static ALONE: Mutex<()> = Mutex::const_new(());
 
-/// As many as a busy application and its tests have.
+/// The connections of a busy application and its tests.
 const WANTED: usize = 10_000;
 
-/// Any request: refused for want of a signature, after all the ways that a request goes.
+/// A request without a signature. It is rejected after the whole path of a request.
 const REQUEST: &[u8] = b"GET /dbs/db/colls/c HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
-/// As many connections as the limit on open files allows when a process holds so many ends of each; nothing is raised.
+/// Returns the number of connections that the limit on open files allows, if a process has `ends`
+/// files per connection.
 fn affordable(ends: usize) -> usize {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let files = limits
@@ -42,7 +44,7 @@ fn address(emulator: &Emulator) -> String {
         .to_owned()
 }
 
-/// Sends a request and reads the status line and what comes with it.
+/// Sends a request and reads the start of the response.
 async fn ask(stream: &mut TcpStream) -> String {
     try_ask(stream).await.expect("it is answered")
 }
@@ -54,7 +56,7 @@ async fn try_ask(stream: &mut TcpStream) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&answer[..length]).into_owned())
 }
 
-/// Bytes of memory in use by a process; 0 where the system does not tell.
+/// Returns the memory of a process in bytes; 0 if the system does not report it.
 fn memory(process: u32) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let kilobytes = status.lines().find_map(|line| {
@@ -64,7 +66,7 @@ fn memory(process: u32) -> usize {
     kilobytes.unwrap_or(0) * 1024
 }
 
-/// The emulator as a process of its own, which is killed when this is dropped.
+/// The emulator in a process of its own, which is killed on drop.
 struct Process {
     child: Child,
     address: String,
@@ -90,17 +92,17 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It cannot have ended before.
+        // The process has not ended before.
         let _ = self.child.kill();
-        // So that no zombie is left; how it ended is known.
+        // Waiting prevents a zombie; the exit status is known.
         let _ = self.child.wait();
     }
 }
 
-/// Opens the connections, asks on each of them when all are open, and closes them. Returns the memory that the server's
-/// process uses meanwhile.
+/// Opens connections, sends a request on each when all are open, and closes them. Returns the
+/// memory of the server's process while they are open.
 async fn crowd(address: &str, count: usize, server: u32) -> usize {
-    // As many at a time as the system keeps for a server that has not accepted them yet.
+    // At most as many at a time as the backlog of the server holds.
     let gate = Arc::new(Semaphore::new(500));
     let mut opening = JoinSet::new();
     for _ in 0..count {
@@ -147,7 +149,7 @@ async fn ten_thousand_connections_are_served_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connections_that_ended_leave_nothing_behind() {
+async fn closed_connections_release_their_memory() {
     let _alone = ALONE.lock().await;
     let emulator = Emulator::start().await.expect("it starts");
     let address = address(&emulator);
@@ -161,7 +163,7 @@ async fn connections_that_ended_leave_nothing_behind() {
 }
 
 #[tokio::test]
-async fn one_connection_too_many_is_told_so_and_the_next_one_finds_its_place() {
+async fn a_connection_over_the_limit_is_rejected_until_another_closes() {
     let emulator = Emulator::builder().max_connections(2).start().await;
     let emulator = emulator.expect("it starts");
     let address = address(&emulator);
@@ -170,7 +172,7 @@ async fn one_connection_too_many_is_told_so_and_the_next_one_finds_its_place() {
     assert!(ask(&mut first).await.starts_with("HTTP/1.1 401"));
     assert!(ask(&mut second).await.starts_with("HTTP/1.1 401"));
     let refused = loop {
-        // The server waits for a second; a client that is slower finds the connection closed.
+        // The server waits for a second and then closes the connection.
         if let Ok(refused) = try_ask(&mut connect().await).await {
             break refused;
         }
@@ -180,7 +182,7 @@ async fn one_connection_too_many_is_told_so_and_the_next_one_finds_its_place() {
     drop(first);
     let mut status = Ok(String::new());
     for _ in 0..30_000 {
-        // The server notices the end a moment later.
+        // The server notices the closed connection a moment later.
         tokio::time::sleep(Duration::from_millis(20)).await;
         status = try_ask(&mut connect().await).await;
         if matches!(&status, Ok(status) if status.starts_with("HTTP/1.1 401")) {
@@ -191,13 +193,13 @@ async fn one_connection_too_many_is_told_so_and_the_next_one_finds_its_place() {
 }
 
 #[tokio::test]
-async fn a_head_without_end_is_refused_and_not_kept() {
+async fn a_head_over_the_limit_is_rejected() {
     let emulator = Emulator::start().await.expect("it starts");
     let mut stream = TcpStream::connect(address(&emulator))
         .await
         .expect("a connection");
     let head = format!("GET / HTTP/1.1\r\nhost: x\r\nlong: {}", "y".repeat(100_000));
-    // The server may hang up before all is sent.
+    // The server can close the connection before all bytes are sent.
     let _ = stream.write_all(head.as_bytes()).await;
     let mut answer = vec![0; 4096];
     let length = stream.read(&mut answer).await.expect("it is answered");

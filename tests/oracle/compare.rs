@@ -78,7 +78,7 @@ pub(crate) const COMPARED: [Aspect; 6] = [
 pub(crate) const IGNORED: [(&str, &str); 12] = [
     (
         "the sign of zero",
-        "JSON that the service stored has none; of what a query computes nobody says",
+        "JSON that the service stored has none; the sign of computed zeros is not documented",
     ),
     ("_ts", "each has its own clock"),
     (
@@ -103,7 +103,7 @@ pub(crate) const IGNORED: [(&str, &str); 12] = [
     ),
     (
         "eTag of a deletion in a batch",
-        "a point deletion has none; of a batch nobody says",
+        "a point deletion has none; for a batch it is not documented",
     ),
     (
         "page ends",

@@ -1,5 +1,5 @@
 //! The known differences, each with who is right and by what source. What no entry allows fails the test, and so does
-//! an entry that a whole run never needs. docs/emulator.md lists them for users.
+//! an entry that a whole run never needs. docs/emulator-compared.md lists them for users.
 
 use std::fmt;
 

@@ -127,12 +127,12 @@ fn section() -> String {
 
 #[test]
 fn the_manual_lists_what_is_compared_and_what_differs() {
-    let manual = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/emulator.md");
+    let manual = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/emulator-compared.md");
     let manual = std::fs::read_to_string(manual).expect("the manual can be read");
     let section = section();
     assert!(
         manual.contains(&section),
-        "put this into docs/emulator.md:\n\n{section}"
+        "put this into docs/emulator-compared.md:\n\n{section}"
     );
 }
 

@@ -1,7 +1,9 @@
-//! How fast the emulator is: writes over HTTP, its start, and what a hundred times the documents cost.
+//! The benchmark of the emulator: request rates over HTTP, start time, and latencies at two sizes
+//! of a container.
 //!
-//! `cargo bench-emulator` prints the tables, `cargo bench-emulator --docs` also writes them into docs/performance.md.
-//! `--documents <n>` fills to another number than a million. The server is a process of its own.
+//! `cargo bench-emulator` prints the tables, `cargo bench-emulator --docs` also writes them into
+//! docs/performance.md. `--documents <n>` sets the number of documents instead of a million. The
+//! server is a process of its own.
 
 mod measure;
 mod wire;
@@ -16,11 +18,11 @@ use measure::{Latencies, Rate, Server};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Connections that write or read at once.
+/// The number of concurrent connections.
 const CONNECTIONS: usize = 64;
-/// How long rates are measured.
+/// The duration of a rate measurement.
 const TIME: Duration = Duration::from_secs(5);
-/// Documents to compare with.
+/// The number of documents of the small container.
 const FEW: u64 = 10_000;
 
 fn main() -> Result<(), Failure> {
@@ -30,11 +32,11 @@ fn main() -> Result<(), Failure> {
         [] => report(1_000_000, false),
         ["--docs"] => report(1_000_000, true),
         ["--documents", count] => report(count.parse()?, false),
-        _ => Err("known are --docs and --documents <n>".into()),
+        _ => Err("unknown option; use --docs or --documents <n>".into()),
     }
 }
 
-/// The server's side: says where it listens, and runs until it is killed.
+/// Runs the server: prints its endpoint, and serves until it is killed.
 #[tokio::main]
 async fn serve(directory: &str) -> Result<(), Failure> {
     let mut builder = Emulator::builder().physical_partitions(3);
@@ -46,7 +48,7 @@ async fn serve(directory: &str) -> Result<(), Failure> {
     std::future::pending().await
 }
 
-/// What is measured of one kind of storage.
+/// The results for one kind of storage.
 struct Column {
     start: Duration,
     writes: Rate,
@@ -65,7 +67,7 @@ fn column(directory: &str, many: u64) -> Result<Column, Failure> {
     server.connect()?.define(measure::POLICY)?;
     let writes = measure::writes(&server, CONNECTIONS, TIME)?;
     let reads = measure::reads(&server, CONNECTIONS, TIME)?;
-    // Again from nothing, so that exactly as many documents are there as the table says.
+    // Recreated, so that the container has exactly the documents of the table.
     server.connect()?.redefine(measure::POLICY)?;
     measure::fill(&server, 0, FEW)?;
     let few = measure::latencies(&server, FEW)?;
@@ -94,15 +96,15 @@ fn report(many: u64, docs: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The heading that the tables stand under.
+/// The heading of the tables.
 const HEADING: &str = "## Emulator\n";
 
 fn tables(many: u64, memory: &Column, disk: &Column) -> Result<String, std::fmt::Error> {
     let mut text = format!(
         "{HEADING}\n    cargo bench-emulator --docs\n\n\
          Point operations over HTTP on loopback, signed, {CONNECTIONS} connections, documents of about 300 bytes with \
-         two indexed paths and one composite; the client runs on the same cores. On disk an answer waits until its \
-         write is on the disk; those who wait at the same moment share one wait.\n\n\
+         two indexed paths and one composite; the client runs on the same cores. On disk a response waits until its \
+         write is on the disk; concurrent writes share one wait.\n\n\
          | | in memory | on disk |\n|---|--:|--:|\n"
     );
     writeln!(
@@ -128,8 +130,8 @@ fn tables(many: u64, memory: &Column, disk: &Column) -> Result<String, std::fmt:
     }
     write!(
         text,
-        "\nOne connection, 3 physical partitions, 100 documents per partition key; medians in ms. The sort asks each \
-         physical partition for `TOP 10 … ORDER BY`.\n\n\
+        "\nOne connection, 3 physical partitions, 100 documents per partition key; medians in ms. The sort runs \
+         `TOP 10 … ORDER BY` in each physical partition.\n\n\
          | | memory: {FEW} | {many} | | disk: {FEW} | {many} | |\n|---|--:|--:|--:|--:|--:|--:|\n"
     )?;
     for (at, name) in measure::LATENCIES.into_iter().enumerate() {
@@ -148,7 +150,7 @@ fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1000.0
 }
 
-/// The document with this section in place of its former self, or at its end.
+/// Replaces the section of a document, or appends it.
 fn with_section(document: &str, section: &str) -> String {
     let Some(begin) = document.find(HEADING) else {
         return format!("{}\n\n{section}", document.trim_end());

@@ -10,25 +10,25 @@ use cdb_emulator::WELL_KNOWN_KEY;
 use crate::Failure;
 use crate::wire::{CONTAINER, Call, Reply, Wire};
 
-/// What the container indexes.
+/// The indexing policy of the container.
 pub(crate) const POLICY: &str = r#","indexingPolicy":{"indexingMode":"consistent","automatic":true,
     "includedPaths":[{"path":"/kind/?"},{"path":"/rank/?"}],"excludedPaths":[{"path":"/*"}],
     "compositeIndexes":[[{"path":"/kind","order":"ascending"},{"path":"/rank","order":"ascending"}]]}"#;
-/// Documents of one partition key.
+/// The number of documents per partition key.
 const PER_KEY: u64 = 100;
-/// How often each latency is measured.
+/// The number of samples of a latency.
 const SAMPLES: u64 = 301;
 
-/// A server of its own process, which ends with this value.
+/// A server in a process of its own, which is killed on drop.
 pub(crate) struct Server {
     child: Child,
     address: SocketAddr,
-    /// From the start of the process to the first answer.
+    /// The time from the start of the process to the first response.
     pub(crate) started: Duration,
 }
 
 impl Server {
-    /// Starts this program again, as the server; in memory when the directory has no name.
+    /// Starts this program as the server; in memory if the directory is empty.
     pub(crate) fn start(directory: &str) -> Result<Self, Failure> {
         let begun = Instant::now();
         let mut child = Command::new(std::env::current_exe()?)
@@ -63,15 +63,15 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // One that has ended already needs no end.
+        // Killing fails only if the process has ended.
         let _ = self.child.kill();
-        // Nobody asks for its status.
+        // The exit status is not needed.
         let _ = self.child.wait();
     }
 }
 
 impl Wire {
-    /// Deletes the container and creates it anew.
+    /// Deletes and recreates the container.
     pub(crate) fn redefine(&mut self, definition: &str) -> Result<(), Failure> {
         let delete = Call {
             method: "DELETE",
@@ -85,14 +85,14 @@ impl Wire {
     }
 }
 
-/// How many requests per second, and how long each took.
+/// The rate and the latencies of requests.
 pub(crate) struct Rate {
     pub(crate) per_second: f64,
     pub(crate) p50: Duration,
     pub(crate) p99: Duration,
 }
 
-/// Creates documents from many connections.
+/// Measures creates on many connections.
 pub(crate) fn writes(server: &Server, connections: usize, time: Duration) -> Result<Rate, Failure> {
     rate(server, connections, time, |wire, worker, n| {
         let (key, id) = (format!("w{worker}-{}", n / PER_KEY), format!("d{n}"));
@@ -100,7 +100,7 @@ pub(crate) fn writes(server: &Server, connections: usize, time: Duration) -> Res
     })
 }
 
-/// Reads what [`writes`] has created first.
+/// Measures reads of documents that [`writes`] has created.
 pub(crate) fn reads(server: &Server, connections: usize, time: Duration) -> Result<Rate, Failure> {
     rate(server, connections, time, |wire, worker, n| {
         let n = n % PER_KEY;
@@ -175,7 +175,7 @@ fn key(n: u64) -> String {
     format!("p{}", n / PER_KEY)
 }
 
-/// Spread over the numbers below 2^32, the same in every run.
+/// Returns a reproducible number below 2^32, evenly distributed.
 fn scattered(n: u64) -> u64 {
     n.wrapping_mul(2_654_435_761) % (1 << 32)
 }
@@ -185,7 +185,7 @@ fn document(key: &str, id: &str, n: u64) -> String {
     format!(r#"{{"id":"{id}","pk":"{key}","kind":"k{kind}","rank":{rank},"text":"{text}"}}"#)
 }
 
-/// What one caller waits for.
+/// The measured latencies.
 pub(crate) const LATENCIES: [&str; 3] = [
     "point read",
     "query of one partition key",
@@ -195,7 +195,7 @@ pub(crate) const LATENCIES: [&str; 3] = [
 /// The medians of each.
 pub(crate) type Latencies = [Duration; LATENCIES.len()];
 
-/// Asks a container that holds documents `0..count`.
+/// Measures latencies on a container with documents `0..count`.
 pub(crate) fn latencies(server: &Server, count: u64) -> Result<Latencies, Failure> {
     let mut wire = server.connect()?;
     let point = typical(|sample| {
@@ -206,7 +206,7 @@ pub(crate) fn latencies(server: &Server, count: u64) -> Result<Latencies, Failur
         let key = format!("[\"{}\"]", key(scattered(sample) % count));
         let sql = "SELECT * FROM c WHERE c.kind = 'k3' ORDER BY c.rank";
         let found = query(&mut wire, ("x-ms-documentdb-partitionkey", &key), sql)?;
-        // Of 100 documents in a row, 14 or 15 are of this kind.
+        // Of 100 consecutive documents, 14 or 15 have this kind.
         if (14..=15).contains(&found) {
             Ok(())
         } else {
@@ -231,7 +231,7 @@ pub(crate) fn latencies(server: &Server, count: u64) -> Result<Latencies, Failur
     Ok([point, partition, top])
 }
 
-/// The median time of a step.
+/// Returns the median time of a step.
 fn typical(mut step: impl FnMut(u64) -> Result<(), Failure>) -> Result<Duration, Failure> {
     let mut taken = Vec::new();
     for sample in 0..SAMPLES {
@@ -242,13 +242,13 @@ fn typical(mut step: impl FnMut(u64) -> Result<(), Failure>) -> Result<Duration,
     Ok(median(&mut taken))
 }
 
-/// The value in the middle.
+/// Returns the median.
 pub(crate) fn median(values: &mut [Duration]) -> Duration {
     values.sort_unstable();
     values[values.len() / 2]
 }
 
-/// How many documents the first page of a query has.
+/// Returns the number of documents on the first page of a query.
 fn query(wire: &mut Wire, scope: (&str, &str), sql: &str) -> Result<usize, Failure> {
     let headers = [
         scope,
@@ -260,7 +260,7 @@ fn query(wire: &mut Wire, scope: (&str, &str), sql: &str) -> Result<usize, Failu
     Ok(reply.header("x-ms-item-count").parse()?)
 }
 
-/// The ids of the physical partitions.
+/// Returns the ids of the physical partitions.
 fn ranges(wire: &mut Wire) -> Result<Vec<String>, Failure> {
     let reply = wire.send(&Call {
         method: "GET",

@@ -1,5 +1,5 @@
-//! A blocking client of a few lines over one connection, written from the protocol: it signs, sends and reads. It takes
-//! little of the processor, so that what is measured is the server.
+//! A minimal blocking client with one connection, written from the protocol. It uses little
+//! processor time, so that the benchmark measures the server.
 
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
@@ -12,21 +12,21 @@ use hmac::{Hmac, KeyInit, Mac};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::Sha256;
 
-/// The container that requests name.
+/// The container of all requests.
 pub(crate) const CONTAINER: &str = "dbs/db/colls/c";
 
 /// A request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) method: &'a str,
-    /// The kind of resource and its link, as they are signed.
+    /// The resource type and link for the signature.
     pub(crate) signed: (&'a str, &'a str),
     pub(crate) path: &'a str,
     pub(crate) headers: &'a [(&'a str, &'a str)],
     pub(crate) body: &'a str,
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -36,7 +36,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// A header's value, empty when it is missing.
+    /// Returns the value of a header; empty if it is missing.
     pub(crate) fn header(&self, name: &str) -> &str {
         let found = self.headers.iter().find(|(known, _)| known == name);
         found.map_or("", |(_, value)| value)
@@ -48,7 +48,7 @@ impl Reply {
 pub(crate) struct Wire {
     stream: BufReader<TcpStream>,
     mac: Hmac<Sha256>,
-    /// The date of requests, and when it was looked up.
+    /// The date of requests, and when it was formatted.
     date: (String, Instant),
 }
 
@@ -130,7 +130,7 @@ impl Wire {
         Ok(line)
     }
 
-    /// `POST …/docs` in the partition of this key.
+    /// Sends `POST …/docs` for a partition key.
     pub(crate) fn post(
         &mut self,
         key: &str,
@@ -143,7 +143,7 @@ impl Wire {
         self.post_anywhere(&all, body)
     }
 
-    /// `POST …/docs`, the headers say where.
+    /// Sends `POST …/docs`; the headers set the scope.
     pub(crate) fn post_anywhere(
         &mut self,
         headers: &[(&str, &str)],
@@ -158,7 +158,7 @@ impl Wire {
         })
     }
 
-    /// A request about one document.
+    /// Sends a request for one document.
     pub(crate) fn item(
         &mut self,
         method: &str,
@@ -176,7 +176,7 @@ impl Wire {
         })
     }
 
-    /// Creates the database and the container, with this much beside id and partition key.
+    /// Creates the database and the container, with these properties beside id and partition key.
     pub(crate) fn define(&mut self, definition: &str) -> io::Result<()> {
         let container = format!(
             r#"{{"id":"c","partitionKey":{{"paths":["/pk"],"kind":"Hash","version":2}}{definition}}}"#
@@ -204,7 +204,7 @@ fn invalid(what: impl Into<Box<dyn Error + Send + Sync>>) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, what)
 }
 
-/// The clock that requests are signed with.
+/// Returns the time for signatures.
 #[expect(
     clippy::disallowed_methods,
     reason = "it signs like any client, with its own clock"

@@ -1,8 +1,10 @@
-//! Cosmos's binary JSON, in which clients may send documents: the vendor's Rust client does unless it is told not to.
+//! Cosmos DB's binary JSON, in which clients may send documents. Microsoft's Rust client does by
+//! default.
 //!
-//! A first byte that no text begins with, then values: a marker, a length where the marker has none, and the content;
-//! all numbers little-endian. Markers: .NET client, `JsonBinaryEncoding.TypeMarker.cs`. Answers are text, which every
-//! client reads. Strings of a dictionary that is agreed on elsewhere are not sent to the gateway, and refused.
+//! The first byte is not valid at the start of a text. Each value has a marker, a length unless the
+//! marker implies it, and the content. Numbers are little-endian. Markers: .NET client,
+//! `JsonBinaryEncoding.TypeMarker.cs`. Responses are text, which every client reads. Strings of an
+//! external dictionary are not sent to the gateway, so they are rejected.
 
 mod string;
 
@@ -14,11 +16,12 @@ use serde_json::{Map, Value};
 
 use crate::error::ServiceError;
 
-/// What a binary body begins with.
+/// The first byte of a binary body.
 const PREAMBLE: u8 = 0x80;
-/// How deep documents may nest (concepts-limits).
+/// Maximum nesting of documents (concepts-limits).
 const MAX_DEPTH: usize = 128;
-/// Reads a body in either form.
+
+/// Reads a body in text or binary form.
 pub(crate) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ServiceError> {
     if body.first() == Some(&PREAMBLE) {
         Ok(serde_json::from_value(decode(body)?)?)
@@ -37,17 +40,17 @@ fn decode(body: &[u8]) -> Result<Value, ServiceError> {
     match value {
         Some(value) if reader.at == body.len() => Ok(value),
         _ => Err(ServiceError::bad_request(format!(
-            "The request payload is no valid binary JSON: it cannot be read behind byte {}.",
+            "The request payload is not valid binary JSON: it cannot be read after byte {}.",
             reader.at
         ))),
     }
 }
 
-/// A body that is read from front to back; nothing is returned where it is not as it should be.
+/// A reader of a body. Its methods return `None` for invalid content.
 struct Reader<'a> {
     body: &'a [u8],
     at: usize,
-    /// Bytes of text so far.
+    /// The size of all strings so far, in bytes.
     text: usize,
 }
 
@@ -99,7 +102,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A number of the type that a marker names, as it also stands in arrays of one type.
+    /// Reads a number of the type of a marker, which is also used in uniform arrays.
     fn number(&mut self, marker: u8) -> Option<Value> {
         let float = |number: f64| serde_json::Number::from_f64(number).map(Value::Number);
         Some(match marker {
@@ -115,7 +118,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Where a list or object ends and how much is in it, as far as its marker says either.
+    /// Reads the end and the number of members of a list or object, if its marker includes them.
     fn frame(&mut self, empty: u8) -> Option<(Option<usize>, Option<usize>)> {
         let kind = self.length(1)? - usize::from(empty);
         if kind < 2 {
@@ -132,7 +135,7 @@ impl Reader<'_> {
         (end <= self.body.len()).then_some((Some(end), count))
     }
 
-    /// Whether another member follows after so many.
+    /// Returns whether another member follows.
     fn follows(&self, (end, count): (Option<usize>, Option<usize>), so_far: usize) -> bool {
         match end {
             Some(end) => self.at < end,
@@ -140,7 +143,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether what was read is what the frame says.
+    /// Returns whether the members match the frame.
     fn fits(&self, (end, count): (Option<usize>, Option<usize>), read: usize) -> bool {
         end.is_none_or(|end| end == self.at) && count.is_none_or(|count| count == read)
     }
@@ -165,7 +168,7 @@ impl Reader<'_> {
         self.fits(frame, read).then_some(Value::Object(object))
     }
 
-    /// Arrays of numbers of one type, and arrays of such arrays of one length.
+    /// Reads an array of numbers of one type, or an array of such arrays of equal length.
     fn uniform(&mut self) -> Option<Value> {
         let marker = self.length(1)?;
         let width = 1 + marker % 2;
@@ -177,7 +180,8 @@ impl Reader<'_> {
         let count = self.length(width)?;
         let outer = if nested { self.length(width)? } else { 1 };
         if nested && count == 0 && outer > 0 {
-            // Nobody writes arrays of empty arrays so, and a few bytes would stand for thousands of them.
+            // Clients do not write arrays of empty arrays in this form, and a few bytes could
+            // create thousands of them.
             return None;
         }
         let mut lists = Vec::new();

@@ -1,14 +1,15 @@
-//! The many forms of a string: dictionaries, references, and what is packed because its characters are few.
+//! The forms of strings: dictionaries, references and packed characters.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 
 use super::Reader;
 
-/// Most bytes that strings may have together when each reference to one is written out; far above a document's limit.
+/// Maximum size of all strings in bytes, with references expanded. It is far above the limit of a
+/// document.
 pub(crate) const MAX_TEXT: usize = 16 * 1024 * 1024;
 
-/// Strings that have a marker of their own.
+/// Strings with a marker of their own.
 const SYSTEM_STRINGS: [&str; 32] = [
     "$s",
     "$t",
@@ -44,7 +45,7 @@ const SYSTEM_STRINGS: [&str; 32] = [
     "_id",
 ];
 
-/// The characters of strings that are packed into half bytes.
+/// The alphabets of strings that are packed into half bytes.
 const NIBBLES: [&[u8; 16]; 3] = [
     b"0123456789abcdef",
     b"0123456789ABCDEF",
@@ -52,7 +53,7 @@ const NIBBLES: [&[u8; 16]; 3] = [
 ];
 
 impl Reader<'_> {
-    /// A string in any form.
+    /// Reads a string in any form.
     pub(super) fn string(&mut self) -> Option<String> {
         let marker = self.array::<1>()?[0];
         let text = match marker {
@@ -86,7 +87,7 @@ impl Reader<'_> {
             .map(str::to_owned)
     }
 
-    /// A string that stands earlier in the body, at an offset of so many bytes. References do not lead to references.
+    /// Reads a string at an earlier offset of `width` bytes. A reference to a reference is invalid.
     fn earlier(&mut self, width: usize) -> Option<String> {
         let target = self.length(width)?;
         let is_reference = matches!(self.body.get(target)?, 0xC3..=0xC6);
@@ -99,8 +100,8 @@ impl Reader<'_> {
         found
     }
 
-    /// The bytes of a base64 text: how many groups of four characters it had and how much padding, which is negated when
-    /// it was left out.
+    /// Reads the bytes of a base64 text: the number of groups of four characters, and the padding,
+    /// which is negated if the text omits it.
     fn base64(&mut self, marker: u8) -> Option<String> {
         let (alphabet, first) = if marker >= 0x73 {
             (URL_SAFE, 0x73)
@@ -125,13 +126,13 @@ impl Reader<'_> {
         Some(text)
     }
 
-    /// A GUID that is written as its digits follow each other, each byte with its second digit first.
+    /// Reads a GUID in the order of its digits, with the two digits of each byte swapped.
     fn guid_text(&mut self) -> Option<String> {
         let bytes = self.array::<16>()?;
         Some(hyphenated(bytes.map(|byte| byte.rotate_left(4))))
     }
 
-    /// A GUID as the .NET type stores it: three numbers, lowest byte first, and eight bytes.
+    /// Reads a GUID in the form of the .NET type: three little-endian numbers and eight bytes.
     fn guid(&mut self) -> Option<String> {
         let b = self.array::<16>()?;
         Some(hyphenated([
@@ -140,7 +141,7 @@ impl Reader<'_> {
         ]))
     }
 
-    /// Two characters to a byte, the lower half first.
+    /// Reads two characters per byte, the lower half first.
     fn nibbles(&mut self, table: &[u8; 16]) -> Option<String> {
         let length = self.length(1)?;
         let bytes = self.bytes(length.div_ceil(2))?;
@@ -149,7 +150,8 @@ impl Reader<'_> {
         Some(text.take(length).collect())
     }
 
-    /// Characters of four to seven bits, lowest bits first, mostly as the distance from a first character.
+    /// Reads characters of four to seven bits, lowest bits first, mostly as offsets from a first
+    /// character.
     fn packed(&mut self, marker: u8) -> Option<String> {
         let bits = usize::from(marker.min(0x7E) - 0x7B) + 4;
         let length = self.length(if marker == 0x7F { 2 } else { 1 })?;

@@ -1,4 +1,5 @@
-//! Bodies byte by byte; most are of the Rust driver's own vectors (`binary_json_vectors.json`).
+//! Tests of binary bodies; most of them are test vectors of the Rust driver
+//! (`binary_json_vectors.json`).
 
 use serde_json::json;
 
@@ -108,13 +109,13 @@ fn lists_and_objects_of_all_frames_are_read() {
 }
 
 #[test]
-fn text_is_read_as_before() {
+fn a_text_body_is_read() {
     assert_eq!(read::<Value>(b"{\"a\": 1}").unwrap(), json!({ "a": 1 }));
     assert!(read::<Value>(b"").is_err());
 }
 
 #[test]
-fn what_is_cut_off_or_does_not_fit_is_refused() {
+fn truncated_and_inconsistent_bodies_are_rejected() {
     let nested = "E1 ".repeat(200) + "D0";
     let long = format!("E4 FF FF FF FF {}", "D0 ".repeat(10));
     for hex in [
@@ -145,7 +146,7 @@ fn what_is_cut_off_or_does_not_fit_is_refused() {
 
 proptest::proptest! {
     #[test]
-    fn no_body_makes_it_panic_or_grow(body in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200)) {
+    fn any_body_is_read_without_a_panic(body in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200)) {
         let mut binary = vec![PREAMBLE];
         binary.extend(body);
         if let Ok(value) = read::<Value>(&binary) {

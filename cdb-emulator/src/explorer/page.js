@@ -1,4 +1,4 @@
-// Everything that comes from the server becomes text, never markup: no document can put anything into this page.
+// Content from the server is shown as text and never as markup, so a document cannot inject anything.
 
 const byId = (id) => document.getElementById(id);
 
@@ -8,7 +8,7 @@ function element(tag, properties = {}, ...children) {
   return made;
 }
 
-// The container that is looked at, the page that is shown, and the tokens of it and those before it.
+// The current container, the current page, and the tokens of this page and the pages before it.
 const state = { container: null, asked: null, tokens: [], page: 0, run: 0 };
 
 async function request(path, body) {
@@ -21,7 +21,7 @@ async function request(path, body) {
   try {
     response = await fetch(path, options);
   } catch {
-    throw new Error("The emulator does not answer. Is it still running?");
+    throw new Error("The emulator does not respond. Check that it is running.");
   }
   const answer = await response.json();
   if (!response.ok) {
@@ -80,11 +80,11 @@ function choose(database, container) {
     element("option", { value: `range:${id}`, textContent: `physical partition ${id}` }),
   );
   byId("scope").replaceChildren(
-    element("option", { value: "everything", textContent: "all, as the gateway does" }),
+    element("option", { value: "everything", textContent: "all partitions, by the gateway" }),
     ...ranges,
     element("option", { value: "key", textContent: `one partition key (${container.partitionKey.join(", ")})` }),
   );
-  // With one physical partition, it answers what the gateway would refuse.
+  // A single physical partition also answers queries that the gateway rejects.
   byId("scope").value = ranges.length === 1 ? ranges[0].value : "everything";
   showKeyField();
   byId("sql").value = "SELECT * FROM c";
@@ -109,7 +109,7 @@ function scope() {
   try {
     key = JSON.parse(byId("key").value);
   } catch {
-    // Most keys are text, and most people leave out its quotation marks.
+    // Most keys are strings, and users often omit the quotation marks.
     key = byId("key").value;
   }
   return { partitionKey: Array.isArray(key) ? key : [key] };
@@ -135,7 +135,7 @@ async function show(page) {
   try {
     const found = await request("api/query", { ...state.asked, continuation: state.tokens[page] });
     if (run !== state.run) {
-      return; // A newer question was asked meanwhile.
+      return; // A newer query was started.
     }
     state.page = page;
     state.tokens[page + 1] = found.continuation;
@@ -162,16 +162,16 @@ function showStatus(found) {
   );
 }
 
-/// Terms with lists of what belongs to them; empty lists are left out.
+/// A definition list; terms with empty lists are omitted.
 function showPlan(found) {
   const plan = found.plan;
   const loaded = found.metrics.retrievedDocumentCount;
   const list = [
     ["Answered by an index", plan.served, "good"],
-    ["Judged on loaded documents", plan.left, "bad"],
+    ["Evaluated on loaded documents", plan.left, "bad"],
     ["Sort", plan.sort, ""],
     ["Indexes used", plan.used, "good"],
-    ["An index would help", plan.missing, "bad"],
+    ["Missing indexes", plan.missing, "bad"],
     ["Documents loaded", loaded === undefined ? [] : [`${loaded} for ${found.rows.length} returned`], ""],
   ];
   const parts = list
@@ -204,7 +204,7 @@ function showRows(rows) {
   byId("result").hidden = false;
 }
 
-/// A document by its key and id, anything else by its text.
+/// Returns the title of a row: partition key and id of a document, the text of other values.
 function title(row) {
   const text = JSON.stringify(row);
   const short = text.length > 160 ? `${text.slice(0, 160)}…` : text;

@@ -1,4 +1,5 @@
-//! Which conditions of a query the indexes of the policy answer, and which are evaluated on loaded documents.
+//! Which conditions of a query the indexes of the policy answer, and which are evaluated on loaded
+//! documents.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -26,8 +26,8 @@ pub struct Fault {
     /// The kinds of operation that the fault affects; all kinds but metadata when empty.
     #[serde(default)]
     pub kinds: Vec<OperationKind>,
-    /// The effects: the first affected request gets the first effect, the next one the second, and so on. After the last
-    /// effect the first one follows again.
+    /// The effects: the first affected request gets the first effect, the next one the second, and
+    /// so on. After the last effect the first one follows again.
     pub effects: Vec<Effect>,
     /// The number of requests that the fault affects before it is removed; unlimited when `None`.
     #[serde(default)]
@@ -59,8 +59,9 @@ impl Fault {
         }
     }
 
-    /// Returns faults that let this share of data operations fail, a fifth of it in each of five ways: rejected (503),
-    /// throttled (429), request lost, response lost, and timed out after the execution (408).
+    /// Returns faults that let this share of data operations fail, a fifth of it in each of five
+    /// ways: rejected (503), throttled (429), request lost, response lost, and timed out after the
+    /// execution (408).
     pub fn in_five_ways(share: f64) -> [Self; 5] {
         let status = |status, retry_after_ms| Effect::Status {
             status,
@@ -82,8 +83,8 @@ impl Fault {
         Self::with_probability(effect, certain())
     }
 
-    /// Returns a fault that affects the next data operations, one effect per operation, and is then removed. An operation
-    /// with [`Effect::Pass`] is not affected.
+    /// Returns a fault that affects the next data operations, one effect per operation, and is then
+    /// removed. An operation with [`Effect::Pass`] is not affected.
     pub fn script(effects: impl IntoIterator<Item = Effect>) -> Self {
         let effects: Vec<Effect> = effects.into_iter().collect();
         Self {
@@ -189,7 +190,8 @@ pub enum Effect {
         /// For example 408 or 500.
         status: u16,
     },
-    /// Executes the request after a delay. Delays of several faults add up, and combine with other effects.
+    /// Executes the request after a delay. Delays of several faults add up, and combine with other
+    /// effects.
     Delay(Latency),
     /// No effect: lets one request of a script pass.
     Pass,

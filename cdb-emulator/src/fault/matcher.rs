@@ -124,8 +124,8 @@ impl Faults {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the faults for the next operation of this kind, and counts it. Delays add up; of other effects the first
-    /// matching fault wins.
+    /// Returns the faults for the next operation of this kind, and counts it. Delays add up; of
+    /// other effects the first matching fault wins.
     pub(crate) fn next(&self, kind: OperationKind) -> Injection {
         let mut state = self.state();
         let State {
@@ -174,7 +174,8 @@ impl State {
 }
 
 impl ActiveFault {
-    /// Returns the effect on the next operation of this kind; `None` when the fault does not match it.
+    /// Returns the effect on the next operation of this kind; `None` when the fault does not match
+    /// it.
     fn next(&mut self, kind: OperationKind) -> Option<Effect> {
         if !self.fault.concerns(kind) {
             return None;

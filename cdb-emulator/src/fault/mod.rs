@@ -1,7 +1,8 @@
 //! Fault injection, to test how programs handle failures.
 //!
-//! A [`Fault`] names the requests that it affects and its effects; a [`Latency`] delays responses. [`Faults`] matches
-//! requests with faults. Every fault has random numbers of its own, so that a seed repeats a run.
+//! A [`Fault`] names the requests that it affects and its effects; a [`Latency`] delays responses.
+//! [`Faults`] matches requests with faults. Every fault has random numbers of its own, so that a
+//! seed repeats a run.
 
 mod definition;
 mod latency;

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::definition::Fault;
 use super::latency::Latency;
 
-/// Changes of the faults of an emulator. Present fields are set; the faults are added to the active ones.
+/// Changes of the faults of an emulator. Present fields are set; the faults are added to the active
+/// ones.
 ///
 /// ```
 /// let plan: cdb_emulator::FaultPlan = serde_json::from_str(

@@ -7,7 +7,8 @@ pub(super) struct Random {
 }
 
 impl Random {
-    /// Returns the sequence of one stream. Each fault has its own stream, so that other faults do not shift it.
+    /// Returns the sequence of one stream. Each fault has its own stream, so that other faults do
+    /// not shift it.
     pub(super) fn new(seed: u64, stream: u64) -> Self {
         Self {
             state: mix(seed) ^ mix(stream.wrapping_mul(GOLDEN)),

@@ -1,7 +1,8 @@
 //! A timer with sub-millisecond precision.
 //!
-//! Tokio's timers count whole milliseconds and round up, so a delay of 3 ms takes more than 4 ms. Injected latencies
-//! need better precision. A thread that sleeps until the next deadline is precise to about 0.1 ms.
+//! Tokio's timers count whole milliseconds and round up, so a delay of 3 ms takes more than 4 ms.
+//! Injected latencies need better precision. A thread that sleeps until the next deadline is
+//! precise to about 0.1 ms.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -159,7 +160,8 @@ mod tests {
                 started.elapsed()
             }
         };
-        // Polled in this order, so the assertion also holds when a slow machine lets them end together.
+        // Polled in this order, so the assertion also holds when a slow machine lets them end
+        // together.
         let (none, short, long) = tokio::join!(biased; wait(ms(0)), wait(ms(10)), wait(ms(30)));
         assert!(long >= ms(30) && short >= ms(10) && none < short && short < long);
     }

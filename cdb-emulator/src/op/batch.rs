@@ -1,5 +1,5 @@
-//! Several operations in one request: a transactional batch in one partition key, or independent operations (bulk) in one
-//! physical partition.
+//! Several operations in one request: a transactional batch in one partition key, or independent
+//! operations (bulk) in one physical partition.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -171,8 +171,8 @@ fn all_or_nothing(
     Ok(Response::json(200, &Value::Array(results)).charged(total))
 }
 
-/// Returns the response of a failed batch: one operation has the reason, the others get 424. Operations that were rolled
-/// back are charged.
+/// Returns the response of a failed batch: one operation has the reason, the others get 424.
+/// Operations that were rolled back are charged.
 fn aborted(count: usize, failed: usize, reason: Value, charge: f64) -> Response {
     let dependent = json!({ "statusCode": 424, "subStatusCode": 0, "requestCharge": 0.0 });
     let mut results = vec![dependent; count];
@@ -227,11 +227,13 @@ pub(super) fn bulk(
     let range = container.range(range)?;
     let mut results = Vec::with_capacity(operations.len());
     let mut total = 0.0;
-    // One commit for all operations: a commit is expensive in memory too, and its cost grows with the data.
+    // One commit for all operations: a commit is expensive in memory too, and its cost grows with
+    // the data.
     let mut bulk = connection.savepoint()?;
     for sent in operations {
         let transaction = bulk.savepoint()?;
-        // Each operation is admitted by the budget on its own, so that only the operations beyond it are rejected.
+        // Each operation is admitted by the budget on its own, so that only the operations beyond
+        // it are rejected.
         match Visit::write(service, &transaction, request, &container, vec![range]) {
             Ok(visit) => {
                 let (result, charge) = match one(&transaction, &container, range, sent) {

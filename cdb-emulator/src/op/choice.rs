@@ -1,8 +1,9 @@
 //! The choice among candidate indexes.
 //!
-//! The service looks into all of them and joins the results. Here a query reads one index and evaluates the rest of the
-//! filter on the documents that it finds, so the index with the fewest entries is the best. SQLite would guess, so entries
-//! are counted: a few of each index first, then more, until one index has no more.
+//! The service looks into all of them and joins the results. Here a query reads one index and
+//! evaluates the rest of the filter on the documents that it finds, so the index with the fewest
+//! entries is the best. SQLite would guess, so entries are counted: a few of each index first, then
+//! more, until one index has no more.
 
 use crate::error::ServiceError;
 use crate::plan::{CandidateIndex, Pushdown};
@@ -10,10 +11,12 @@ use crate::store::{Connection, Container};
 
 /// The first limit of a count, and the factor of later limits.
 const STEP: usize = 16;
-/// Maximum number of counted entries per requested row: the choice must not cost more than it saves.
+/// Maximum number of counted entries per requested row: the choice must not cost more than it
+/// saves.
 const WORTH: usize = 8;
 
-/// Sets the index of a piece: the index of earlier pages, or the most selective one for `wanted` rows.
+/// Sets the index of a piece: the index of earlier pages, or the most selective one for `wanted`
+/// rows.
 pub(super) fn choose(
     (connection, container): (&Connection, &Container),
     piece: &mut Pushdown,
@@ -36,7 +39,8 @@ pub(super) fn choose(
     Ok(())
 }
 
-/// Returns the index with the fewest entries; `None` if all have many, and the plan's own choice stands.
+/// Returns the index with the fewest entries; `None` if all have many, and the plan's own choice
+/// stands.
 fn most_selective(
     (connection, container): (&Connection, &Container),
     candidates: &[CandidateIndex],
@@ -297,7 +301,8 @@ mod tests {
             ids.extend(page.rows);
             let Some(next) = page.next else { break };
             position = serde_json::from_value(serde_json::to_value(next).unwrap()).unwrap();
-            // The query finds none of these documents, but they make the other index more selective.
+            // The query finds none of these documents, but they make the other index more
+            // selective.
             for n in (0..MANY / 2).chain(MANY..2 * MANY) {
                 write(&connection, &container, n, "gone");
             }

@@ -1,8 +1,8 @@
 //! Continuation tokens of queries: opaque, and bound to the query, its parameters and its scope.
 //!
-//! After a split, a token of the parent is valid for its children if it names the last document: each child continues
-//! with its own part. A token that counts the rows of an aggregation is rejected, because the rows of the children cannot
-//! be told apart.
+//! After a split, a token of the parent is valid for its children if it names the last document:
+//! each child continues with its own part. A token that counts the rows of an aggregation is
+//! rejected, because the rows of the children cannot be told apart.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -24,7 +24,8 @@ pub(super) struct Position {
     pub(super) after: Option<After>,
     /// The document after it, if only some of its rows were returned.
     pub(super) begun: Option<Begun>,
-    /// The index of the query if there were candidates. Another choice must not change the order between pages.
+    /// The index of the query if there were candidates. Another choice must not change the order
+    /// between pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) index: Option<String>,
     /// The current piece of the plan.

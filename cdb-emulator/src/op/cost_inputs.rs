@@ -70,8 +70,8 @@ pub(super) fn with_cost(
     response
 }
 
-/// Returns the query metrics. Names and order: query-metrics, "query execution statistics". Only the total time and the time
-/// of parsing are measured.
+/// Returns the query metrics. Names and order: query-metrics, "query execution statistics". Only
+/// the total time and the time of parsing are measured.
 fn metrics(loaded: CostInputs, (rows, bytes): (usize, usize), times: Times) -> String {
     let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
     let total = times.begun.elapsed();

@@ -1,7 +1,7 @@
 //! The change feed (latest version), and the list of all documents.
 //!
-//! The cursor is the log sequence number (LSN) of the last returned write, quoted as an `ETag`. All containers share one
-//! log, so the children of a split continue from the cursor of their parent.
+//! The cursor is the log sequence number (LSN) of the last returned write, quoted as an `ETag`. All
+//! containers share one log, so the children of a split continue from the cursor of their parent.
 
 use std::time::UNIX_EPOCH;
 
@@ -70,8 +70,8 @@ pub(super) fn feed(
     Ok(visit.end(answer(cut, &container.rid(), (mode, reached)), last))
 }
 
-/// Returns the kind of the requested feed. The feed of all versions and deletes is a feature that accounts do not have by
-/// default.
+/// Returns the kind of the requested feed. The feed of all versions and deletes is a feature that
+/// accounts do not have by default.
 fn mode(request: &Request) -> Result<Mode, ServiceError> {
     match header(&request.headers, "a-im") {
         None => Ok(Mode::Listing),
@@ -112,8 +112,9 @@ fn start(request: &Request, mode: Mode, last: i64) -> Result<i64, ServiceError> 
     }
 }
 
-/// Excludes documents that were last changed before a time, with a precision of a second. It also applies to requests with a
-/// cursor: clients send the time with every cursor, and no change after a cursor is older than the start of the feed.
+/// Excludes documents that were last changed before a time, with a precision of a second. It also
+/// applies to requests with a cursor: clients send the time with every cursor, and no change after
+/// a cursor is older than the start of the feed.
 fn since(request: &Request, mode: Mode, mut rows: RowScope) -> Result<RowScope, ServiceError> {
     let Some(time) =
         header(&request.headers, "if-modified-since").filter(|_| mode == Mode::Changes)

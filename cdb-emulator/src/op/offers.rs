@@ -100,7 +100,8 @@ pub(super) fn requested(headers: &HeaderMap) -> Result<Option<Value>, ServiceErr
     }
 }
 
-/// Returns the offer of a container that was created without one, in a database without shared throughput.
+/// Returns the offer of a container that was created without one, in a database without shared
+/// throughput.
 pub(super) fn default_content(enforced: Option<u32>) -> Value {
     json!({ "offerThroughput": enforced.map_or(DEFAULT, u64::from) })
 }

@@ -113,7 +113,8 @@ fn missing(path: &str) -> ServiceError {
     ServiceError::bad_request(format!("For Patch, the path '{path}' does not exist."))
 }
 
-/// Splits a JSON pointer into the segments of the parent and the last segment. Fails for system properties.
+/// Splits a JSON pointer into the segments of the parent and the last segment. Fails for system
+/// properties.
 fn split(path: &str) -> Result<(Vec<String>, String), ServiceError> {
     let invalid = || ServiceError::bad_request(format!("'{path}' is not a valid path of a patch."));
     let mut segments: Vec<String> = path

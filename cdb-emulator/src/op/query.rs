@@ -84,7 +84,8 @@ fn response(
     Ok(response)
 }
 
-/// Checks a query of the whole container: it needs a header, and the gateway must be able to answer it without a merge.
+/// Checks a query of the whole container: it needs a header, and the gateway must be able to answer
+/// it without a merge.
 fn check_cross_partition(
     request: &Request,
     select: &Select,

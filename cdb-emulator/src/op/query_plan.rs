@@ -29,7 +29,8 @@ pub(super) fn plan(
     Ok(Response::json(200, &plan.to_json()))
 }
 
-/// Rejects a plan that the client does not support. Wording: .NET client, `QueryPlanHandler`, which is the service's.
+/// Rejects a plan that the client does not support. Wording: .NET client, `QueryPlanHandler`, which
+/// is the service's.
 fn check_features(request: &Request, plan: &QueryPlan) -> Result<(), ServiceError> {
     let supported =
         header(&request.headers, "x-ms-cosmos-supported-query-features").unwrap_or_default();

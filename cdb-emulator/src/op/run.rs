@@ -1,5 +1,6 @@
-//! The pages of a query. If rows are independent, a page can end after any row, and the next page resumes after it. If rows
-//! are folded, grouped or deduplicated, a page is a slice of the whole result.
+//! The pages of a query. If rows are independent, a page can end after any row, and the next page
+//! resumes after it. If rows are folded, grouped or deduplicated, a page is a slice of the whole
+//! result.
 
 use serde_json::Value;
 
@@ -212,8 +213,8 @@ impl Run<'_> {
         Ok(page)
     }
 
-    /// Returns the value of a query's only aggregate without holding its rows. A count reads no documents if the condition is
-    /// exact.
+    /// Returns the value of a query's only aggregate without holding its rows. A count reads no
+    /// documents if the condition is exact.
     fn folded(
         &self,
         select: &Select,
@@ -339,7 +340,8 @@ impl Stream<'_> {
         if self.ends(0, &row) {
             return Ok(false);
         }
-        // If the index changed since the last page, documents without rows can come before this one.
+        // If the index changed since the last page, documents without rows can come before this
+        // one.
         let begun = &mut self.position.begun;
         let known = begun.take_if(|begun| begun.pk == row.pk && begun.id == row.id);
         let given = known.map_or(0, |begun| begun.rows);
@@ -374,7 +376,8 @@ impl Stream<'_> {
         Ok(true)
     }
 
-    /// Returns whether the page ends before row `at` of a document. Sets the start of the next page if rows are left.
+    /// Returns whether the page ends before row `at` of a document. Sets the start of the next page
+    /// if rows are left.
     fn ends(&mut self, at: usize, row: &Row) -> bool {
         let count = self.page.rows.len();
         if count >= self.left {

@@ -1,8 +1,8 @@
-//! The scope of a query or a feed: a partition key, a prefix of a hierarchical key, a physical partition or a part of it, or
-//! the whole container.
+//! The scope of a query or a feed: a partition key, a prefix of a hierarchical key, a physical
+//! partition or a part of it, or the whole container.
 //!
-//! The store applies the scope. A filter after the page was read could leave an empty page in the middle of a feed, which
-//! the client would take for its end.
+//! The store applies the scope. A filter after the page was read could leave an empty page in the
+//! middle of a feed, which the client would take for its end.
 
 use http::HeaderMap;
 use serde_json::{Value, json};
@@ -69,7 +69,8 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Returns the scope of a partition key, or of all keys with this prefix when levels are missing.
+    /// Returns the scope of a partition key, or of all keys with this prefix when levels are
+    /// missing.
     fn key(container: &'a Container, key: Vec<Option<Value>>) -> Result<Self, ServiceError> {
         let levels = container.partition_key_paths().len();
         if key.is_empty() || key.len() > levels {

@@ -5,7 +5,8 @@ use crate::request::Request;
 use crate::route::header;
 use crate::store::{Connection, Container};
 
-/// Finds the container of a request. Fails when the container was recreated since the caller read its resource id.
+/// Finds the container of a request. Fails when the container was recreated since the caller read
+/// its resource id.
 pub(super) fn container(
     connection: &Connection,
     request: &Request,

@@ -1,5 +1,5 @@
-//! The access of a data request to physical partitions: it checks the session token, admits and charges the request by the
-//! throughput budget, and adds the new session token to the response.
+//! The access of a data request to physical partitions: it checks the session token, admits and
+//! charges the request by the throughput budget, and adds the new session token to the response.
 
 use crate::error::ServiceError;
 use crate::request::Request;
@@ -74,7 +74,8 @@ impl<'a> Visit<'a> {
         response.with("x-ms-session-token", session::token(self.ranges, lsn))
     }
 
-    /// Like [`end`](Self::end) for an error. The session token includes the write that caused a conflict.
+    /// Like [`end`](Self::end) for an error. The session token includes the write that caused a
+    /// conflict.
     pub(super) fn refused(self, error: &ServiceError, lsn: i64) -> Response {
         self.end(Response::error(error), lsn)
     }

@@ -108,8 +108,9 @@ impl Place<'_> {
         }
     }
 
-    /// Upserts a document. An upsert that creates ignores both conditions, and an upsert that replaces applies both. Other
-    /// writes ignore `If-None-Match` (remarks of `RequestOptions.IfMatchEtag` and `IfNoneMatchEtag`, azure-cosmos-dotnet-v3#1698).
+    /// Upserts a document. An upsert that creates ignores both conditions, and an upsert that
+    /// replaces applies both. Other writes ignore `If-None-Match` (remarks of
+    /// `RequestOptions.IfMatchEtag` and `IfNoneMatchEtag`, azure-cosmos-dotnet-v3#1698).
     fn upsert(
         &self,
         document: Map<String, Value>,
@@ -125,7 +126,8 @@ impl Place<'_> {
         self.store(document, found.as_ref())
     }
 
-    /// Replaces a document. The new document may have another unused id (azure-cosmos-dotnet-v3#870, #1375).
+    /// Replaces a document. The new document may have another unused id
+    /// (azure-cosmos-dotnet-v3#870, #1375).
     fn replace(
         &self,
         id: &str,
@@ -202,7 +204,8 @@ impl Place<'_> {
         Ok(self.container.rid_inside(Inside::Document(ordinal)))
     }
 
-    /// Checks a document before the stored one is read: an invalid request is 400, whatever is stored. Returns the id.
+    /// Checks a document before the stored one is read: an invalid request is 400, whatever is
+    /// stored. Returns the id.
     fn check<'d>(&self, document: &'d Map<String, Value>) -> Result<&'d str, ServiceError> {
         let paths = self.container.partition_key_paths();
         if rules::partition_key(document, &paths) != self.partition_key {

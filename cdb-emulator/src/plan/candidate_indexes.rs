@@ -16,7 +16,8 @@ pub(crate) struct CandidateIndex {
 }
 
 impl CandidateIndex {
-    /// Returns the candidates for an order; none if there is no choice, or if SQLite chooses the index.
+    /// Returns the candidates for an order; none if there is no choice, or if SQLite chooses the
+    /// index.
     pub(super) fn of(
         order: &Order,
         candidates: &[Candidate],

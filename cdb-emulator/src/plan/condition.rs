@@ -9,7 +9,7 @@ use crate::sql::ast::{Binary, Expr};
 use crate::sql::value::rank;
 use crate::store::{json_rank, json_value};
 
-/// Whole numbers from here on are not exact as doubles, which documents store.
+/// The first whole number that a double does not represent exactly.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 /// The relative difference between SQLite's value of a decimal fraction and ours.
 const MARGIN: f64 = 1e-14;
@@ -28,10 +28,10 @@ pub(super) struct Condition {
     pub(super) text: String,
     pub(super) parameters: Vec<SqlValue>,
     pub(super) path: String,
-    /// What the condition fixes about the values that meet it.
+    /// The type or value that the condition requires of its path.
     pub(super) fixed: Option<Fixed>,
-    /// Whether the SQL is equivalent to the condition. Comparisons of numbers are not, because SQLite can read a number
-    /// differently.
+    /// Whether the SQL is equivalent to the condition. Comparisons of numbers are not, because
+    /// SQLite can read a number differently.
     pub(super) exact: bool,
 }
 
@@ -68,13 +68,15 @@ impl Condition {
                     condition.bound(&format!("{column} <= ?"), SqlValue::Real(number + margin));
                 }
             }
-            // Arrays and objects are compared by their content and have no order: `sql` returns `None`.
+            // Arrays and objects are compared by their content and have no order: `sql` returns
+            // `None`.
             _ => condition.bound(&format!("{column} {symbol} ?"), sql(value)?),
         }
         Some(condition)
     }
 
-    /// Returns the condition that a defined value differs from `value`. Values of other types meet it.
+    /// Returns the condition that a defined value differs from `value`. Values of other types meet
+    /// it.
     fn unequal(path: String, value: &Value) -> Option<Self> {
         let (place, column) = (json_rank(&path), json_value(&path));
         let parameters = match value {

@@ -1,7 +1,9 @@
-//! Plans for disjunctions: no single index serves `a = 1 OR b = 2`, but each of its disjuncts can have one.
+//! Plans for disjunctions: no single index serves `a = 1 OR b = 2`, but each of its disjuncts can
+//! have one.
 //!
-//! A query is then read in one piece per disjunct, each by its own index. The service looks into all indexes and joins the
-//! results. A document that meets several disjuncts is returned by the first piece.
+//! A query is then read in one piece per disjunct, each by its own index. The service looks into
+//! all indexes and joins the results. A document that meets several disjuncts is returned by the
+//! first piece.
 
 use std::collections::HashMap;
 
@@ -14,7 +16,8 @@ use crate::sql::ast::{Binary, Expr, Select};
 /// Maximum number of disjuncts: each of them is a scan.
 const MOST: usize = 16;
 
-/// Plans a query, in one piece or in several that are read in order; `within_a_key` as in [`pushdown`].
+/// Plans a query, in one piece or in several that are read in order; `within_a_key` as in
+/// [`pushdown`].
 pub(crate) fn pieces(
     select: &Select,
     parameters: &HashMap<String, Value>,
@@ -28,8 +31,9 @@ pub(crate) fn pieces(
     by_disjunct(select, parameters, policy).unwrap_or_else(|| vec![whole])
 }
 
-/// Returns one piece per disjunct of a conjunct of the filter, if an index serves each of them. A query with a sort has to be
-/// read in one piece. With a join, a document can meet several disjuncts with different rows.
+/// Returns one piece per disjunct of a conjunct of the filter, if an index serves each of them. A
+/// query with a sort has to be read in one piece. With a join, a document can meet several
+/// disjuncts with different rows.
 fn by_disjunct(
     select: &Select,
     parameters: &HashMap<String, Value>,

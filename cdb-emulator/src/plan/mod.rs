@@ -1,4 +1,5 @@
-//! Query planning: which queries the gateway and the policy allow, and which part of a query the store evaluates.
+//! Query planning: which queries the gateway and the policy allow, and which part of a query the
+//! store evaluates.
 
 mod candidate_indexes;
 mod condition;
@@ -19,7 +20,8 @@ pub(crate) use pushdown::Pushdown;
 #[cfg(test)]
 pub(crate) use pushdown::pushdown;
 
-/// Rejects a cross-partition query that needs a merge. The gateway does not merge, even for one physical partition.
+/// Rejects a cross-partition query that needs a merge. The gateway does not merge, even for one
+/// physical partition.
 pub(crate) fn gateway(select: &Select) -> Result<(), ServiceError> {
     if let Some(derived) = &select.derived {
         gateway(derived)?;

@@ -1,8 +1,9 @@
 //! The order of rows, and how a scan resumes after a row.
 //!
-//! Each path of a sort is two keys in SQLite: the rank of the value's type in the service's order, and the value. Mixed types
-//! are thus ordered as on the service, and an index on the same two keys gives the order without a sort. The key of the
-//! document comes last, in the direction of the scan.
+//! Each path of a sort is two keys in SQLite: the rank of the value's type in the service's order,
+//! and the value. Mixed types are thus ordered as on the service, and an index on the same two keys
+//! gives the order without a sort. The key of the document comes last, in the direction of the
+//! scan.
 
 use std::cmp::Reverse;
 
@@ -38,8 +39,8 @@ pub(crate) struct Order {
     terms: Vec<Term>,
     /// Whether the keys of documents descend.
     backwards: bool,
-    /// The index with this order. SQLite has to be told, because it estimates that a filter leaves ten rows, which are cheap
-    /// to sort.
+    /// The index with this order. SQLite has to be told, because it estimates that a filter leaves
+    /// ten rows, which are cheap to sort.
     index: Option<String>,
 }
 
@@ -72,7 +73,8 @@ pub(crate) struct ScanRange {
 }
 
 impl Order {
-    /// Returns the order of a query with a sort. A path that the filter fixes to one value is left out.
+    /// Returns the order of a query with a sort. A path that the filter fixes to one value is left
+    /// out.
     pub(super) fn sorting(select: &Select, fixed: &[Fixed], policy: &Value) -> Self {
         let sort = select.order_by.iter().filter_map(|item| {
             // All sorts are by paths; others were rejected before.
@@ -99,8 +101,8 @@ impl Order {
         }
     }
 
-    /// Returns the indexes that the filter restricts, the most restricted first. An index is left out if the paths that
-    /// restrict it also restrict an earlier one.
+    /// Returns the indexes that the filter restricts, the most restricted first. An index is left
+    /// out if the paths that restrict it also restrict an earlier one.
     pub(super) fn narrowing(fixed: &[Fixed], policy: &Value) -> Vec<Candidate> {
         let known = |path: &str| fixed.iter().find(|known| known.path == path);
         let narrowing = |index: &[(String, bool)]| {
@@ -145,7 +147,8 @@ impl Order {
         candidates
     }
 
-    /// Returns the order within one partition key. The primary key serves it, so SQLite chooses the index.
+    /// Returns the order within one partition key. The primary key serves it, so SQLite chooses the
+    /// index.
     pub(super) fn within_a_key(self, select: &Select) -> Self {
         if select.order_by.is_empty() {
             return Self::default();
@@ -205,8 +208,8 @@ impl Order {
         pairs.collect()
     }
 
-    /// Returns the ranges after a row. If the first path of the sort can have several types there are two: the rest of the
-    /// row's type, and the types after it.
+    /// Returns the ranges after a row. If the first path of the sort can have several types there
+    /// are two: the rest of the row's type, and the types after it.
     pub(crate) fn after(&self, keys: &[Key], pk: String, id: String) -> Vec<ScanRange> {
         let first = self.terms.first().zip(keys.first());
         let mut same = self.after_row(keys, pk, id);
@@ -251,8 +254,8 @@ impl Order {
         keys.join(", ")
     }
 
-    /// Builds the condition from the last key to the first: greater in this key, or equal and after the row in the other keys.
-    /// A key without a value does not order values of its type.
+    /// Builds the condition from the last key to the first: greater in this key, or equal and after
+    /// the row in the other keys. A key without a value does not order values of its type.
     fn after_row(&self, keys: &[Key], pk: String, id: String) -> ScanRange {
         let sign_of_key = sign(self.backwards);
         let mut condition = format!("(pk, id) {sign_of_key} (?, ?)");
@@ -327,8 +330,9 @@ impl Bound {
     }
 }
 
-/// Returns the path of a sort that excludes documents without it. Only a path that the policy names explicitly has index
-/// entries for missing values (<https://learn.microsoft.com/azure/cosmos-db/nosql/query/order-by>, remarks).
+/// Returns the path of a sort that excludes documents without it. Only a path that the policy names
+/// explicitly has index entries for missing values
+/// (<https://learn.microsoft.com/azure/cosmos-db/nosql/query/order-by>, remarks).
 pub(super) fn excludes_missing(select: &Select, policy: &Value) -> Option<String> {
     let [item] = &*select.order_by else {
         return None;

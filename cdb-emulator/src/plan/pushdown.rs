@@ -1,7 +1,9 @@
-//! The part of a query that the store evaluates: conditions on paths and their value types, and an order.
+//! The part of a query that the store evaluates: conditions on paths and their value types, and an
+//! order.
 //!
-//! The condition may let too many rows through, but never too few: every row is evaluated again. A condition that no index
-//! of the policy answers is not pushed down, so that the store returns the documents that the service would load.
+//! The condition may let too many rows through, but never too few: every row is evaluated again. A
+//! condition that no index of the policy answers is not pushed down, so that the store returns the
+//! documents that the service would load.
 
 use std::collections::HashMap;
 
@@ -23,12 +25,14 @@ pub(crate) struct Pushdown {
     pub(crate) parameters: Vec<SqlValue>,
     /// Whether the condition is equivalent to the whole filter.
     pub(crate) exact: bool,
-    /// Conditions that an index answers on the service but not here. Documents that do not meet them do not count as loaded.
+    /// Conditions that an index answers on the service but not here. Documents that do not meet
+    /// them do not count as loaded.
     pub(crate) served: Vec<Expr>,
     /// Conditions of earlier pieces, which have returned the documents that meet them.
     pub(crate) excluded: Vec<Expr>,
     pub(crate) order: Order,
-    /// The indexes that could serve the query, the index of [`order`](Self::order) first; empty if there is no choice.
+    /// The indexes that could serve the query, the index of [`order`](Self::order) first; empty if
+    /// there is no choice.
     pub(crate) candidates: Vec<CandidateIndex>,
 }
 

@@ -140,7 +140,8 @@ fn a_disjunction_is_read_in_pieces_if_every_disjunct_has_an_index() {
             "c.other = 1 AND (c.type = 1 OR c.at IN (1, 2)) AND (c.plain = 1 OR c.at = 2)",
             2,
         ),
-        // One index for the whole filter is better, and a disjunct without an index reads everything anyway.
+        // One index for the whole filter is better, and a disjunct without an index reads
+        // everything anyway.
         ("c.type = @t AND (c.at = 1 OR c.at = 2)", 1),
         ("c.type = 1 OR c.plain = 2", 1),
         ("c.type = 1 OR c.type != 2", 1),
@@ -280,7 +281,8 @@ fn any_document() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Evaluates a query without the store. A sort by one path without an index of its own excludes documents without it.
+/// Evaluates a query without the store. A sort by one path without an index of its own excludes
+/// documents without it.
 fn evaluated(text: &str, documents: &[Value], by_default: bool) -> Vec<Value> {
     let select = sql::parse(text).unwrap();
     let context = Context::new(parameters(), crate::clock::now());

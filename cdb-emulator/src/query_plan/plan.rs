@@ -54,7 +54,8 @@ impl QueryPlan {
             ..Self::default()
         };
         plan.fold(&select)?;
-        // A query of one partition key runs in one partition, which needs no merge for a sort or a window.
+        // A query of one partition key runs in one partition, which needs no merge for a sort or a
+        // window.
         if plan.folds() || plan.distinct != "None" || !plan.ranges.are_one_point() {
             plan.sort(&select);
             plan.rewritten = plan
@@ -125,7 +126,8 @@ impl QueryPlan {
         if self.folds() {
             return Ok(Some(folded(select)));
         }
-        // Duplicates from several partitions count once, so no partition may cut off rows before the merge.
+        // Duplicates from several partitions count once, so no partition may cut off rows before
+        // the merge.
         let bounds = if self.distinct == "None" {
             self.bounds
         } else {
@@ -138,7 +140,8 @@ impl QueryPlan {
         Ok(changed.then(|| cut(select, bounds)))
     }
 
-    /// What a client must be able to do to run this plan, by the names of `x-ms-cosmos-supported-query-features`.
+    /// Returns the features that a client needs for this plan, by the names of
+    /// `x-ms-cosmos-supported-query-features`.
     pub(crate) fn features(&self) -> Vec<&'static str> {
         let named = self
             .aliases
@@ -163,7 +166,7 @@ impl QueryPlan {
         needed.map(|(_, feature)| feature).collect()
     }
 
-    /// As it is answered.
+    /// Returns the body of the response.
     pub(crate) fn to_json(&self) -> Value {
         let aliases: Vec<&str> = self.aliases.iter().map(|(alias, _)| &**alias).collect();
         let types: Map<String, Value> = self
@@ -208,7 +211,8 @@ fn operator(expr: &Expr) -> Option<&'static str> {
     })
 }
 
-/// Equal rows are neighbours only when the value that is returned is the one that is sorted by.
+/// Returns the kind of `DISTINCT`. Equal rows are adjacent only if the query returns the value that
+/// it sorts by.
 fn distinct(select: &Select) -> &'static str {
     let is_constant =
         select.alias.is_empty() && select.derived.is_none() && select.joins.is_empty();

@@ -1,4 +1,5 @@
-//! Which part of the hash space holds results: the partition keys that a query's condition allows.
+//! The ranges of effective partition keys with results of a query, from its conditions on the
+//! partition key.
 
 use std::collections::HashMap;
 
@@ -7,17 +8,17 @@ use serde_json::{Value, json};
 use crate::epk;
 use crate::sql::ast::{Binary, Expr, Select};
 
-/// Most keys that a plan names one by one; with more the query goes everywhere.
+/// Maximum number of keys of a plan. A query with more keys goes to all physical partitions.
 const MOST: usize = 1024;
 
-/// Ranges of effective partition keys, lowest first. None at all stands for everything.
+/// Ranges of effective partition keys, lowest first. An empty list stands for the whole hash space.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Ranges(Vec<Range>);
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Range {
     min: String,
-    /// Inclusive when it is the same as the beginning.
+    /// Inclusive if it equals `min`.
     max: String,
 }
 
@@ -77,7 +78,7 @@ impl Ranges {
 
 type Key = Vec<Option<Value>>;
 
-/// What conditions are read with.
+/// The inputs for reading conditions.
 struct Query<'a> {
     alias: &'a str,
     parameters: &'a HashMap<String, Value>,
@@ -86,7 +87,8 @@ struct Query<'a> {
 }
 
 impl Query<'_> {
-    /// Returns all keys, or prefixes of keys, that a condition lets through; `None` when it restricts no key.
+    /// Returns all keys, or prefixes of keys, that a condition lets through; `None` when it
+    /// restricts no key.
     fn keys(&self, condition: &Expr) -> Option<Vec<Key>> {
         if let Expr::Binary(left, Binary::Or, right) = condition {
             let mut both = self.keys(left)?;

@@ -1,10 +1,11 @@
-//! The query that each physical partition runs: it returns what the merge needs beside what was asked for.
+//! Rewritten queries for physical partitions. They return the requested rows and the values that
+//! the merge needs.
 
 use crate::error::ServiceError;
 use crate::sql::Aggregate;
 use crate::sql::ast::{Binary, Expr, OrderItem, Projection, Select};
 
-/// Where a client puts its condition on the remaining rows, or `true`.
+/// The placeholder that a client replaces by its condition on the remaining rows, or by `true`.
 const FILTER: &str = "({documentdb-formattableorderbyquery-filter})";
 
 /// The rows that a query returns at most.
@@ -71,7 +72,8 @@ pub(super) fn sorted(select: &Select, bounds: Bounds) -> Result<Select, ServiceE
     })
 }
 
-/// Rewrites a query with `OFFSET`, or with `TOP` and `DISTINCT`: each partition returns all rows that the merge can need.
+/// Rewrites a query with `OFFSET`, or with `TOP` and `DISTINCT`: each partition returns all rows
+/// that the merge can need.
 pub(super) fn cut(select: &Select, bounds: Bounds) -> Select {
     let number = |number: u64| Expr::Literal(number.into());
     let Bounds { top, window } = bounds;
@@ -97,7 +99,8 @@ fn object<const N: usize>(fields: [(&str, Expr); N]) -> Expr {
     Expr::Object(fields.into())
 }
 
-/// Puts each value into an object of its own: an undefined value leaves its object empty and the array as long as before.
+/// Puts each value into an object of its own: an undefined value leaves its object empty and the
+/// array as long as before.
 fn items<'a>(expressions: impl Iterator<Item = &'a Expr>) -> Expr {
     Expr::Array(
         expressions
@@ -130,8 +133,8 @@ fn payload(select: &Select) -> Expr {
     }
 }
 
-/// An aggregate over one partition, in a form that can be merged: an average needs its count, and a smallest or largest
-/// value counts only if the partition has one.
+/// An aggregate over one partition, in a form that can be merged: an average needs its count, and a
+/// smallest or largest value counts only if the partition has one.
 fn partial(aggregate: Aggregate, of: &Expr) -> Expr {
     let fold = |aggregate| Expr::Aggregate(aggregate, of.clone().into());
     match aggregate {

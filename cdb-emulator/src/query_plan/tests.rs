@@ -1,4 +1,4 @@
-//! Plans, beside those of the .NET client's baselines.
+//! Tests of plans, compared with the baselines of the .NET client.
 
 use std::collections::HashMap;
 

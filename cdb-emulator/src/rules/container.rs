@@ -1,4 +1,4 @@
-//! Definitions of containers: what they have to say, and what is filled in where they say nothing.
+//! The rules and defaults of container definitions.
 
 use serde_json::{Value, json};
 
@@ -6,14 +6,14 @@ use super::name::name;
 use super::policy;
 use crate::error::ServiceError;
 
-/// Most levels of a hierarchical partition key.
+/// Maximum number of levels of a hierarchical partition key.
 const MOST_LEVELS: usize = 3;
-/// Most unique keys, and most paths of one (concepts-limits).
+/// Maximum number of unique keys, and of the paths of a unique key (concepts-limits).
 const MOST_UNIQUE_KEYS: usize = 10;
 const MOST_UNIQUE_PATHS: usize = 16;
 
-/// Checks the definition of a container and fills in what is left out. `former` is the one that it replaces: what
-/// cannot be changed has to be as it was.
+/// Checks the definition of a container and adds defaults. `former` is the definition that it
+/// replaces, whose immutable properties it must have.
 pub(crate) fn definition(
     mut definition: Value,
     former: Option<&Value>,
@@ -98,7 +98,7 @@ fn unique_keys(policy: &Value) -> Result<(), ServiceError> {
     Ok(())
 }
 
-/// Whether documents can expire.
+/// Checks `defaultTtl`, and returns whether documents can expire.
 fn time_to_live(definition: &Value) -> Result<bool, ServiceError> {
     let ttl = &definition["defaultTtl"];
     if ttl.is_null() {
@@ -122,7 +122,7 @@ fn unchanged(definition: &Value, former: &Value) -> Result<(), ServiceError> {
     } else if definition["partitionKey"]["paths"] != former["partitionKey"]["paths"] {
         "partition key"
     } else if keys(definition) != keys(former) {
-        // Also when they are left out, as azure-sdk-for-python#40070 found.
+        // Also if they are omitted (azure-sdk-for-python#40070).
         return Err(ServiceError::new(
             403,
             0,

@@ -1,15 +1,15 @@
-//! What the service demands of a document before it stores it.
+//! The rules of documents.
 
 use serde_json::{Map, Value};
 
 use crate::error::ServiceError;
 use crate::sql::value;
 
-/// Largest document and largest request.
+/// Maximum size of a document and of a request.
 const MAX_BYTES: usize = 2 * 1024 * 1024;
-/// Longest id in bytes.
+/// Maximum length of an id in bytes.
 const MAX_ID_BYTES: usize = 1023;
-/// Longest text in a partition key, in bytes.
+/// Maximum length of a string in a partition key, in bytes.
 const MAX_KEY_BYTES: usize = 2048;
 
 /// Checks a document's id and returns it.
@@ -25,7 +25,7 @@ pub(crate) fn id(document: &Map<String, Value>) -> Result<&str, ServiceError> {
             id.len()
         )));
     }
-    // The service stores ids with a slash and can never address them again; refusing them says so at once.
+    // The service stores ids with a slash but cannot address them, so the emulator rejects them.
     if let Some(c) = id.chars().find(|c| matches!(c, '/' | '\\' | '?' | '#')) {
         return Err(ServiceError::bad_request(format!(
             "The id contains '{c}', which is not allowed."
@@ -33,7 +33,7 @@ pub(crate) fn id(document: &Map<String, Value>) -> Result<&str, ServiceError> {
     }
     if id.ends_with(' ') {
         return Err(ServiceError::bad_request(
-            "The id ends in a space, which gateways refuse.",
+            "The id ends with a space, which gateways reject.",
         ));
     }
     Ok(id)
@@ -62,7 +62,7 @@ pub(crate) fn size(bytes: usize) -> Result<(), ServiceError> {
     Ok(())
 }
 
-/// The components of a partition key in a document; `None` where the path is not there.
+/// Returns the components of the partition key of a document; `None` for a missing path.
 pub(crate) fn partition_key(document: &Map<String, Value>, paths: &[String]) -> Vec<Option<Value>> {
     paths
         .iter()
@@ -80,7 +80,7 @@ pub(crate) fn partition_key(document: &Map<String, Value>, paths: &[String]) -> 
         .collect()
 }
 
-/// A component in one form, so that `1` and `1.0` are one partition.
+/// Normalizes a component, so that `1` and `1.0` are the same partition key.
 pub(crate) fn component(value: &Value) -> Value {
     value.as_f64().map_or_else(|| value.clone(), value::number)
 }
@@ -107,7 +107,7 @@ pub(crate) fn partition_key_header(text: &str) -> Result<Vec<Option<Value>>, Ser
         .any(|value| value.is_array() || value.as_object().is_some_and(|object| !object.is_empty()))
     {
         return Err(ServiceError::bad_request(format!(
-            "Partition key {text} is invalid: its values are texts, numbers, booleans, null or {{}}."
+            "Partition key {text} is invalid: its values have to be strings, numbers, booleans, null or {{}}."
         )));
     }
     Ok(values

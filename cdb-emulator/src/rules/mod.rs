@@ -1,4 +1,4 @@
-//! What the service demands before it stores something: of documents, of names, of containers and of their policies.
+//! The rules of the service for documents, names, containers and indexing policies.
 
 mod container;
 mod document;

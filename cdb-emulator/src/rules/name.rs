@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::error::ServiceError;
 
-/// Longest name in characters (concepts-limits).
+/// Maximum length of a name in characters (concepts-limits).
 const LONGEST: usize = 255;
 
 /// Checks the name in the definition of a database or container and returns it.
@@ -20,7 +20,7 @@ pub(crate) fn name(definition: &Value) -> Result<&str, ServiceError> {
              '{LONGEST}' characters that does not end in a space."
         )));
     }
-    // Also what no path of a request could name.
+    // Also names that the path of a request cannot contain.
     let illegal = |c: &char| matches!(c, '/' | '\\' | '?' | '#') || c.is_control();
     if let Some(c) = name.chars().find(illegal).or_else(|| {
         let dots_only = name == "." || name == "..";

@@ -1,4 +1,5 @@
-//! Indexing policies: the grammar of their paths, and what they may hold (index-policy, concepts-limits).
+//! The rules of indexing policies: the grammar of paths, and limits (index-policy,
+//! concepts-limits).
 
 use std::collections::HashSet;
 
@@ -6,14 +7,15 @@ use serde_json::Value;
 
 use crate::error::ServiceError;
 
-/// Most paths of a list.
+/// Maximum number of paths of a list.
 const MOST_PATHS: usize = 1500;
-/// Paths of a composite index.
+/// The valid number of paths of a composite index.
 const COMPOSITE: std::ops::RangeInclusive<usize> = 2..=8;
-/// Paths of all composite indexes together.
+/// Maximum number of paths of all composite indexes.
 const MOST_COMPOSITE_PATHS: usize = 100;
 
-/// Checks an indexing policy. Time to live needs an index of its own, so it is refused without any.
+/// Checks an indexing policy. Time to live requires an index, so it is rejected with the mode
+/// `none`.
 pub(super) fn check(policy: &Value, expires: bool) -> Result<(), ServiceError> {
     let mode = policy["indexingMode"].as_str().unwrap_or("consistent");
     match mode.to_ascii_lowercase().as_str() {
@@ -41,7 +43,7 @@ pub(super) fn check(policy: &Value, expires: bool) -> Result<(), ServiceError> {
     let mut seen = HashSet::new();
     if let Some(twice) = lists.iter().find(|path| !seen.insert(**path)) {
         return Err(ServiceError::bad_request(format!(
-            "The indexing path '{twice}' is given twice, please give it once, included or excluded."
+            "The indexing path '{twice}' is given twice; give it once, included or excluded."
         )));
     }
     if !lists.contains(&"/*") {
@@ -92,7 +94,7 @@ fn composites(policy: &Value) -> Result<(), ServiceError> {
         total += paths.len();
         for entry in paths {
             let path = entry["path"].as_str().unwrap_or_default();
-            // The end of a composite's path is implied.
+            // A path of a composite has no `/?` at its end.
             if path.ends_with('*') || path.ends_with('?') || !is_path(&format!("{path}/?")) {
                 return Err(invalid(path));
             }
@@ -122,8 +124,8 @@ fn invalid(path: &str) -> ServiceError {
     ))
 }
 
-/// Whether a path is `/*`, or names separated by `/` that end in `/?` or `/*`. A name is letters, digits and `_`, or
-/// anything in quotation marks, or `[]` for the elements of an array.
+/// Returns whether a path is `/*`, or names separated by `/` with the end `/?` or `/*`. A name
+/// consists of letters, digits and `_`, or is quoted, or is `[]` for the elements of an array.
 fn is_path(path: &str) -> bool {
     let Some(names) = path.strip_suffix("/?").or_else(|| path.strip_suffix("/*")) else {
         return false;
@@ -155,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_have_a_grammar() {
+    fn only_valid_paths_are_accepted() {
         for good in [
             "/*",
             "/a/?",

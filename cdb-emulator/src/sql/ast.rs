@@ -1,7 +1,7 @@
-//! The tree of a query.
+//! The syntax tree of a query.
 //!
-//! Names are resolved when a text is parsed, so every name in a tree has something it stands for. `Display` prints a
-//! tree as a text that parses to the same tree.
+//! The parser resolves names, so every name in a tree is bound. `Display` prints a tree as text
+//! that parses to the same tree.
 
 use serde_json::Value;
 
@@ -13,10 +13,10 @@ pub(crate) struct Select {
     pub(crate) distinct: bool,
     pub(crate) top: Option<Expr>,
     pub(crate) projection: Projection,
-    /// The name that stands for the document; empty where a query has none: without `FROM`, and in sub-queries, which
-    /// start from the names around them.
+    /// The name of the document; empty in a query without `FROM`, and in sub-queries, which use the
+    /// names of the outer query.
     pub(crate) alias: String,
-    /// `FROM (SELECT …) alias`: the name stands for a row of that query instead of a document.
+    /// `FROM (SELECT …) alias`: the name is bound to a row of that query instead of a document.
     pub(crate) derived: Option<Box<Select>>,
     pub(crate) joins: Vec<Join>,
     pub(crate) filter: Option<Expr>,
@@ -26,7 +26,7 @@ pub(crate) struct Select {
     pub(crate) limit: Option<Expr>,
 }
 
-/// What is returned of each row.
+/// The projection of each row.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Projection {
     Star,
@@ -34,23 +34,23 @@ pub(crate) enum Projection {
     List(Vec<(String, Expr)>),
 }
 
-/// A name that the FROM clause binds, and what it runs over.
+/// A name that the FROM clause binds, and its source.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Join {
     pub(crate) alias: String,
     pub(crate) source: Source,
 }
 
-/// What a name in FROM runs over.
+/// The source of a name in FROM.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Source {
-    /// `FROM c.address a`: one value, and no row where there is none.
+    /// `FROM c.address a`: one value; no row if it is undefined.
     Value(Expr),
     /// `t IN c.tags`: the elements of an array.
     Elements(Expr),
     /// `(SELECT …) t`: the rows of a sub-query.
     Rows(Box<Select>),
-    /// `t IN (SELECT …)`: the elements of the arrays among its rows.
+    /// `t IN (SELECT …)`: the elements of the rows that are arrays.
     ElementsOfRows(Box<Select>),
 }
 
@@ -122,8 +122,8 @@ pub(crate) enum Binary {
     Remainder,
 }
 
-/// Every operator with its sign and how tightly it binds: 0 is loosest. The ladder is that of the SQL parser in
-/// Microsoft's Rust driver.
+/// Every operator with its symbol and its precedence; 0 is the lowest. The order is that of the SQL
+/// parser in Microsoft's Rust driver.
 pub(super) const OPERATORS: [(Binary, &str, usize); 21] = [
     (Binary::Coalesce, "??", 0),
     (Binary::Or, "OR", 1),
@@ -148,7 +148,7 @@ pub(super) const OPERATORS: [(Binary, &str, usize); 21] = [
     (Binary::Remainder, "%", 10),
 ];
 
-/// How tightly comparisons, `IN`, `BETWEEN` and `LIKE` bind.
+/// The precedence of comparisons, `IN`, `BETWEEN` and `LIKE`.
 pub(super) const COMPARISON: usize = 3;
 
 impl Binary {
@@ -157,19 +157,20 @@ impl Binary {
         known.map_or(("", 0), |(_, symbol, level)| (symbol, level))
     }
 
-    /// Its sign or word.
+    /// Returns the symbol or keyword.
     pub(super) fn symbol(self) -> &'static str {
         self.entry().0
     }
 
-    /// How tightly it binds.
+    /// Returns the precedence.
     pub(super) fn level(self) -> usize {
         self.entry().1
     }
 }
 
 impl Expr {
-    /// Whether an aggregate of this query stands anywhere in it; those of sub-queries are their own.
+    /// Returns whether the expression contains an aggregate. Aggregates of sub-queries do not
+    /// count.
     pub(crate) fn has_aggregate(&self) -> bool {
         match self {
             Self::Aggregate(..) => true,
@@ -193,7 +194,8 @@ impl Expr {
         }
     }
 
-    /// Whether it has one value in a group: made of the grouping expressions, aggregates and constants.
+    /// Returns whether the expression has one value per group: it consists of grouping expressions,
+    /// aggregates and constants.
     pub(crate) fn is_grouped(&self, groups: &[Self]) -> bool {
         let all = |items: &[Self]| items.iter().all(|item| item.is_grouped(groups));
         groups.contains(self)
@@ -219,7 +221,7 @@ impl Expr {
             }
     }
 
-    /// The name that the expression has without an alias.
+    /// Returns the name of the expression without an alias; `None` if it has none.
     pub(super) fn inferred_name(&self) -> Option<&str> {
         match self {
             Self::Name(name) => Some(name),
@@ -231,10 +233,10 @@ impl Expr {
         }
     }
 
-    /// The stored path that the expression names, `/a/b`, when it is a plain path of `alias`.
+    /// Returns the stored path `/a/b` of the expression if it is a plain path of `alias`.
     ///
-    /// Names that a path cannot spell (a slash in them, or what JSON escapes) have none: they are evaluated, not looked
-    /// up in an index.
+    /// Names with a slash or with characters that JSON escapes have no path: they are evaluated
+    /// without an index.
     pub(crate) fn path(&self, alias: &str) -> Option<String> {
         match self {
             Self::Name(name) if name == alias => Some(String::new()),
@@ -252,13 +254,13 @@ impl Expr {
     }
 }
 
-/// Whether a property's name can stand in a stored path, and in SQLite's form of one.
+/// Returns whether a stored path, and its form in SQLite, can contain this property name.
 pub(crate) fn is_plain(name: &str) -> bool {
     !name.is_empty() && !name.contains(|c: char| matches!(c, '/' | '"' | '\\') || c.is_control())
 }
 
 impl Select {
-    /// Whether rows are folded into aggregates.
+    /// Returns whether the query aggregates rows.
     pub(crate) fn aggregates(&self) -> bool {
         match &self.projection {
             Projection::Star => false,

@@ -1,7 +1,7 @@
-//! What every expression of a query can reach: parameters, one reading of the clock, and how much work is left.
+//! The context of a query's expressions: parameters, the time of the query, and the work budget.
 //!
-//! The service ends a query after five seconds of work. Here the work on one row is counted instead, so that a query
-//! which squares an array a dozen times is refused alike on every machine, before it fills the memory.
+//! The service ends a query after five seconds. Here the work on each row is counted, so that an
+//! expensive query is rejected in the same way on every machine, before it fills the memory.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -15,10 +15,10 @@ use crate::error::ServiceError;
 /// A time in units of 100 nanoseconds since 1970.
 pub(super) type Ticks = i64;
 
-/// Units of work on one row: one per expression that is evaluated and per 32 bytes of what it makes.
+/// The work budget of a row: one unit per evaluated expression and per 32 bytes of its result.
 const ROW: usize = 4_000_000;
 
-/// The surroundings of a query.
+/// The context of a query.
 #[derive(Debug)]
 pub(crate) struct Context {
     parameters: HashMap<String, Value>,
@@ -30,7 +30,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Surroundings with these parameters at this time.
+    /// Creates a context with these parameters at this time.
     pub(crate) fn new(parameters: HashMap<String, Value>, now: SystemTime) -> Self {
         let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
@@ -43,25 +43,25 @@ impl Context {
         }
     }
 
-    /// The parameters by name, `@` included.
+    /// Returns the parameters by name, including `@`.
     pub(crate) fn parameters(&self) -> &HashMap<String, Value> {
         &self.parameters
     }
 
-    /// When the query began, in ticks since 1970. One reading for the whole query: what the service guarantees for the
-    /// `…Static` functions only.
+    /// Returns the start of the query in ticks since 1970. It is constant for the whole query,
+    /// which the service guarantees only for the `…Static` functions.
     pub(super) fn now(&self) -> Ticks {
         self.now
     }
 
-    /// Grants the work for another row, unless a sub-query asks.
+    /// Resets the work budget for the next row, except in a sub-query.
     pub(crate) fn begin_row(&self) {
         if self.nested.get() == 0 {
             self.left.set(ROW);
         }
     }
 
-    /// Does something as a sub-query, whose rows are paid from the row around it.
+    /// Runs a sub-query. Its rows use the budget of the outer row.
     pub(super) fn nested<T>(&self, work: impl FnOnce() -> T) -> T {
         self.nested.set(self.nested.get() + 1);
         let result = work();
@@ -69,7 +69,7 @@ impl Context {
         result
     }
 
-    /// Takes from the work that is left.
+    /// Charges work. Fails when the budget is exhausted.
     pub(super) fn spend(&self, units: usize) -> Result<(), ServiceError> {
         match self.left.get().checked_sub(units) {
             Some(left) => {
@@ -82,17 +82,17 @@ impl Context {
         }
     }
 
-    /// Remembers why a function could not do its work; its value does not count.
+    /// Records the failure of a function. Its value is ignored.
     pub(super) fn fail(&self, error: ServiceError) {
         self.failure.borrow_mut().get_or_insert(error);
     }
 
-    /// Whether all functions could do their work.
+    /// Fails if a function failed.
     pub(super) fn check(&self) -> Result<(), ServiceError> {
         self.failure.take().map_or(Ok(()), Err)
     }
 
-    /// Pays for a value that was made.
+    /// Charges the work for a new value.
     pub(super) fn pay(&self, value: &Value) -> Result<(), ServiceError> {
         match value {
             Value::String(text) => self.spend(text.len() / 32),

@@ -1,7 +1,7 @@
-//! Complaints about a query, as the service words them: code, place and cause, as JSON in the message.
+//! Query errors in the service's form: code, location and cause, as JSON in the message.
 //!
-//! SC1001, SC1010, SC1012, SC2001, SC2005 and SC3020 are known from reports of users. What the service gives to other
-//! mistakes is not published; they are SC2000 here.
+//! SC1001, SC1010, SC1012, SC2001, SC2005 and SC3020 are known from users' reports. The codes of
+//! other errors are not published; they are SC2000 here.
 
 use std::ops::Range;
 
@@ -9,13 +9,14 @@ use serde_json::json;
 
 use crate::error::ServiceError;
 
-/// The bytes of the text that something stands on.
+/// A range of bytes of the query text.
 pub(super) type Place = Range<usize>;
 
-/// The longest query, in characters: <https://learn.microsoft.com/azure/cosmos-db/concepts-limits>.
+/// Maximum length of a query in characters:
+/// <https://learn.microsoft.com/azure/cosmos-db/concepts-limits>.
 const MAX_TEXT: usize = 512 * 1024;
 
-/// A refusal that names code, place and cause.
+/// Returns an error with code, location and cause.
 pub(super) fn refuse(text: &str, place: Place, code: &str, cause: &str) -> ServiceError {
     // The service counts UTF-16 units, as .NET does.
     let units = |to: usize| text[..to.min(text.len())].encode_utf16().count();
@@ -28,7 +29,7 @@ pub(super) fn refuse(text: &str, place: Place, code: &str, cause: &str) -> Servi
     ServiceError::bad_request(format!("Message: {errors}"))
 }
 
-/// A token where the grammar has another.
+/// Returns the error for an unexpected token.
 pub(super) fn syntax(text: &str, place: Place) -> ServiceError {
     let near = text[place.clone()].to_owned();
     let cause = format!("Syntax error, incorrect syntax near '{near}'.");
@@ -41,7 +42,7 @@ pub(super) fn invalid_token(text: &str, place: Place) -> ServiceError {
     refuse(text, place, "SC1010", &cause)
 }
 
-/// A string that does not end, or that holds what strings cannot.
+/// Returns the error for an unterminated or invalid string.
 pub(super) fn invalid_string(text: &str, start: usize) -> ServiceError {
     let token: String = text[start..].chars().take(40).collect();
     let cause = format!("Syntax error, invalid string literal token '{token}'.");
@@ -53,12 +54,12 @@ pub(super) fn unknown_name(text: &str, place: Place, name: &str) -> ServiceError
     refuse(text, place, "SC2001", &cause)
 }
 
-/// A mistake whose code in the service is not known.
+/// Returns an error whose code on the service is unknown.
 pub(super) fn semantic(text: &str, place: Place, cause: &str) -> ServiceError {
     refuse(text, place, "SC2000", cause)
 }
 
-/// Refuses a text over the service's limit.
+/// Rejects a text over the service's limit.
 pub(super) fn check_length(text: &str) -> Result<(), ServiceError> {
     if text.len() <= MAX_TEXT || text.chars().count() <= MAX_TEXT {
         return Ok(());

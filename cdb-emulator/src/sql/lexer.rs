@@ -1,6 +1,7 @@
-//! Text to tokens, each with its place.
+//! Splits text into tokens with their locations.
 //!
-//! Letters of names are ASCII and strings hold no raw control characters, as in the grammar of the .NET SDK (`sql.g4`).
+//! Names are ASCII, and strings have no raw control characters, as in the grammar of the .NET SDK
+//! (`sql.g4`).
 
 use super::error::{Place, invalid_string, invalid_token};
 use crate::error::ServiceError;
@@ -8,7 +9,7 @@ use crate::error::ServiceError;
 /// A token.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
-    /// A keyword or a name; keywords are recognised by the parser, whatever their case.
+    /// A keyword or a name. The parser recognizes keywords in any case.
     Word(String),
     Parameter(String),
     Number(f64),
@@ -17,20 +18,20 @@ pub(super) enum Token {
     End,
 }
 
-/// A token and the bytes it stands on.
+/// A token and its location.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Placed {
     pub(super) token: Token,
     pub(super) place: Place,
 }
 
-/// Longer ones first: `>>>` is not `>>` and `>`.
+/// The symbols, longer ones first: `>>>` is not `>>` and `>`.
 const SYMBOLS: [&str; 31] = [
     ">>>", "<<", ">>", "!=", "<>", "<=", ">=", "||", "??", "(", ")", "[", "]", "{", "}", ",", ".",
     ":", "?", "=", "<", ">", "+", "-", "*", "/", "%", "|", "&", "^", "~",
 ];
 
-/// Splits a query.
+/// Splits a query into tokens.
 pub(super) fn tokens(text: &str) -> Result<Vec<Placed>, ServiceError> {
     let mut out = Vec::new();
     let mut at = 0;
@@ -114,7 +115,7 @@ fn end_of_number(text: &str, from: usize) -> usize {
     at
 }
 
-/// A string with JSON's escapes, in either kind of quotation marks.
+/// Reads a string with JSON escapes, in single or double quotation marks.
 fn string(text: &str, start: usize, quote: char) -> Result<(Token, usize), ServiceError> {
     let invalid = || invalid_string(text, start);
     let mut out = String::new();

@@ -1,4 +1,4 @@
-//! The query language: text to tree, tree over a document to value.
+//! The query language: the parser, and the evaluation of queries on documents.
 
 pub(crate) mod ast;
 mod context;

@@ -1,6 +1,7 @@
-//! The part of a document that a query looks at: the properties that its text names.
+//! The part of a document that a query reads: the properties that its text names.
 //!
-//! A count, or a filter on a small property, need not read the megabytes that lie beside it.
+//! A count, or a filter on a small property, need not parse the other properties of a large
+//! document.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,21 +11,22 @@ use serde_json::{Map, Value};
 
 use super::ast::{Expr, Projection, Select, Source};
 
-/// Names of properties at the top of a document.
+/// The names of top-level properties.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Part {
     names: BTreeSet<String>,
 }
 
 impl Part {
-    /// What a query looks at; `None` when that may be anything.
+    /// Returns the part that a query reads; `None` if it may read any property.
     pub(crate) fn of_query(select: &Select) -> Option<Self> {
         let mut search = Search::of(select)?;
         search.query(select)?;
         Some(search.found)
     }
 
-    /// What its filter looks at; `None` also where it has none, or one that is about more than the document.
+    /// Returns the part that the filter of a query reads; `None` also without a filter, and with
+    /// joins.
     pub(crate) fn of_filter(select: &Select) -> Option<Self> {
         let mut search = Search::of(select)?;
         if !select.joins.is_empty() {
@@ -34,14 +36,14 @@ impl Part {
         Some(search.found)
     }
 
-    /// Reads no more of a document than this.
+    /// Parses only this part of a document.
     pub(crate) fn read(&self, body: &str) -> serde_json::Result<Value> {
         let mut json = serde_json::Deserializer::from_str(body);
         json.deserialize_map(self).map(Value::Object)
     }
 }
 
-/// Goes through a query, until it may look at anything.
+/// Collects the properties that a query reads; `None` as soon as it may read any property.
 struct Search<'a> {
     alias: &'a str,
     found: Part,
@@ -49,7 +51,7 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn of(select: &'a Select) -> Option<Self> {
-        // A row of another query is no stored document.
+        // A row of another query is not a stored document.
         let stored = select.derived.is_none() && !select.alias.is_empty();
         stored.then(|| Self {
             alias: &select.alias,
@@ -85,12 +87,13 @@ impl<'a> Search<'a> {
         Some(())
     }
 
-    /// Without a stack frame per operator: chains of them are long.
+    /// Visits an expression without recursion, because operator chains can be long.
     fn expression<'e>(&mut self, whole: &'e Expr) -> Option<()> {
         let mut open: Vec<&'e Expr> = vec![whole];
         while let Some(expr) = open.pop() {
             match expr {
-                // By another name it is bound to a part of the document, which stands where it is bound.
+                // Other names are bound to parts of the document, which are visited where they are
+                // bound.
                 Expr::Name(name) if name == self.alias => return None,
                 Expr::Member(of, key) => match (&**of, &**key) {
                     (Expr::Name(name), Expr::Literal(Value::String(key))) if name == self.alias => {
@@ -142,7 +145,7 @@ impl<'de> Visitor<'de> for &Part {
     }
 }
 
-/// A property's name, if it is one of the part's.
+/// Recognizes the property names of a part.
 struct Known<'p>(&'p Part);
 
 impl<'p, 'de> DeserializeSeed<'de> for Known<'p> {
@@ -177,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn every_property_that_a_query_names_is_found_and_doubt_means_all() {
+    fn a_part_has_every_property_that_a_query_names() {
         for (text, query, filter) in [
             (
                 "SELECT * FROM c WHERE c.a = 1 OR NOT c.b.x > 2",
@@ -240,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_as_it_is_stored() {
+    fn a_part_is_read_as_it_is_stored() {
         let document = json!({
             "a": { "b": [1, null] }, "n\u{1F600}\"": "\\\n", "other": "\"}", "z": 1.5, "list": [{ "a": 1 }],
         });

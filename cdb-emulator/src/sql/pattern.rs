@@ -1,7 +1,7 @@
 //! Patterns: `LIKE` with `%`, `_`, `[a-f]` and `[^a-f]`, and regular expressions.
 //!
-//! The service's regular expressions are PCRE. Here `fancy-regex` evaluates them; `\d`, `\w` and `\s` are ASCII, like in
-//! PCRE.
+//! The service's regular expressions are PCRE. Here `fancy-regex` evaluates them; `\d`, `\w` and
+//! `\s` are ASCII, like in PCRE.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,14 +14,14 @@ use crate::error::ServiceError;
 const MAX_COMPILED: usize = 1024 * 1024;
 /// Maximum number of steps that look-around and references may go back.
 const MAX_BACKTRACKS: usize = 100_000;
-/// How many patterns of a query are kept compiled.
+/// Maximum number of compiled patterns of a query.
 const KEPT: usize = 16;
 
 /// The regular expressions that a query has compiled; `None` marks an invalid one.
 #[derive(Debug, Default)]
 pub(super) struct Patterns(RefCell<HashMap<(String, String), Option<Regex>>>);
 
-/// What a place in a pattern matches.
+/// An element of a LIKE pattern.
 #[derive(Debug, PartialEq)]
 enum Sign {
     /// `%`: any text.
@@ -29,16 +29,17 @@ enum Sign {
     /// `_`: any character.
     One,
     Letter(char),
-    /// `[…]` or, negated, `[^…]`: characters from and to.
+    /// `[…]` or, negated, `[^…]`: ranges of characters.
     Set(bool, Vec<(char, char)>),
 }
 
-/// Whether a text is `LIKE` a pattern. After an escape character every character stands for itself.
+/// Returns whether a text matches a `LIKE` pattern. A character after the escape character is
+/// literal.
 pub(super) fn like(text: &str, pattern: &str, escape: Option<char>) -> bool {
     let signs = signs(pattern, escape);
     let text: Vec<char> = text.chars().collect();
     let (mut at, mut sign) = (0, 0);
-    // Where the last `%` stands, and up to where it has swallowed the text.
+    // The position of the last `%`, and the end of the text that it has matched.
     let mut retry: Option<(usize, usize)> = None;
     while at < text.len() {
         match signs.get(sign) {
@@ -51,11 +52,11 @@ pub(super) fn like(text: &str, pattern: &str, escape: Option<char>) -> bool {
                 sign += 1;
             }
             _ => {
-                let Some((any, swallowed)) = retry else {
+                let Some((any, matched)) = retry else {
                     return false;
                 };
-                retry = Some((any, swallowed + 1));
-                at = swallowed + 1;
+                retry = Some((any, matched + 1));
+                at = matched + 1;
                 sign = any + 1;
             }
         }
@@ -93,7 +94,7 @@ fn signs(pattern: &str, escape: Option<char>) -> Vec<Sign> {
             '%' => Sign::Any,
             '_' => Sign::One,
             '[' => match letters[at..].iter().skip(1).position(|c| *c == ']') {
-                // The set has at least one character: `[]]` is the bracket itself.
+                // A set has at least one character: `[]]` is the literal bracket.
                 Some(length) => {
                     let inside = &letters[at..=at + length];
                     at += length + 2;
@@ -130,8 +131,8 @@ fn set(inside: &[char]) -> Sign {
 }
 
 impl Patterns {
-    /// Returns whether a text matches a regular expression, or `None` when the expression or a modifier is invalid.
-    /// Fails when look-around or references take too many steps.
+    /// Returns whether a text matches a regular expression, or `None` when the expression or a
+    /// modifier is invalid. Fails when look-around or references take too many steps.
     pub(super) fn is_match(
         &self,
         text: &str,
@@ -173,7 +174,8 @@ fn compile(pattern: &str, modifiers: &str) -> Option<Regex> {
         .ok()
 }
 
-/// Replaces the shorthands `\d`, `\w` and `\s`, which are Unicode classes in `fancy-regex`, by their ASCII classes.
+/// Replaces the shorthands `\d`, `\w` and `\s`, which are Unicode classes in `fancy-regex`, by
+/// their ASCII classes.
 fn with_ascii_classes(pattern: &str) -> String {
     let mut replaced = String::with_capacity(pattern.len());
     let mut letters = pattern.chars();
@@ -200,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn like_knows_its_wildcards_and_sets() {
+    fn like_supports_wildcards_and_sets() {
         for (text, pattern, expected) in [
             ("order-1", "order%", true),
             ("order-1", "%1", true),

@@ -1,5 +1,5 @@
-//! A tree to text that parses to the same tree. Chains are printed flat, as they were read: parentheses would nest as
-//! deep as a chain is long.
+//! Prints a tree as text that parses to the same tree. Operator chains are printed without
+//! parentheses where possible; otherwise parentheses would nest as deep as a chain is long.
 
 use std::fmt::{self, Display, Formatter, Write as _};
 
@@ -48,7 +48,7 @@ impl Select {
                 write!(f, " FROM ({derived})")?;
                 alias(f, &self.alias)?;
             }
-            // `FROM c.items i` and `FROM i IN c.items` name the document in passing.
+            // `FROM c.items i` and `FROM i IN c.items` bind the document implicitly.
             (None, [first, ..]) if self.starts_at_name() => {
                 joins.next();
                 f.write_str(" FROM ")?;
@@ -64,8 +64,9 @@ impl Select {
         Ok(())
     }
 
-    /// Whether FROM begins with a name that is no document's: in a sub-query, and where a star is taken of it. Else
-    /// `FROM i IN c.items` is printed as `FROM c JOIN i IN c.items`, which is the same tree.
+    /// Returns whether FROM starts with a name that is not the document: in a sub-query, and with
+    /// `SELECT *`. Otherwise `FROM i IN c.items` is printed as `FROM c JOIN i IN c.items`, which is
+    /// the same tree.
     fn starts_at_name(&self) -> bool {
         self.alias.is_empty() || self.projection == Projection::Star
     }
@@ -121,7 +122,7 @@ fn list(f: &mut Formatter<'_>, items: &[Expr]) -> fmt::Result {
     Ok(())
 }
 
-/// An operand: in parentheses unless it is a single thing.
+/// An operand: in parentheses unless it is atomic.
 struct Operand<'a>(&'a Expr);
 
 impl Display for Operand<'_> {
@@ -133,7 +134,7 @@ impl Display for Operand<'_> {
             | Expr::Between(..)
             | Expr::Like(..)
             | Expr::Conditional(..) => write!(f, "({})", self.0),
-            // Two signs in a row begin a comment.
+            // `--` would start a comment.
             Expr::Literal(Value::Number(number)) if number.as_f64() < Some(0.0) => {
                 write!(f, "({number})")
             }
@@ -212,7 +213,7 @@ fn print_member(f: &mut Formatter<'_>, expr: &Expr) -> fmt::Result {
         at = parent;
     }
     match at {
-        // The dot behind a bare number would be part of it.
+        // A dot after a number would be part of the number.
         Expr::Literal(Value::Number(_)) => write!(f, "({at})")?,
         at => write!(f, "{}", Operand(at))?,
     }
@@ -225,7 +226,8 @@ fn print_member(f: &mut Formatter<'_>, expr: &Expr) -> fmt::Result {
     Ok(())
 }
 
-/// Operators from left to right. A looser one to the left of a tighter one needs parentheses around all before it.
+/// Prints operators from left to right. If the next operator has a higher precedence, parentheses
+/// enclose everything before it.
 fn print_chain(f: &mut Formatter<'_>, chain: &Expr) -> fmt::Result {
     let mut links = Vec::new();
     let mut at = chain;

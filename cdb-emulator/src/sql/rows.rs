@@ -1,4 +1,5 @@
-//! What comes after FROM and WHERE, for queries and sub-queries alike: sort, group, project, DISTINCT, OFFSET, TOP, LIMIT.
+//! The clauses after FROM and WHERE, for queries and sub-queries: sort, group, project, DISTINCT,
+//! OFFSET, TOP, LIMIT.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -15,7 +16,8 @@ use crate::error::ServiceError;
 type Rows<'a> = Result<Vec<Scope<'a>>, ServiceError>;
 
 impl<'a> Scope<'a> {
-    /// The bindings that a query makes of this one, and that meet its condition.
+    /// Returns the bindings that the joins of a query create from this one, and that meet its
+    /// filter.
     pub(crate) fn matching(self, select: &'a Select) -> Rows<'a> {
         let mut found = Vec::new();
         for scope in self.joined(select)? {
@@ -26,7 +28,7 @@ impl<'a> Scope<'a> {
         Ok(found)
     }
 
-    /// All bindings that the joins of a query make of this one.
+    /// Returns the bindings that the joins of a query create from this one.
     fn joined(self, select: &'a Select) -> Rows<'a> {
         let mut scopes = vec![self];
         for join in &select.joins {
@@ -42,7 +44,7 @@ impl<'a> Scope<'a> {
         Ok(scopes)
     }
 
-    /// What a name in FROM stands for, one after the other.
+    /// Returns the values of a source in FROM.
     fn sources(&self, source: &'a Source) -> Result<Vec<Value>, ServiceError> {
         let elements = |value: Option<Value>| match value {
             Some(Value::Array(items)) => items,
@@ -59,7 +61,7 @@ impl<'a> Scope<'a> {
         })
     }
 
-    /// The rows of a sub-query.
+    /// Returns the rows of a sub-query.
     pub(super) fn rows(&self, select: &Select) -> Result<Vec<Value>, ServiceError> {
         let inner: Scope<'_> = self.clone();
         self.context().nested(|| {
@@ -68,13 +70,13 @@ impl<'a> Scope<'a> {
         })
     }
 
-    /// Whether a sub-query has rows.
+    /// Returns whether a sub-query has rows.
     pub(super) fn has_rows(&self, select: &Select) -> Result<bool, ServiceError> {
         Ok(!self.rows(select)?.is_empty())
     }
 }
 
-/// Sorts rows by the keys of a query; rows with equal keys stay as they are.
+/// Sorts rows by the keys of a query. The sort is stable.
 pub(crate) fn sort<'a>(select: &Select, scopes: Vec<Scope<'a>>) -> Rows<'a> {
     if select.order_by.is_empty() {
         return Ok(scopes);
@@ -105,7 +107,7 @@ fn by_keys(select: &Select, a: &[Option<Value>], b: &[Option<Value>]) -> Orderin
     .unwrap_or(Ordering::Equal)
 }
 
-/// Sorted rows to what the query returns.
+/// Groups, projects, deduplicates and limits sorted rows.
 pub(crate) fn finish<'a>(
     select: &Select,
     scopes: Vec<Scope<'a>>,
@@ -124,7 +126,7 @@ pub(crate) fn finish<'a>(
     Ok(rows.into_iter().skip(offset).take(most).collect())
 }
 
-/// The aggregate that is all a query asks for, and what it folds.
+/// Returns the aggregate and its argument if the query returns nothing else.
 pub(crate) fn only_aggregate(select: &Select) -> Option<(Aggregate, &Expr)> {
     let edges = [&select.top, &select.offset, &select.limit];
     match &select.projection {
@@ -137,7 +139,7 @@ pub(crate) fn only_aggregate(select: &Select) -> Option<(Aggregate, &Expr)> {
     }
 }
 
-/// How many rows a query wants by TOP and LIMIT.
+/// Returns the maximum number of rows by TOP and LIMIT.
 pub(crate) fn most(
     select: &Select,
     parameters: &HashMap<String, Value>,
@@ -147,7 +149,7 @@ pub(crate) fn most(
     Ok(top.into_iter().chain(limit).min().unwrap_or(usize::MAX))
 }
 
-/// A number that a clause names, such as `TOP @n`.
+/// Returns the number in a clause such as `TOP @n`.
 pub(crate) fn number(
     expr: Option<&Expr>,
     parameters: &HashMap<String, Value>,
@@ -160,11 +162,11 @@ pub(crate) fn number(
     };
     let number = value.and_then(|value| usize::try_from(value.as_u64()?).ok());
     number.map(Some).ok_or_else(|| {
-        ServiceError::bad_request("TOP, OFFSET and LIMIT take whole numbers that are not negative.")
+        ServiceError::bad_request("TOP, OFFSET and LIMIT require non-negative integers.")
     })
 }
 
-/// The rows as they are, or one for each group.
+/// Returns the rows unchanged, or one row per group.
 fn grouped<'a>(select: &Select, scopes: Vec<Scope<'a>>, context: &'a Context) -> Rows<'a> {
     if select.group_by.is_empty() {
         if select.aggregates() {

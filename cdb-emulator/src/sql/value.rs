@@ -1,14 +1,15 @@
-//! Values and their order, as the service has it: undefined < null < bools < numbers < strings < arrays < objects.
+//! Values and their order, as on the service: undefined < null < booleans < numbers < strings <
+//! arrays < objects.
 
 use std::cmp::Ordering;
 
 use serde_json::Value;
 
-/// Whole numbers below this are exact as doubles.
+/// The limit below which a double represents all whole numbers exactly.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// A number as the service stores it: integers stay integers where a double holds them exactly. What is not finite is
-/// not a number of JSON.
+/// Returns a number as the service stores it: an integer if a double represents it exactly. A
+/// number that is not finite becomes null.
 pub(crate) fn number(number: f64) -> Value {
     #[expect(
         clippy::cast_possible_truncation,
@@ -21,8 +22,8 @@ pub(crate) fn number(number: f64) -> Value {
     }
 }
 
-/// Spells whole numbers without a fraction, at any depth, as the service stores `3.0` and `-0.0` (azure_data_cosmos_driver,
-/// `binary_json`, measured there on an account).
+/// Converts whole numbers such as `3.0` and `-0.0` to integers, at any depth, as the service stores
+/// them (azure_data_cosmos_driver, `binary_json`, measured there on an account).
 pub(crate) fn fold_numbers(value: &mut Value) {
     match value {
         Value::Number(found) if found.is_f64() => {
@@ -34,7 +35,8 @@ pub(crate) fn fold_numbers(value: &mut Value) {
     }
 }
 
-/// The place of a value's type in the order; 0 is undefined. Pushed-down sorts use the same figures.
+/// Returns the rank of a value's type in the order; 0 is undefined. The SQL of sorts uses the same
+/// numbers.
 pub(crate) fn rank(value: Option<&Value>) -> u8 {
     match value {
         None => 0,
@@ -47,7 +49,7 @@ pub(crate) fn rank(value: Option<&Value>) -> u8 {
     }
 }
 
-/// The order of a sort, over all types. Arrays among each other, and objects, are not told apart.
+/// Compares values of all types for a sort. Arrays are equal to each other, and so are objects.
 pub(crate) fn order(a: Option<&Value>, b: Option<&Value>) -> Ordering {
     match (a, b) {
         (Some(Value::Bool(a)), Some(Value::Bool(b))) => a.cmp(b),
@@ -57,14 +59,14 @@ pub(crate) fn order(a: Option<&Value>, b: Option<&Value>) -> Ordering {
     }
 }
 
-/// Numbers are doubles, as in the service.
+/// Compares numbers as doubles, as on the service.
 fn compare_numbers(a: &serde_json::Number, b: &serde_json::Number) -> Ordering {
     a.as_f64()
         .partial_cmp(&b.as_f64())
         .unwrap_or(Ordering::Equal)
 }
 
-/// Equality, where `1` and `1.0` are one number. Values of different types are simply not equal.
+/// Returns whether two values are equal; `1` equals `1.0`. Values of different types are not equal.
 pub(crate) fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => compare_numbers(a, b) == Ordering::Equal,
@@ -80,7 +82,8 @@ pub(crate) fn equal(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// The order of a comparison operator: undefined between values of different types, and for arrays and objects.
+/// Compares values for a comparison operator; `None` for different types, and for arrays and
+/// objects.
 pub(crate) fn compare(a: &Value, b: &Value) -> Option<Ordering> {
     if rank(Some(a)) != rank(Some(b)) || matches!(a, Value::Array(_) | Value::Object(_)) {
         return None;
@@ -88,7 +91,7 @@ pub(crate) fn compare(a: &Value, b: &Value) -> Option<Ordering> {
     Some(order(Some(a), Some(b)))
 }
 
-/// A text that is the same for equal values and for them only.
+/// Returns a text that is equal for equal values only.
 pub(crate) fn identity(value: Option<&Value>) -> String {
     let mut text = String::new();
     write_identity(value, &mut text);
@@ -100,7 +103,7 @@ fn write_identity(value: Option<&Value>, out: &mut String) {
         None => out.push('u'),
         Some(Value::Number(value)) => {
             let value = value.as_f64().unwrap_or_default();
-            // Both zeros are one number.
+            // 0 and -0 are equal.
             let value = if value == 0.0 { 0.0 } else { value };
             out.push_str(&value.to_string());
         }

@@ -1,4 +1,4 @@
-//! Databases, containers and their physical partitions.
+//! Databases, and the creation, replacement and deletion of containers.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Value, json};
@@ -84,12 +84,12 @@ impl Database {
         Ok(())
     }
 
-    /// Its resource id.
+    /// Returns the resource id.
     pub(crate) fn rid(&self) -> String {
         rid::of_database(self.number)
     }
 
-    /// Its `_self`.
+    /// Returns the `_self` link.
     pub(crate) fn self_link(&self) -> String {
         format!("dbs/{}/", self.rid())
     }
@@ -134,7 +134,8 @@ impl Container {
         Ok(container)
     }
 
-    /// Replaces the definition, which was checked. The indexes follow a new policy by and by.
+    /// Replaces the definition, which was checked before. The indexes are rebuilt in the
+    /// background.
     pub(crate) fn replace(
         &self,
         connection: &Connection,
@@ -147,7 +148,7 @@ impl Container {
         let mut replaced = self.clone();
         replaced.definition = definition.clone();
         if replaced.default_ttl() != self.default_ttl() {
-            self.reckon_expiry(connection, replaced.default_ttl())?;
+            self.update_expiry(connection, replaced.default_ttl())?;
         }
         if replaced.policy() == self.policy() {
             return Ok(());
@@ -156,7 +157,7 @@ impl Container {
     }
 
     pub(crate) fn delete(&self, connection: &Connection) -> Result<(), ServiceError> {
-        transformation::abandon(connection, self.number)?;
+        transformation::cancel(connection, self.number)?;
         connection.execute_batch(&format!("DROP TABLE IF EXISTS document_{}", self.number))?;
         connection.execute("DELETE FROM container WHERE number = ?", [self.number])?;
         Offer::delete_of(connection, &self.self_link())

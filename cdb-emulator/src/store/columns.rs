@@ -1,11 +1,13 @@
-//! SQL expressions of a stored path. Queries and indexes use the same text, or SQLite would not match them.
+//! SQL expressions of a stored path. Queries and indexes have to use the same text, or SQLite does
+//! not use the index.
 
 /// Returns the value at a stored path.
 pub(super) fn json_path(path: &str) -> String {
     format!("json_extract(body, {})", json_name(path))
 }
 
-/// Returns the rank of a value's type in the order of the query language: undefined is 0, objects are 6.
+/// Returns the rank of a value's type in the order of the query language: undefined is 0, objects
+/// are 6.
 pub(crate) fn json_rank(path: &str) -> String {
     let name = json_name(path);
     format!(
@@ -14,7 +16,8 @@ pub(crate) fn json_rank(path: &str) -> String {
     )
 }
 
-/// Returns the value that comparisons within a type use; NULL for arrays and objects, which have no order.
+/// Returns the value that comparisons within a type use; NULL for arrays and objects, which have no
+/// order.
 pub(crate) fn json_value(path: &str) -> String {
     let name = json_name(path);
     format!(

@@ -1,4 +1,4 @@
-//! A container: its definition, its physical partitions, and how it is found.
+//! A container, its definition and its physical partitions.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
@@ -14,51 +14,52 @@ pub(crate) struct Container {
     pub(crate) number: i64,
     /// The number of its database.
     pub(crate) database: i64,
-    /// The definition as it was sent.
+    /// The definition, with defaults.
     pub(crate) definition: Value,
     pub(crate) etag: String,
     pub(crate) created: i64,
     pub(crate) ranges: Vec<PhysicalRange>,
-    /// The policy whose indexes are in use while those of the present one are built.
+    /// The former policy, whose indexes are in use while those of the current policy are built.
     pub(super) former: Option<Value>,
-    /// Which set of indexes is in use; part of their names.
+    /// The generation of the indexes; part of their names.
     generation: i64,
 }
 
 impl Container {
-    /// Paths of the partition key.
+    /// Returns the paths of the partition key.
     pub(crate) fn partition_key_paths(&self) -> Vec<String> {
         strings(&self.definition["partitionKey"]["paths"])
     }
 
-    /// Seconds to live of a document without a `ttl` of its own; `None` when expiry is off.
+    /// Returns the time to live in seconds of documents without a `ttl`; `None` when expiry is off.
     pub(crate) fn default_ttl(&self) -> Option<i64> {
         self.definition["defaultTtl"].as_i64()
     }
 
-    /// The sets of paths that must be unique.
+    /// Returns the unique keys, each as a list of paths.
     pub(crate) fn unique_keys(&self) -> Vec<Vec<String>> {
         let keys = self.definition["uniqueKeyPolicy"]["uniqueKeys"].as_array();
         keys.map(|keys| keys.iter().map(|key| strings(&key["paths"])).collect())
             .unwrap_or_default()
     }
 
-    /// The indexing policy.
+    /// Returns the indexing policy.
     pub(crate) fn policy(&self) -> &Value {
         &self.definition["indexingPolicy"]
     }
 
-    /// The policies that must all serve a sort: the present one, and the one before while its indexes are in use.
+    /// Returns the policies that must all serve a sort: the current one, and the former one while
+    /// its indexes are in use.
     pub(crate) fn serving_policies(&self) -> impl Iterator<Item = &Value> {
         std::iter::once(self.policy()).chain(&self.former)
     }
 
-    /// The policy whose indexes are in use.
+    /// Returns the policy whose indexes are in use.
     pub(crate) fn indexed_policy(&self) -> &Value {
         self.former.as_ref().unwrap_or_else(|| self.policy())
     }
 
-    /// What the names of its indexes begin with.
+    /// Returns the prefix of the index names.
     pub(crate) fn index_prefix(&self) -> String {
         indexes::prefix(self.number, self.generation)
     }
@@ -99,12 +100,12 @@ impl Container {
         })
     }
 
-    /// Its resource id.
+    /// Returns the resource id.
     pub(crate) fn rid(&self) -> String {
         rid::of_container(self.numbers())
     }
 
-    /// The resource id of something in it.
+    /// Returns the resource id of a document or range in this container.
     pub(crate) fn rid_inside(&self, what: Inside) -> String {
         rid::inside(self.numbers(), what)
     }
@@ -113,7 +114,7 @@ impl Container {
         (self.database, self.number)
     }
 
-    /// Its `_self`.
+    /// Returns the `_self` link.
     pub(crate) fn self_link(&self) -> String {
         format!(
             "dbs/{}/colls/{}/",
@@ -136,12 +137,12 @@ impl Container {
         body
     }
 
-    /// The physical partition that holds an effective partition key.
+    /// Returns the physical partition of an effective partition key.
     pub(crate) fn range_of(&self, epk: &str) -> Option<&PhysicalRange> {
         self.ranges.iter().find(|range| range.holds(epk))
     }
 
-    /// A physical partition by its id.
+    /// Finds a physical partition by its id.
     pub(crate) fn range(&self, id: &str) -> Result<&PhysicalRange, ServiceError> {
         self.ranges
             .iter()
@@ -149,8 +150,8 @@ impl Container {
             .ok_or_else(ServiceError::range_gone)
     }
 
-    /// Replaces a physical partition by two halves and returns their ids. Documents stay where they are: a range is a
-    /// view of the hash space, not a place.
+    /// Replaces a physical partition by two halves and returns their ids. No documents move,
+    /// because a physical partition is only a range of hashes here.
     pub(crate) fn split(
         &self,
         connection: &Connection,

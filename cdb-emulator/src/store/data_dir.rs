@@ -8,8 +8,8 @@ use rusqlite::{Connection, ErrorCode};
 use super::sqlite::tune;
 use crate::emulator_error::EmulatorError;
 
-/// The schema version that this emulator writes. A change of the tables increments it, and [`DataDir::open`] then has to
-/// migrate older data.
+/// The schema version that this emulator writes. A change of the tables increments it, and
+/// [`DataDir::open`] then has to migrate older data.
 const SCHEMA: i64 = 1;
 /// Identifies the emulator's files among other SQLite files ("cdbe").
 const APPLICATION: i64 = 0x6364_6265;
@@ -18,7 +18,8 @@ const APPLICATION: i64 = 0x6364_6265;
 #[derive(Debug)]
 pub(super) struct DataDir {
     directory: PathBuf,
-    /// Locked while it is open; the operating system releases the lock when the process ends in any way.
+    /// Locked while it is open; the operating system releases the lock when the process ends in any
+    /// way.
     lock: File,
 }
 

@@ -1,4 +1,4 @@
-//! Rows of a container.
+//! Documents as rows.
 
 use rusqlite::types::{ToSql, Value as Sql};
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
@@ -8,37 +8,37 @@ use super::columns::json_path;
 use super::container::Container;
 use crate::error::ServiceError;
 
-/// A document as it is kept.
+/// A stored document.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredDocument {
     pub(crate) pk: String,
     pub(crate) id: String,
     pub(crate) epk: String,
-    /// The JSON, system properties included.
+    /// The JSON with system properties.
     pub(crate) body: String,
     pub(crate) etag: String,
     pub(crate) lsn: i64,
     pub(crate) ts: i64,
-    /// When it expires, in seconds since the epoch.
+    /// The time of expiry in seconds since the epoch.
     pub(crate) expires: Option<i64>,
 }
 
-/// A row that a scan hands out.
+/// A row of a scan.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) pk: String,
     pub(crate) id: String,
     pub(crate) body: String,
-    /// What the scan asked for besides.
+    /// The values of [`Scan::keys`].
     pub(crate) keys: Vec<Sql>,
 }
 
-/// Which rows a scan hands out, and what of them.
+/// The parameters of a scan.
 #[derive(Debug)]
 pub(crate) struct Scan<'a> {
-    /// Expressions that each row is to have besides its document.
+    /// Expressions that the scan returns with each document.
     pub(crate) keys: &'a [String],
-    /// The index to walk, as [`indexes`](super::indexes::indexes) calls it; else the store chooses.
+    /// The index by its name in [`indexes`](super::indexes::indexes); SQLite chooses when `None`.
     pub(crate) index: Option<&'a str>,
     pub(crate) condition: &'a str,
     pub(crate) order: &'a str,
@@ -46,7 +46,7 @@ pub(crate) struct Scan<'a> {
 }
 
 impl Container {
-    /// A document, unless it has expired.
+    /// Reads a document; `None` if it is missing or expired.
     pub(crate) fn read(
         &self,
         connection: &Connection,
@@ -76,7 +76,7 @@ impl Container {
             .optional()?)
     }
 
-    /// Stores a document in place of whatever is there under its id.
+    /// Inserts or replaces a document.
     pub(crate) fn write(
         &self,
         connection: &Connection,
@@ -102,8 +102,8 @@ impl Container {
         Ok(())
     }
 
-    /// Refuses a document whose values under a unique key another one of its partition has. What is missing counts as
-    /// null, so it can be missing once.
+    /// Fails if another document of the same partition key has the same values of a unique key. A
+    /// missing value counts as null.
     pub(crate) fn check_unique(
         &self,
         connection: &Connection,
@@ -113,8 +113,8 @@ impl Container {
             let same: Vec<String> = paths
                 .iter()
                 .map(|path| {
-                    let mine = json_path(path).replacen("body", "?3", 1);
-                    format!("{} IS {mine}", json_path(path))
+                    let new = json_path(path).replacen("body", "?3", 1);
+                    format!("{} IS {new}", json_path(path))
                 })
                 .collect();
             let sql = format!(
@@ -137,7 +137,7 @@ impl Container {
         Ok(())
     }
 
-    /// Removes a document.
+    /// Deletes a document.
     pub(crate) fn remove(
         &self,
         connection: &Connection,
@@ -152,7 +152,7 @@ impl Container {
         Ok(())
     }
 
-    /// Hands out rows that may meet a condition, in an order, until `visit` has enough.
+    /// Visits the rows that meet a condition, in order, until `visit` returns `false`.
     pub(crate) fn scan(
         &self,
         connection: &Connection,
@@ -184,7 +184,7 @@ impl Container {
         Ok(())
     }
 
-    /// How many rows meet a condition, found by an index and counted up to a limit if there is one.
+    /// Counts the rows that meet a condition, at most `limit`.
     pub(crate) fn count(
         &self,
         connection: &Connection,
@@ -204,13 +204,13 @@ impl Container {
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
-    /// The words that name an index to the store.
+    /// Returns the SQL clause that selects an index.
     fn indexed_by(&self, index: Option<&str>) -> String {
         let prefix = self.index_prefix();
         index.map_or_else(String::new, |index| format!(" INDEXED BY {prefix}_{index}"))
     }
 
-    /// Changes after `lsn` that meet a condition, oldest first, with the number of each.
+    /// Returns the changes after `lsn` that meet a condition, oldest first, each with its LSN.
     pub(crate) fn changes(
         &self,
         connection: &Connection,

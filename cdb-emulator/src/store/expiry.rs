@@ -1,4 +1,4 @@
-//! When documents expire.
+//! The expiry of documents.
 
 use rusqlite::{Connection, params};
 
@@ -6,9 +6,9 @@ use super::container::Container;
 use crate::error::ServiceError;
 
 impl Container {
-    /// Reckons anew when every document expires, because the default of the container has changed: documents without
-    /// a `ttl` of their own follow it from their last change on (time-to-live).
-    pub(crate) fn reckon_expiry(
+    /// Updates the expiry of all documents after a change of the default. Documents without a `ttl`
+    /// expire by the default, counted from their last change (time-to-live).
+    pub(crate) fn update_expiry(
         &self,
         connection: &Connection,
         default: Option<i64>,

@@ -1,4 +1,4 @@
-//! One SQLite index per index of the policy.
+//! The SQLite indexes of a policy, and the indexes that a policy has.
 
 use rusqlite::Connection;
 use serde_json::Value;
@@ -7,13 +7,16 @@ use super::columns::{json_rank, json_value};
 use crate::error::ServiceError;
 use crate::sql::ast::is_plain;
 
-/// Creates a table of documents with the indexes that the policy asks for: one per included scalar path, one per
-/// composite. Each path is two columns, the place of the value's type and the value, so that an index has the service's
-/// order over all types. The prefix tells its indexes from those of a table in whose place it may come.
+/// Creates a table of documents with the indexes of the policy: one per included scalar path, one
+/// per composite. Each path is two columns, the rank of the value's type and the value, so that an
+/// index has the service's order over all types. The prefix distinguishes its indexes from those of
+/// the table that it may replace.
 ///
-/// The body is the last column: what stands behind a large one is found only by following all its pages.
+/// The body is the last column, because SQLite reads all pages of a large value to find the columns
+/// after it.
 ///
-/// Paths in a subtree (`/a/*`) and through arrays have no index: their conditions are evaluated on documents.
+/// Paths in a subtree (`/a/*`) and through arrays have no index: their conditions are evaluated on
+/// documents.
 pub(super) fn create_table(
     connection: &Connection,
     table: &str,
@@ -40,7 +43,7 @@ pub(super) fn create_table(
     Ok(())
 }
 
-/// What the names of a container's indexes begin with.
+/// Returns the prefix of a container's index names.
 pub(super) fn prefix(container: i64, generation: i64) -> String {
     if generation == 0 {
         format!("document_{container}")
@@ -49,8 +52,8 @@ pub(super) fn prefix(container: i64, generation: i64) -> String {
     }
 }
 
-/// The indexes that a policy asks for: stored paths, each with whether it descends, and what the index is called behind
-/// the prefix.
+/// Returns the indexes of a policy: their stored paths, each with whether it is descending, and the
+/// index name without its prefix.
 pub(crate) fn indexes(policy: &Value) -> impl Iterator<Item = (Vec<(String, bool)>, String)> {
     let included = policy["includedPaths"].as_array().into_iter().flatten();
     let scalar = included.filter_map(|entry| entry["path"].as_str()?.strip_suffix("/?"));
@@ -62,7 +65,8 @@ pub(crate) fn indexes(policy: &Value) -> impl Iterator<Item = (Vec<(String, bool
     all.map(|(at, paths)| (paths, format!("path_{at}")))
 }
 
-/// The expressions of a path, written exactly as queries write them, or SQLite would not see that they are the same.
+/// Returns the columns of a path. Their text equals that of queries, or SQLite would not use the
+/// index.
 fn expression(path: &str, descending: bool) -> Result<String, ServiceError> {
     let mut names = path.split('/').skip(1).peekable();
     if names.peek().is_none() || !names.all(is_plain) {
@@ -75,7 +79,7 @@ fn expression(path: &str, descending: bool) -> Result<String, ServiceError> {
     Ok(format!("{rank} {direction}, {value} {direction}"))
 }
 
-/// A policy path as a plain stored path: names in quotation marks lose them.
+/// Converts a policy path to a stored path: removes the quotation marks of names.
 pub(crate) fn unquote(policy_path: &str) -> String {
     let mut out = String::new();
     let mut rest = policy_path;
@@ -94,7 +98,7 @@ pub(crate) fn unquote(policy_path: &str) -> String {
     out
 }
 
-/// Whether the policy has a range index on this stored path.
+/// Returns whether the policy indexes this stored path.
 pub(crate) fn is_included(policy: &Value, path: &str) -> bool {
     if matches!(path, "/id" | "/_ts") {
         return true;
@@ -124,12 +128,13 @@ pub(crate) fn is_included(policy: &Value, path: &str) -> bool {
     best.is_some_and(|(_, included)| included)
 }
 
-/// Whether the policy has a composite index that serves this sort: exactly these paths, all directions or all inverted.
+/// Returns whether a composite index serves this sort: exactly these paths, with equal or all
+/// inverted directions.
 pub(crate) fn has_composite(policy: &Value, sort: &[(String, bool)]) -> bool {
     composite_of(policy, sort, true).is_some()
 }
 
-/// The composite indexes of a policy: paths, each with whether it descends.
+/// Returns the composite indexes of a policy: paths, each with whether it is descending.
 pub(crate) fn composites(policy: &Value) -> impl Iterator<Item = Vec<(String, bool)>> {
     let composites = policy["compositeIndexes"].as_array().into_iter().flatten();
     composites.filter_map(Value::as_array).map(|composite| {
@@ -141,15 +146,15 @@ pub(crate) fn composites(policy: &Value) -> impl Iterator<Item = Vec<(String, bo
     })
 }
 
-/// Whether the policy includes exactly this path, so that it has an index of its own here.
+/// Returns whether the policy includes exactly this path, which then has a SQLite index.
 pub(crate) fn has_range_index(policy: &Value, path: &str) -> bool {
     let included = policy["includedPaths"].as_array().into_iter().flatten();
     let mut exact = included.filter_map(|entry| entry["path"].as_str()?.strip_suffix("/?"));
     exact.any(|exact| unquote(exact) == path)
 }
 
-/// The composite index with exactly these paths, each with whether it descends. For a sort all directions are equal or
-/// all are inverted; for a filter they do not matter.
+/// Returns the composite index with exactly these paths. For a sort, all directions are equal or
+/// all are inverted; for a filter, directions are irrelevant.
 pub(crate) fn composite_of(
     policy: &Value,
     wanted: &[(String, bool)],

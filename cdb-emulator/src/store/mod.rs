@@ -1,8 +1,9 @@
 //! The store: SQLite, in memory or in a directory.
 //!
-//! Each container is a table, each document a row, and each index of the container's policy a SQLite index. A query that
-//! the policy does not serve is therefore slow here too. In a directory, a write is acknowledged when the log that holds
-//! it is on the disk (`synchronous=FULL`), so it survives a killed process and a loss of power.
+//! Each container is a table, each document a row, and each index of the container's policy a
+//! SQLite index. A query that the policy does not serve is therefore slow here too. In a directory,
+//! a write is acknowledged when the log that holds it is on the disk (`synchronous=FULL`), so it
+//! survives a killed process and a loss of power.
 
 mod catalog;
 mod columns;
@@ -47,8 +48,9 @@ pub(crate) enum Lane {
     Write,
 }
 
-/// The store. One thread writes, because SQLite allows one writer at a time. In a directory, readers have connections of
-/// their own and see committed data. In memory, all work shares the connection and the thread of the writer.
+/// The store. One thread writes, because SQLite allows one writer at a time. In a directory,
+/// readers have connections of their own and see committed data. In memory, all work shares the
+/// connection and the thread of the writer.
 #[derive(Debug)]
 pub(crate) struct Store {
     connection: Arc<Mutex<Connection>>,
@@ -77,7 +79,8 @@ impl Store {
         })
     }
 
-    /// Runs work that uses the store, on a thread that may block. Writes are committed when this returns.
+    /// Runs work that uses the store, on a thread that may block. Writes are committed when this
+    /// returns.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         lane: Lane,
@@ -113,7 +116,8 @@ impl Store {
             return;
         };
         readers.close();
-        // Replacing the connection closes the files; requests in progress may hold the lock for a moment.
+        // Replacing the connection closes the files; requests in progress may hold the lock for a
+        // moment.
         if let Ok(empty) = Connection::open_in_memory() {
             *self.lock() = empty;
         }

@@ -1,4 +1,4 @@
-//! Offers: how many request units a container, or a database that shares them, has per second.
+//! Offers: the throughput of containers, and of databases that share it.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::{Value, json};
@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use super::version::new_etag;
 use crate::error::ServiceError;
 
-/// Who chose a throughput.
+/// The origin of an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Nobody.
+    /// The default.
     Default,
-    /// Whoever created the resource.
+    /// The request that created the resource.
     Creation,
-    /// Whoever replaced the offer, so it limits.
+    /// The replacement of the offer, which is therefore enforced.
     Replacement,
 }
 
@@ -27,11 +27,11 @@ impl Origin {
     }
 }
 
-/// The throughput of a resource.
+/// The offer of a resource.
 #[derive(Clone, Debug)]
 pub(crate) struct Offer {
     number: i64,
-    /// The `_self` of what it is for.
+    /// The `_self` link of the resource.
     resource: String,
     resource_rid: String,
     content: Value,
@@ -52,7 +52,7 @@ pub(super) fn create_table(connection: &Connection) -> Result<(), ServiceError> 
 }
 
 impl Offer {
-    /// Gives a resource, named by `_self` and `_rid`, its throughput.
+    /// Creates the offer of a resource, which is named by its `_self` and `_rid`.
     pub(crate) fn create(
         connection: &Connection,
         (resource, rid): (&str, &str),
@@ -73,7 +73,7 @@ impl Offer {
         Ok(())
     }
 
-    /// All of them.
+    /// Returns all offers.
     pub(crate) fn all(connection: &Connection) -> Result<Vec<Self>, ServiceError> {
         let sql = format!("SELECT {COLUMNS} FROM offer ORDER BY number");
         let mut statement = connection.prepare_cached(&sql)?;
@@ -81,13 +81,13 @@ impl Offer {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Whether one was replaced, so that it limits.
+    /// Returns whether any offer was replaced, and is therefore enforced.
     pub(crate) fn any_replaced(connection: &Connection) -> Result<bool, ServiceError> {
         let mut statement = connection.prepare("SELECT 1 FROM offer WHERE origin = ?")?;
         Ok(statement.exists([Origin::Replacement as i64])?)
     }
 
-    /// The one of a resource that is named by its `_self`.
+    /// Finds the offer of a resource by its `_self`.
     pub(crate) fn of(
         connection: &Connection,
         resource: &str,
@@ -97,14 +97,14 @@ impl Offer {
         Ok(statement.query_row([resource], Self::from_row).optional()?)
     }
 
-    /// The one with this resource id of its own, which requests name in lower case to sign it.
+    /// Finds an offer by its own resource id.
     pub(crate) fn find(connection: &Connection, rid: &str) -> Result<Self, ServiceError> {
         let all = Self::all(connection)?;
         let found = all.into_iter().find(|offer| offer.rid() == rid);
         found.ok_or_else(ServiceError::not_found)
     }
 
-    /// Changes the throughput. From here on it limits.
+    /// Replaces the offer. From now on it is enforced.
     pub(crate) fn replace(
         &self,
         connection: &Connection,
@@ -124,7 +124,7 @@ impl Offer {
         Ok(())
     }
 
-    /// Removes the offers of a resource and of all that is in it.
+    /// Deletes the offers of a resource and of its children.
     pub(crate) fn delete_of(connection: &Connection, resource: &str) -> Result<(), ServiceError> {
         connection.execute(
             "DELETE FROM offer WHERE substr(resource, 1, length(?1)) = ?1",
@@ -133,7 +133,7 @@ impl Offer {
         Ok(())
     }
 
-    /// Request units per second, at most.
+    /// Returns the maximum throughput in request units per second.
     pub(crate) fn per_second(&self) -> u32 {
         let autoscale = &self.content["offerAutopilotSettings"]["maxThroughput"];
         let units = autoscale
@@ -144,7 +144,7 @@ impl Offer {
             .unwrap_or(u32::MAX)
     }
 
-    /// Four characters, as offers have them.
+    /// Returns the resource id, which has four characters like on the service.
     fn rid(&self) -> String {
         format!("{:04}", self.number)
     }

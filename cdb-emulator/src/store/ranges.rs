@@ -1,7 +1,7 @@
-//! Physical partitions: ranges of the hash space, even shares at first, halved by splits.
+//! Physical partitions: ranges of the hash space. They are equal at first, and a split halves one.
 //!
-//! A split range is gone and named as a parent by its children, as the service does it, so a listing needs no ranges
-//! but those that are there. Ids are never used twice, which makes the next free id the version of the whole listing.
+//! As on the service, a split removes a range, and its children name it as a parent. Ids are never
+//! reused, so the next free id is the version of the list of ranges.
 
 use rusqlite::types::ValueRef;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::epk;
 use crate::error::ServiceError;
 
-/// The first position behind every hash: the two highest bits of a hash are never set.
+/// The end of the hash space: the two highest bits of a hash are never set.
 const END: u64 = 0x4000_0000_0000_0000;
 
 /// A physical partition: a range of the hash space.
@@ -20,29 +20,29 @@ pub(crate) struct PhysicalRange {
     pub(crate) min: String,
     /// Exclusive.
     pub(crate) max: String,
-    /// The ranges that it was cut from, the oldest first.
+    /// The ranges that were split to create this one, the oldest first.
     #[serde(default)]
     pub(crate) parents: Vec<String>,
 }
 
 impl PhysicalRange {
-    /// Whether an effective partition key lies in it.
+    /// Returns whether the range contains an effective partition key.
     pub(crate) fn holds(&self, epk: &str) -> bool {
         *self.min <= *epk && *epk < *self.max
     }
 
-    /// The number in the id, by which ranges are told apart from older ones.
+    /// Returns the id as a number. A newer range has a higher number.
     pub(crate) fn number(&self) -> u64 {
         self.id.parse().unwrap_or_default()
     }
 
-    /// Whether this is the id of the range or of one that it was cut from.
+    /// Returns whether `id` is the id of this range or of one of its parents.
     pub(crate) fn descends_from(&self, id: &str) -> bool {
         self.id == id || self.parents.iter().any(|parent| parent == id)
     }
 }
 
-/// Cuts the hash space into equal ranges.
+/// Divides the hash space into equal ranges.
 pub(super) fn evenly(count: u32) -> Vec<PhysicalRange> {
     let boundary = |at: u32| match at {
         0 => String::new(),
@@ -59,22 +59,22 @@ pub(super) fn evenly(count: u32) -> Vec<PhysicalRange> {
         .collect()
 }
 
-/// Reads the ranges of a container as they are kept. A mere number is how they were kept before there were splits.
-pub(super) fn from_column(kept: ValueRef<'_>) -> Vec<PhysicalRange> {
-    match kept {
+/// Reads the ranges of a container from its column. Older data have only the number of ranges.
+pub(super) fn from_column(stored: ValueRef<'_>) -> Vec<PhysicalRange> {
+    match stored {
         ValueRef::Integer(count) => evenly(u32::try_from(count).unwrap_or(1)),
         ValueRef::Text(json) => serde_json::from_slice(json).unwrap_or_default(),
         _ => Vec::new(),
     }
 }
 
-/// The next free id.
+/// Returns the next free id.
 pub(crate) fn next_number(ranges: &[PhysicalRange]) -> u64 {
     let numbers = ranges.iter().map(PhysicalRange::number);
     numbers.max().map_or(0, |highest| highest + 1)
 }
 
-/// Cuts a range in the middle. Says no when it is not there, or has become too narrow to be cut.
+/// Splits a range in the middle. Fails if the range does not exist or is too narrow.
 pub(super) fn split(
     ranges: &[PhysicalRange],
     id: &str,
@@ -111,7 +111,7 @@ pub(super) fn split(
     Ok(after)
 }
 
-/// A boundary as a number: its first sixteen digits, filled up with zeros.
+/// Converts a boundary to a number: its first sixteen digits, padded with zeros.
 fn position(boundary: &str) -> u64 {
     if boundary == epk::MAX {
         return END;
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_that_is_one_hash_wide_is_not_split() {
+    fn a_range_of_one_hash_cannot_be_split() {
         let mut ranges = evenly(1);
         for _ in 0..62 {
             let id = ranges[0].id.clone();

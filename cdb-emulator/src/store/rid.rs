@@ -1,30 +1,31 @@
-//! Resource ids: the numbers of a resource and of what it is in, as the service writes them.
+//! Resource ids: the numbers of a resource and its parents, in the service's form.
 //!
-//! Four bytes for the database, four more for the container with the highest bit set, eight more (little-endian, kind in
-//! the last four bits) for what is in a container; base64 with `-` in place of `/`. Clients key their caches by them and
-//! break ties of a sort by the last eight bytes (Java SDK `ResourceId`, Rust driver `models::resource_id`).
+//! A database has four bytes, a container four more with the highest bit set, and a child of a
+//! container eight more (little-endian, the kind in the last four bits). The form is base64 with
+//! `-` instead of `/`. Clients use resource ids as cache keys, and the last eight bytes to break
+//! ties of a sort (Java SDK `ResourceId`, Rust driver `models::resource_id`).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// What is in a container.
+/// A child of a container.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Inside {
     Document(u64),
     Range(u64),
 }
 
-/// The resource id of a database.
+/// Returns the resource id of a database.
 pub(crate) fn of_database(database: i64) -> String {
     encode(&number(database).to_be_bytes())
 }
 
-/// The resource id of a container.
+/// Returns the resource id of a container.
 pub(crate) fn of_container((database, container): (i64, i64)) -> String {
     encode(&prefix(database, container))
 }
 
-/// The resource id of something in a container.
+/// Returns the resource id of a child of a container.
 pub(crate) fn inside((database, container): (i64, i64), what: Inside) -> String {
     let segment = match what {
         Inside::Document(at) => at & (u64::MAX >> 4),
@@ -40,7 +41,8 @@ fn prefix(database: i64, container: i64) -> [u8; 8] {
     both.to_be_bytes()
 }
 
-/// Numbers of databases and containers count up from one and never come near the end.
+/// Converts the number of a database or container. They count up from one and do not reach the
+/// limit.
 fn number(of: i64) -> u32 {
     u32::try_from(of).unwrap_or(u32::MAX >> 1)
 }
@@ -54,8 +56,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_begin_with_those_of_what_they_are_in() {
-        // The form of the vendor's own emulator: 1 and 1|0x80000000, then the ordinal with its kind on top.
+    fn an_id_starts_with_the_id_of_its_parent() {
+        // The form of Microsoft's emulator: 1 and 1|0x80000000, then the ordinal with its kind on
+        // top.
         assert_eq!(of_database(1), "AAAAAQ==");
         assert_eq!(of_container((1, 1)), "AAAAAYAAAAE=");
         assert_eq!(

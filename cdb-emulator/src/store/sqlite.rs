@@ -10,9 +10,10 @@ const STATEMENTS: usize = 256;
 
 /// Opens a store in memory.
 ///
-/// Its pages have twice the default size. When SQLite has reordered pages of a tree, the commit visits the table of all
-/// pages in memory (`pcache1TruncateUnsafe`), and larger pages halve that table. Still larger pages would make every
-/// write slower, because it copies each page that it changes.
+/// Its pages have twice the default size. When SQLite has reordered pages of a tree, the commit
+/// visits the table of all pages in memory (`pcache1TruncateUnsafe`), and larger pages halve that
+/// table. Still larger pages would make every write slower, because it copies each page that it
+/// changes.
 pub(super) fn open_in_memory() -> rusqlite::Result<Connection> {
     let connection = Connection::open_in_memory()?;
     connection.pragma_update(None, "page_size", 8192)?;
@@ -36,8 +37,8 @@ pub(super) fn tune(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "temp_store", "MEMORY")
 }
 
-/// Caches prepared statements and keeps their query plans. Without the stable plans SQLite would prepare a statement again
-/// for other parameter values, but here the emulator chooses the index.
+/// Caches prepared statements and keeps their query plans. Without the stable plans SQLite would
+/// prepare a statement again for other parameter values, but here the emulator chooses the index.
 pub(super) fn cache_statements(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;

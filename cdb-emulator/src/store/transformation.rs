@@ -1,9 +1,10 @@
-//! Rebuilding the indexes of a container whose policy was replaced, while it is in use.
+//! Index transformations: the online rebuild of indexes after a policy was replaced.
 //!
-//! The documents are copied, some at a time between other writes, into a second table that has the new indexes; triggers
-//! bring every write meanwhile into both. When all are copied the second table takes the place of the first. How far it
-//! has come is kept with the data, so a process that dies in the middle goes on after its next start. As on the service,
-//! a sort has to be served by the former policy too until then (index-policy: modifying the indexing policy).
+//! The writer copies documents in steps, between other writes, into a second table with the new
+//! indexes. Triggers apply concurrent writes to both tables. After the last step the second table
+//! replaces the first. The progress is stored, so the rebuild continues after a restart. Until it
+//! is complete, the former policy has to serve a sort too, as on the service (index-policy:
+//! modifying the indexing policy).
 
 use std::time::{Duration, Instant};
 
@@ -15,9 +16,9 @@ use super::indexes;
 use super::version::next_lsn;
 use crate::error::ServiceError;
 
-/// Documents that are copied by one statement.
+/// Documents per statement.
 const CHUNK: i64 = 100;
-/// How long the writers wait for one step.
+/// Maximum time of a step, which other writes wait for.
 const STEP_TIME: Duration = Duration::from_millis(4);
 
 pub(super) fn create_table(connection: &Connection) -> Result<(), ServiceError> {
@@ -29,22 +30,23 @@ pub(super) fn create_table(connection: &Connection) -> Result<(), ServiceError> 
     Ok(())
 }
 
-/// Begins to give a container the indexes of this policy. A container of a few documents has them when this returns.
+/// Starts a transformation. For a small container it is complete when this returns.
 pub(super) fn begin(
     connection: &Connection,
     container: &Container,
     policy: &Value,
 ) -> Result<(), ServiceError> {
-    abandon(connection, container.number)?;
+    cancel(connection, container.number)?;
     let number = container.number;
     let next = format!("document_{number}_next");
-    // Unlike that of any table before.
+    // An LSN is unique among the generations of a container.
     let generation = next_lsn(connection)?;
     let prefix = indexes::prefix(number, generation);
     indexes::create_table(connection, &next, &prefix, policy)?;
     let columns = "pk, id, epk, body, etag, lsn, ts, expires";
     let values = "NEW.pk, NEW.id, NEW.epk, NEW.body, NEW.etag, NEW.lsn, NEW.ts, NEW.expires";
-    // No `OR REPLACE`: in a trigger the statement that fires it decides about conflicts.
+    // `OR REPLACE` would not work: in a trigger, the conflict policy of the outer statement
+    // applies.
     for event in ["INSERT", "UPDATE"] {
         connection.execute_batch(&format!(
             "CREATE TRIGGER document_{number}_{event} AFTER {event} ON document_{number} BEGIN
@@ -56,7 +58,7 @@ pub(super) fn begin(
         "CREATE TRIGGER document_{number}_DELETE AFTER DELETE ON document_{number} BEGIN
             DELETE FROM {next} WHERE pk = OLD.pk AND id = OLD.id; END"
     ))?;
-    // The table still has the indexes of the policy before, however often it was replaced since.
+    // The table has the indexes of the policy before all replacements that were not completed.
     let former = container.indexed_policy();
     connection.execute(
         &format!(
@@ -69,8 +71,8 @@ pub(super) fn begin(
     Ok(())
 }
 
-/// Forgets a transformation that will not be finished.
-pub(super) fn abandon(connection: &Connection, number: i64) -> Result<(), ServiceError> {
+/// Cancels a transformation.
+pub(super) fn cancel(connection: &Connection, number: i64) -> Result<(), ServiceError> {
     connection.execute_batch(&format!(
         "DROP TRIGGER IF EXISTS document_{number}_INSERT;
          DROP TRIGGER IF EXISTS document_{number}_UPDATE;
@@ -82,7 +84,8 @@ pub(super) fn abandon(connection: &Connection, number: i64) -> Result<(), Servic
 }
 
 impl Container {
-    /// Returns the progress of the index transformation in percent; 100 when the indexes are those of the policy.
+    /// Returns the progress of the index transformation in percent; 100 when the indexes are those
+    /// of the policy.
     pub(crate) fn index_progress(&self, connection: &Connection) -> Result<i64, ServiceError> {
         let found = connection
             .prepare_cached("SELECT done, total FROM transformation WHERE container = ?")?
@@ -93,7 +96,7 @@ impl Container {
     }
 }
 
-/// Copies some documents, and says whether there is more to do.
+/// Runs a step of the oldest transformation. Returns whether work is left.
 pub(super) fn step(connection: &Connection) -> Result<bool, ServiceError> {
     let begun = Instant::now();
     loop {
@@ -111,7 +114,7 @@ pub(super) fn step(connection: &Connection) -> Result<bool, ServiceError> {
     }
 }
 
-/// Copies a chunk behind a key, and ends the transformation when none is left.
+/// Copies the documents after a key, and completes the transformation after the last one.
 fn copy(
     connection: &Connection,
     number: i64,
@@ -125,7 +128,7 @@ fn copy(
             Ok((row.get(0)?, row.get(1)?))
         })
         .optional()?;
-    // What was written since the beginning is there already, and newer.
+    // The triggers have inserted documents that were written since the start; those are newer.
     connection
         .prepare_cached(&format!(
             "INSERT OR IGNORE INTO document_{number}_next (pk, id, epk, body, etag, lsn, ts, expires)
@@ -134,7 +137,7 @@ fn copy(
         ))?
         .execute(params![pk, id, CHUNK])?;
     let Some((pk, id)) = last else {
-        return finish(connection, number);
+        return complete(connection, number);
     };
     connection
         .prepare_cached(
@@ -144,8 +147,8 @@ fn copy(
     Ok(())
 }
 
-fn finish(connection: &Connection, number: i64) -> Result<(), ServiceError> {
-    // With the table go its indexes and triggers.
+fn complete(connection: &Connection, number: i64) -> Result<(), ServiceError> {
+    // Dropping the table also drops its indexes and triggers.
     connection.execute_batch(&format!(
         "DROP TABLE document_{number};
          ALTER TABLE document_{number}_next RENAME TO document_{number};
@@ -165,7 +168,7 @@ mod tests {
     use super::*;
     use crate::store::{Database, Store, StoredDocument, catalog};
 
-    /// More than one step copies.
+    /// More documents than one step copies.
     const MANY: i64 = 20_000;
 
     fn policy(path: &str) -> Value {
@@ -189,7 +192,7 @@ mod tests {
         }
     }
 
-    /// A container whose documents are indexed by `/a`.
+    /// Creates a container with documents and an index on `/a`.
     fn filled(connection: &Connection) -> Container {
         catalog::create(connection).unwrap();
         Database::create(connection, "d", 0).unwrap();
@@ -219,7 +222,7 @@ mod tests {
         rows.unwrap().map(Result::unwrap).collect()
     }
 
-    /// What the schema has beside the tables that every store has.
+    /// Returns the tables, indexes and triggers of containers.
     fn schema(connection: &Connection) -> Vec<String> {
         let sql = "SELECT name FROM sqlite_schema WHERE name LIKE 'document%' ORDER BY name";
         let mut statement = connection.prepare(sql).unwrap();
@@ -227,7 +230,7 @@ mod tests {
         names.unwrap().map(Result::unwrap).collect()
     }
 
-    fn finish_all(connection: &Connection) {
+    fn complete_all(connection: &Connection) {
         let mut before = 0;
         while step(connection).unwrap() {
             let now = find(connection).index_progress(connection).unwrap();
@@ -237,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_go_on_while_indexes_are_rebuilt() {
+    fn writes_continue_during_a_transformation() {
         let connection = Connection::open_in_memory().unwrap();
         let container = filled(&connection);
         let mut expected: BTreeMap<i64, i64> = (0..MANY).map(|n| (n, n)).collect();
@@ -246,7 +249,7 @@ mod tests {
         assert!(replaced.index_progress(&connection).unwrap() < 100);
         let serving: Vec<&Value> = replaced.serving_policies().collect();
         assert_eq!(serving, [&policy("/b/?"), &policy("/a/?")]);
-        // Some of them are copied already, most are not.
+        // Some of these documents were copied before, most were not.
         for n in (0..MANY).step_by(7) {
             let document = document(n, n + 1);
             replaced
@@ -262,12 +265,13 @@ mod tests {
             replaced.write(&connection, &document(n, n + 2)).unwrap();
             expected.insert(n, n + 2);
         }
-        finish_all(&connection);
+        complete_all(&connection);
         let done = find(&connection);
         assert_eq!(done.index_progress(&connection).unwrap(), 100);
         assert_eq!(done.serving_policies().count(), 1);
         assert_eq!(content(&connection, &done), expected);
-        // A table with an index for the log and one for the path; no triggers, no second table.
+        // The table, the index of the LSN and the index of the path; no triggers and no second
+        // table.
         assert_eq!(schema(&connection).len(), 3, "{:?}", schema(&connection));
         let first = format!("{}_path_0", done.index_prefix());
         assert!(schema(&connection).contains(&first), "{first}");
@@ -278,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_several_replacements_wins() {
+    fn the_last_of_several_policies_wins() {
         let connection = Connection::open_in_memory().unwrap();
         let container = filled(&connection);
         container.replace(&connection, &definition("/b/?")).unwrap();
@@ -288,13 +292,13 @@ mod tests {
         let found = find(&connection);
         let serving: Vec<&Value> = found.serving_policies().collect();
         assert_eq!(serving, [&policy("/c/?"), &policy("/a/?")]);
-        finish_all(&connection);
+        complete_all(&connection);
         assert_eq!(content(&connection, &found).len(), 20_000);
         assert_eq!(schema(&connection).len(), 3, "{:?}", schema(&connection));
     }
 
     #[test]
-    fn a_container_that_is_deleted_meanwhile_leaves_nothing() {
+    fn deleting_a_container_cancels_its_transformation() {
         let connection = Connection::open_in_memory().unwrap();
         let container = filled(&connection);
         container.replace(&connection, &definition("/b/?")).unwrap();
@@ -304,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_starts_again_goes_on_where_the_last_one_ended() {
+    fn a_restarted_process_continues_a_transformation() {
         let folder = tempfile::tempdir().unwrap();
         drop(Store::open(Some(folder.path())).unwrap());
         let connection = Connection::open(folder.path().join("cosmos.sqlite")).unwrap();
@@ -324,6 +328,6 @@ mod tests {
             drop(connection);
             std::thread::sleep(Duration::from_millis(10));
         }
-        panic!("the indexes are never rebuilt");
+        panic!("the transformation does not complete");
     }
 }

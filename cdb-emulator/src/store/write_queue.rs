@@ -1,8 +1,9 @@
 //! The writer thread and its queue.
 //!
-//! The writer groups queued work into one transaction, each piece of work in a savepoint of its own, so that one wait for
-//! the disk serves the whole group. Work that arrives during the wait forms the next group, so groups grow with the load.
-//! In memory there is no wait for a disk, and each piece of work is committed alone.
+//! The writer groups queued work into one transaction, each piece of work in a savepoint of its
+//! own, so that one wait for the disk serves the whole group. Work that arrives during the wait
+//! forms the next group, so groups grow with the load. In memory there is no wait for a disk, and
+//! each piece of work is committed alone.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,7 +22,8 @@ use crate::error::ServiceError;
 /// Maximum time to collect a group before it is committed.
 const GROUP_TIME: Duration = Duration::from_millis(4);
 
-/// Runs a piece of work, unless its transaction could not begin, and returns the notification of its caller.
+/// Runs a piece of work, unless its transaction could not begin, and returns the notification of
+/// its caller.
 type Job = Box<dyn FnOnce(Result<(), ServiceError>) -> Notification + Send>;
 /// Notifies a caller that its work is committed, or why it is not.
 type Notification = Box<dyn FnOnce(Result<(), ServiceError>) + Send>;

@@ -1,4 +1,4 @@
-//! A client of a few lines, written from the protocol: it signs, sends and reads.
+//! A minimal client, written from the protocol: it signs, sends and reads.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-/// The headers of an answer, its status and its body.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -18,7 +18,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// A header's text, empty when it is missing.
+    /// Returns the text of a header; empty if it is missing.
     pub(crate) fn header(&self, name: &str) -> &str {
         let value = self.headers.get(name);
         value
@@ -26,14 +26,14 @@ impl Answer {
             .unwrap_or_default()
     }
 
-    /// Request units.
+    /// Returns the charge in request units.
     pub(crate) fn charge(&self) -> f64 {
         self.header("x-ms-request-charge")
             .parse()
             .expect("a charge")
     }
 
-    /// The rows of a query or feed.
+    /// Returns the rows of a query or feed.
     pub(crate) fn documents(&self) -> Vec<Value> {
         self.body["Documents"]
             .as_array()
@@ -41,7 +41,7 @@ impl Answer {
             .unwrap_or_default()
     }
 
-    /// The status of every operation of a batch.
+    /// Returns the status of every operation of a batch.
     pub(crate) fn statuses(&self) -> Vec<u64> {
         let results = self.body.as_array().into_iter().flatten();
         results
@@ -53,11 +53,11 @@ impl Answer {
 /// Headers of a request.
 pub(crate) type Headers<'a> = &'a [(&'a str, &'a str)];
 
-/// A request, before it is signed.
+/// A request before it is signed.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) method: Method,
-    /// What is signed as the kind of resource and its link.
+    /// The resource type and link for the signature.
     pub(crate) resource: (&'a str, &'a str),
     pub(crate) path: &'a str,
     pub(crate) headers: Headers<'a>,
@@ -72,12 +72,12 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// One physical partition, everything indexed.
+    /// Starts it with one physical partition and all paths indexed.
     pub(crate) async fn start() -> Self {
         Self::with(Emulator::start().await.expect("it starts"), json!({})).await
     }
 
-    /// With this definition beside id and partition key.
+    /// Starts it with these properties of the container beside id and partition key.
     pub(crate) async fn with(emulator: Emulator, definition: Value) -> Self {
         let account = Self {
             emulator,
@@ -112,13 +112,13 @@ impl Account {
         self.try_send(request).await.expect("an answer")
     }
 
-    /// As [`send`](Self::send); `None` when the connection breaks.
+    /// Like [`send`](Self::send); `None` if the connection breaks.
     async fn try_send(&self, request: &Request<'_>) -> Option<Answer> {
         let (token, date) = self.authorization(&request.method, request.resource);
         self.send_as(&token, &date, request).await
     }
 
-    /// The headers `authorization` and `x-ms-date` of a request.
+    /// Returns the headers `authorization` and `x-ms-date` of a request.
     pub(crate) fn authorization(
         &self,
         method: &Method,
@@ -139,7 +139,7 @@ impl Account {
         (token, date)
     }
 
-    /// Sends a request with whatever authorization it is given. `None` when the connection breaks.
+    /// Sends a request with any authorization; `None` if the connection breaks.
     pub(crate) async fn send_as(
         &self,
         token: &str,
@@ -169,7 +169,7 @@ impl Account {
         })
     }
 
-    /// `POST …/docs`.
+    /// Sends `POST …/docs`.
     pub(crate) async fn post(&self, headers: Headers<'_>, body: &Value) -> Answer {
         self.send(&Request {
             method: Method::POST,
@@ -181,13 +181,13 @@ impl Account {
         .await
     }
 
-    /// Creates a document in partition `p`.
+    /// Creates a document with partition key `p`.
     pub(crate) async fn create(&self, document: &Value) -> Answer {
         self.post(&[("x-ms-documentdb-partitionkey", r#"["p"]"#)], document)
             .await
     }
 
-    /// A request about one document of partition `p`.
+    /// Sends a request for one document with partition key `p`.
     pub(crate) async fn item(
         &self,
         method: Method,
@@ -200,7 +200,7 @@ impl Account {
             .expect("an answer")
     }
 
-    /// As [`item`](Self::item); `None` when the connection breaks.
+    /// Like [`item`](Self::item); `None` if the connection breaks.
     pub(crate) async fn try_item(
         &self,
         method: Method,
@@ -225,7 +225,7 @@ impl Account {
         .await
     }
 
-    /// A transactional batch in partition `p`.
+    /// Sends a transactional batch to partition key `p`.
     pub(crate) async fn batch(&self, operations: &Value) -> Answer {
         let headers = [
             ("x-ms-documentdb-partitionkey", r#"["p"]"#),
@@ -235,7 +235,7 @@ impl Account {
         self.post(&headers, operations).await
     }
 
-    /// A query with whatever scope the headers give.
+    /// Runs a query in the scope of the headers.
     pub(crate) async fn query(&self, headers: Headers<'_>, sql: &str, parameters: Value) -> Answer {
         let mut all = vec![
             ("x-ms-documentdb-isquery", "True"),
@@ -247,14 +247,15 @@ impl Account {
     }
 }
 
-/// A client that knows nothing of Cosmos DB.
+/// Returns an HTTP client.
 pub(crate) fn http_client() -> reqwest::Client {
-    // It wants a provider of cryptography even for plain HTTP; another test may have set it already.
+    // The client requires a cryptography provider even for plain HTTP. Another test can have
+    // installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::ClientBuilder::new().build().expect("a client")
 }
 
-/// The clock that requests are signed with.
+/// Returns the time for signatures.
 #[expect(
     clippy::disallowed_methods,
     reason = "the test signs like any client, with its own clock"

@@ -1,4 +1,4 @@
-//! The admin routes: the same faults and counters as in Rust, over HTTP, for this machine only.
+//! Tests of the admin routes: faults and counters over HTTP, for this machine only.
 
 use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
 use reqwest::Method;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::account::{Account, http_client};
 
-/// Asks one of the pages, with a body when there is one.
+/// Sends a request to an admin route.
 async fn ask(emulator: &Emulator, method: Method, path: &str, body: &str) -> (u16, Value) {
     let url = format!("{}{path}", emulator.endpoint());
     let request = http_client().request(method, url).body(body.to_owned());
@@ -20,7 +20,7 @@ async fn post_faults(emulator: &Emulator, body: &Value) -> (u16, Value) {
     ask(emulator, Method::POST, "_admin/faults", &body.to_string()).await
 }
 
-/// The statuses of this many reads of a document that is not there.
+/// Returns the statuses of `count` reads of a missing document.
 async fn statuses_of_reads(account: &Account, count: usize) -> Vec<u16> {
     let mut statuses = Vec::new();
     for _ in 0..count {
@@ -31,7 +31,7 @@ async fn statuses_of_reads(account: &Account, count: usize) -> Vec<u16> {
 }
 
 #[tokio::test]
-async fn a_script_that_was_sent_is_played_and_gone() {
+async fn a_script_applies_once() {
     let account = Account::start().await;
     let status = |status| json!({ "status": { "status": status, "retryAfterMs": 7 } });
     let script = json!({ "faults": [{ "kinds": ["read"], "times": 3,
@@ -48,7 +48,7 @@ async fn a_script_that_was_sent_is_played_and_gone() {
 }
 
 #[tokio::test]
-async fn faults_of_rust_and_of_http_are_the_same_faults() {
+async fn rust_and_http_share_the_faults() {
     let account = Account::start().await;
     let lost = Fault::with_probability(Effect::DropAnswer, 0.25).on(OperationKind::Batch);
     account.emulator.inject(lost.clone());
@@ -80,7 +80,7 @@ async fn a_seed_repeats_a_run() {
 }
 
 #[tokio::test]
-async fn latency_is_drawn_per_kind_of_operation() {
+async fn a_latency_applies_to_its_kind_of_operation() {
     let account = Account::start().await;
     let slow = json!({ "latency": { "fixedMs": 1.5 }, "faults": [{ "kinds": ["create"],
         "effects": [{ "delay": { "uniform": { "minMs": 120, "maxMs": 150 } } }] }] });
@@ -159,7 +159,7 @@ async fn an_invalid_body_is_rejected_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn counters_are_read_and_reset_and_do_not_count_themselves() {
+async fn counters_can_be_read_and_reset() {
     let account = Account::start().await;
     statuses_of_reads(&account, 3).await;
     for _ in 0..2 {
@@ -187,7 +187,7 @@ async fn a_physical_partition_is_split_over_http() {
 }
 
 #[tokio::test]
-async fn other_routes_and_methods_are_named() {
+async fn unknown_routes_and_methods_are_rejected() {
     let emulator = Emulator::start().await.unwrap();
     for (method, path, status, says) in [
         (Method::GET, "_admin", 404, "/_admin/faults"),
@@ -206,12 +206,12 @@ async fn other_routes_and_methods_are_named() {
 }
 
 #[tokio::test]
-async fn pages_of_the_internet_are_refused() {
+async fn pages_of_other_origins_are_rejected() {
     let emulator = Emulator::start().await.unwrap();
     let url = format!("{}_admin/faults", emulator.endpoint());
     let own = emulator.endpoint().trim_end_matches('/').to_owned();
     for (name, value, status) in [
-        // What a name that was pointed at this machine looks like.
+        // A foreign name that resolves to this machine.
         ("host", "evil.example", 403),
         ("origin", "https://evil.example", 403),
         ("origin", "null", 403),

@@ -1,4 +1,4 @@
-//! A headless Chromium, driven over its DevTools protocol: the little of a WebSocket client that this takes.
+//! A headless Chromium, driven over its DevTools protocol with a minimal WebSocket client.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -9,21 +9,21 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// How long anything in the browser may take: a limit for what hangs.
+/// The timeout of every step in the browser.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// A browser with one page. It is killed when this is dropped.
+/// A browser with one page. It is killed on drop.
 #[derive(Debug)]
 pub(crate) struct Browser {
     child: Child,
     socket: TcpStream,
     calls: u64,
-    /// What it complains of; it would stumble over a pipe that nobody holds.
+    /// Its error output. A closed pipe would stop the browser.
     _said: BufReader<ChildStderr>,
     _profile: tempfile::TempDir,
 }
 
-/// The browser's program: `CHROME`, or whatever is installed under a usual name.
+/// Returns the browser's program: `CHROME`, or a program with a usual name.
 fn program() -> Option<String> {
     let given = std::env::var("CHROME").ok();
     let usual = ["chromium", "chromium-browser", "google-chrome"].map(str::to_owned);
@@ -38,7 +38,7 @@ fn program() -> Option<String> {
 }
 
 impl Browser {
-    /// Opens a page, if there is a browser on this machine.
+    /// Opens a page; `None` if no browser is installed.
     pub(crate) fn open(url: &str) -> Option<Self> {
         let program = program()?;
         let profile = tempfile::tempdir().expect("a directory");
@@ -88,7 +88,7 @@ impl Browser {
         }
     }
 
-    /// The value of a JavaScript expression in the page.
+    /// Evaluates a JavaScript expression in the page.
     pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
         let parameters = json!({ "expression": expression, "returnByValue": true });
         let result = self.call("Runtime.evaluate", &parameters);
@@ -121,7 +121,7 @@ impl Browser {
         }
     }
 
-    /// Writes the page as it looks into a file below `CDB_SCREENSHOTS`, when that is set.
+    /// Saves a picture of the page in `CDB_SCREENSHOTS` if the variable is set.
     pub(crate) fn screenshot(&mut self, name: &str) {
         let Some(directory) = std::env::var_os("CDB_SCREENSHOTS") else {
             return;
@@ -139,7 +139,7 @@ impl Browser {
         }
     }
 
-    /// One text frame, masked with zeros as the protocol wants and nobody needs (RFC 6455, 5.2).
+    /// Returns a text frame with a mask of zeros; the protocol requires a mask (RFC 6455, 5.2).
     fn send(&mut self, text: &str) {
         let mut frame = vec![0x81];
         match text.len() {
@@ -155,7 +155,7 @@ impl Browser {
         self.socket.write_all(&frame).expect("it is sent");
     }
 
-    /// The payload of the next frame; Chromium does not cut messages into several.
+    /// Reads the payload of the next frame. Chromium does not fragment messages.
     fn receive(&mut self) -> Vec<u8> {
         let [_, length] = self.bytes();
         let length = match length & 0x7f {
@@ -177,14 +177,14 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // It may have died, and the test has failed for it.
+        // If the browser has crashed, the test has failed before.
         let _ = self.child.kill();
-        // No zombie is left.
+        // Waiting prevents a zombie.
         let _ = self.child.wait();
     }
 }
 
-/// The path of the debugger of the first page.
+/// Returns the path of the debugger of the first page.
 fn page_of(address: &str) -> String {
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
@@ -206,7 +206,7 @@ fn page_of(address: &str) -> String {
     panic!("the browser opens no page");
 }
 
-/// A WebSocket to a page.
+/// Opens a WebSocket to a page.
 fn connect(address: &str, path: &str) -> TcpStream {
     let upgrade = "upgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\n\
                    sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
@@ -215,7 +215,7 @@ fn connect(address: &str, path: &str) -> TcpStream {
     stream
 }
 
-/// Asks the debugger; what follows the head of its answer is left to be read.
+/// Sends a request to the debugger and reads the head of the response.
 fn get(address: &str, path: &str, headers: &str) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");

@@ -1,4 +1,4 @@
-//! Containers: what a refused definition leaves behind, and names that are awkward.
+//! Tests of containers: rejected definitions, and unusual names.
 
 use cdb_emulator::Emulator;
 use reqwest::Method;
@@ -26,7 +26,7 @@ fn indexing(path: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_container_that_is_refused_is_not_there() {
+async fn a_rejected_container_is_not_created() {
     let account = Account::start().await;
     let refused = define(&account, "d", indexing("/a\0b/?")).await;
     assert_eq!(refused.status, 400, "{}", refused.body);
@@ -35,7 +35,7 @@ async fn a_container_that_is_refused_is_not_there() {
 }
 
 #[tokio::test]
-async fn awkward_property_names_are_indexed_and_found() {
+async fn unusual_property_names_are_indexed() {
     let account = Account::with(
         Emulator::start().await.expect("it starts"),
         json!({ "indexingPolicy": { "indexingMode": "consistent", "excludedPaths": [{ "path": "/*" }],
@@ -61,7 +61,7 @@ async fn awkward_property_names_are_indexed_and_found() {
 }
 
 #[tokio::test]
-async fn a_number_is_one_partition_however_it_is_written() {
+async fn equal_numbers_are_the_same_partition_key() {
     let account = Account::start().await;
     let document = json!({ "id": "1", "pk": 1.0 });
     let headers = [("x-ms-documentdb-partitionkey", "[1]")];

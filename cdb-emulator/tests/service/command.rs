@@ -1,4 +1,4 @@
-//! The command: its help, its first line, its end, and what it refuses.
+//! Tests of the command: its help, output, exit and errors.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
@@ -13,19 +13,19 @@ fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// What a run says that ends by itself.
+/// Runs the command until it ends and returns its output.
 fn ended(arguments: &[&str]) -> Output {
     command(arguments).output().expect("it runs")
 }
 
-/// Sends a signal with the shell's own `kill`: a minimal image has no program of that name.
+/// Sends a signal with the shell's builtin `kill`, because a minimal image has no such program.
 fn send(signal: &str, child: &Child) {
     let kill = format!("kill {signal} {}", child.id());
     let sent = Command::new("sh").args(["-c", &kill]).status();
     assert!(sent.expect("the shell runs").success());
 }
 
-/// A run that goes on, its first line, and what it says later. It is killed when this is dropped.
+/// A running command, its first line, and its further output. It is killed on drop.
 struct Running {
     child: Child,
     first_line: String,
@@ -53,7 +53,7 @@ impl Running {
         words.find(|word| word.starts_with("http")).expect("a URL")
     }
 
-    /// Sends a signal, and returns the exit code and what else was said.
+    /// Sends a signal, and returns the exit code and the remaining output.
     fn end_by(mut self, signal: &str) -> (Option<i32>, String) {
         send(signal, &self.child);
         let mut rest = String::new();
@@ -64,15 +64,15 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended, as it was told to.
+        // The process can have ended after the signal.
         let _ = self.child.kill();
-        // No zombie is left; how it ended was checked before.
+        // Waiting prevents a zombie; the exit code was checked before.
         let _ = self.child.wait();
     }
 }
 
 #[test]
-fn the_help_names_every_option() {
+fn the_help_lists_every_option() {
     let output = ended(&["--help"]);
     assert!(output.status.success());
     let help = String::from_utf8(output.stdout).expect("UTF-8");
@@ -80,7 +80,7 @@ fn the_help_names_every_option() {
 }
 
 #[test]
-fn mistakes_are_named_and_end_with_an_error() {
+fn invalid_options_are_reported() {
     let missing = "/nowhere/faults.json";
     let malformed = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&malformed, r#"{ "faults": [{ "effects": ["drop"] }] }"#).unwrap();
@@ -119,7 +119,7 @@ fn mistakes_are_named_and_end_with_an_error() {
 }
 
 #[test]
-fn a_port_in_use_ends_it_with_the_cure() {
+fn a_port_in_use_is_reported_with_the_remedy() {
     let running = Running::start(&["--port", "0"]);
     let endpoint = running.endpoint().trim_end_matches('/');
     let port = endpoint.rsplit(':').next().expect("a port");
@@ -131,7 +131,7 @@ fn a_port_in_use_ends_it_with_the_cure() {
 
 #[cfg(unix)]
 #[test]
-fn that_nobody_reads_what_it_says_does_not_end_it() {
+fn a_closed_output_does_not_stop_the_command() {
     let mut child = command(&["--port", "0"])
         .stdout(Stdio::piped())
         .spawn()
@@ -146,7 +146,7 @@ fn that_nobody_reads_what_it_says_does_not_end_it() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn it_says_that_it_is_ready_answers_and_ends_when_it_is_told_to() {
+async fn the_command_serves_until_a_signal() {
     for (signal, partitions) in [("-TERM", "3"), ("-INT", "1")] {
         let directory = tempfile::tempdir().unwrap();
         let data = directory.path().display().to_string();
@@ -175,7 +175,7 @@ async fn it_says_that_it_is_ready_answers_and_ends_when_it_is_told_to() {
 }
 
 #[tokio::test]
-async fn faults_and_a_certificate_come_from_and_go_into_files() {
+async fn faults_are_read_from_and_certificates_written_to_files() {
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str| directory.path().join(name).display().to_string();
     let (faults, certificate) = (file("faults.json"), file("ca.pem"));
@@ -193,7 +193,7 @@ async fn faults_and_a_certificate_come_from_and_go_into_files() {
     let running = Running::start(&arguments);
     let pem = std::fs::read(&certificate).unwrap();
     let trusted = vec![reqwest::Certificate::from_pem(&pem).unwrap()];
-    // Sets the process's provider of cryptography.
+    // Installs the cryptography provider of the process.
     drop(http_client());
     let client = reqwest::ClientBuilder::new().tls_certs_only(trusted);
     let answer = client.build().unwrap().get(running.endpoint()).send().await;

@@ -1,4 +1,5 @@
-//! Request units: they follow the policy and what a request touched.
+//! Tests of charges, which depend on the policy and on the documents and index entries of a
+//! request.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +11,7 @@ use crate::account::{Account, Answer};
 
 const IN_P: (&str, &str) = ("x-ms-documentdb-partitionkey", r#"["p"]"#);
 
-/// A container that indexes these paths and composites, and nothing else.
+/// Creates a container with exactly these indexes.
 async fn indexing(paths: &[&str], composites: Value) -> Account {
     let included: Vec<Value> = paths.iter().map(|path| json!({ "path": path })).collect();
     let policy = json!({ "indexingPolicy": { "indexingMode": "consistent", "includedPaths": included,
@@ -18,7 +19,7 @@ async fn indexing(paths: &[&str], composites: Value) -> Account {
     Account::with(Emulator::start().await.expect("it starts"), policy).await
 }
 
-/// Twenty documents: `n` counts, `kind` is one of two, `tags` has three.
+/// Creates twenty documents: `n` counts, `kind` has two values, `tags` has three elements.
 async fn filled(paths: &[&str], composites: Value) -> (Account, f64) {
     let account = indexing(paths, composites).await;
     let mut charge = 0.0;
@@ -43,7 +44,7 @@ async fn ask(account: &Account, sql: &str) -> Answer {
     answer
 }
 
-/// A figure of the metrics.
+/// Returns a number of the metrics.
 fn metric(answer: &Answer, name: &str) -> f64 {
     let metrics = answer.header("x-ms-documentdb-query-metrics");
     let found = metrics
@@ -52,7 +53,7 @@ fn metric(answer: &Answer, name: &str) -> f64 {
     found.and_then(|value| value.parse().ok()).unwrap_or(-1.0)
 }
 
-/// A number of documents among the metrics.
+/// Returns a number of documents of the metrics.
 fn documents(answer: &Answer, name: &str) -> String {
     format!("{:.0}", metric(answer, name))
 }
@@ -69,7 +70,7 @@ fn specs(utilization: &Value, list: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_is_indexed_costs_on_write_and_what_is_not_on_read() {
+async fn an_index_costs_on_writes_and_a_missing_index_on_reads() {
     let (bare, bare_writes) = filled(&[], json!([])).await;
     let (one, one_writes) = filled(&["/n/?"], json!([])).await;
     let (array, array_writes) = filled(&["/n/?", "/tags/[]/?"], json!([])).await;
@@ -109,7 +110,7 @@ async fn what_is_indexed_costs_on_write_and_what_is_not_on_read() {
 }
 
 #[tokio::test]
-async fn metrics_say_what_was_loaded_and_what_came_out() {
+async fn metrics_count_loaded_and_returned_documents() {
     let (account, _) = filled(&["/n/?"], json!([])).await;
     let answer = ask(&account, "SELECT * FROM c WHERE c.n >= 10 AND c.kind = 0").await;
     assert_eq!(documents(&answer, "retrievedDocumentCount"), "10");
@@ -125,7 +126,7 @@ async fn metrics_say_what_was_loaded_and_what_came_out() {
 }
 
 #[tokio::test]
-async fn elements_of_arrays_are_found_by_their_index_or_by_loading_all() {
+async fn array_elements_are_charged_by_their_index() {
     let (with, _) = filled(&["/tags/[]/?"], json!([])).await;
     let (without, _) = filled(&["/tags/*"], json!([])).await;
     let (none, _) = filled(&[], json!([])).await;
@@ -151,7 +152,7 @@ async fn elements_of_arrays_are_found_by_their_index_or_by_loading_all() {
 }
 
 #[tokio::test]
-async fn the_utilization_names_the_indexes_that_served_and_those_that_would_have() {
+async fn the_utilization_has_the_used_and_the_missing_indexes() {
     let composite = json!([[{ "path": "/kind" }, { "path": "/n" }]]);
     let (account, _) = filled(&["/n/?", "/kind/?"], composite).await;
     let found = utilization(&ask(&account, "SELECT * FROM c WHERE c.n > 3 AND c.text = 'x'").await);
@@ -172,7 +173,7 @@ async fn the_utilization_names_the_indexes_that_served_and_those_that_would_have
 }
 
 #[tokio::test]
-async fn a_query_pays_for_every_physical_partition_that_it_asks() {
+async fn a_query_is_charged_per_physical_partition() {
     let cost = async |partitions: u32| {
         let emulator = Emulator::builder().physical_partitions(partitions);
         let account = Account::with(emulator.start().await.expect("it starts"), json!({})).await;
@@ -185,7 +186,7 @@ async fn a_query_pays_for_every_physical_partition_that_it_asks() {
 }
 
 #[tokio::test]
-async fn reads_and_writes_cost_by_size_and_replacing_twice() {
+async fn reads_and_writes_are_charged_by_size() {
     let account = indexing(&[], json!([])).await;
     for (kilobytes, read, write) in [(1, 1.0, 5.0), (100, 10.0, 50.0)] {
         let id = kilobytes.to_string();

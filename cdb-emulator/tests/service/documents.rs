@@ -1,4 +1,4 @@
-//! Documents: signatures, ids, versions, patches, batches.
+//! Tests of documents: signatures, ids, ETags, patches, batches.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::account::{Account, Request};
 
 #[tokio::test]
-async fn a_wrong_signature_is_refused() {
+async fn a_wrong_signature_is_rejected() {
     let account = Account::start().await;
     let date = "Thu, 01 Jan 2026 00:00:00 GMT";
     let request = Request {
@@ -21,7 +21,7 @@ async fn a_wrong_signature_is_refused() {
 }
 
 #[tokio::test]
-async fn ids_that_cannot_be_addressed_are_refused_and_all_others_work() {
+async fn only_ids_that_cannot_be_addressed_are_rejected() {
     let account = Account::start().await;
     for id in ["a/b", "a\\b", "a?b", "a#b", "ends in space "] {
         let answer = account.create(&json!({ "id": id, "pk": "p" })).await;
@@ -36,7 +36,7 @@ async fn ids_that_cannot_be_addressed_are_refused_and_all_others_work() {
 }
 
 #[tokio::test]
-async fn versions_fence_writes() {
+async fn etags_fence_writes() {
     let account = Account::start().await;
     let document = json!({ "id": "a", "pk": "p", "n": 1 });
     let created = account.create(&document).await;
@@ -62,7 +62,7 @@ async fn versions_fence_writes() {
 }
 
 #[tokio::test]
-async fn an_upsert_of_nothing_creates_whatever_version_it_names() {
+async fn an_upsert_of_a_missing_document_ignores_its_etag() {
     let account = Account::start().await;
     let headers = [
         ("x-ms-documentdb-partitionkey", r#"["p"]"#),
@@ -77,7 +77,7 @@ async fn an_upsert_of_nothing_creates_whatever_version_it_names() {
     let headers = [headers[0], headers[1], ("if-match", &*etag)];
     let replaced = account.post(&headers, &document).await;
     assert_eq!(replaced.status, 200, "{}", replaced.body);
-    // A resource id lasts as long as its document, a version does not.
+    // A replaced document keeps its resource id, but not its ETag.
     assert_eq!(replaced.body["_rid"], created.body["_rid"]);
     assert_ne!(replaced.body["_etag"], created.body["_etag"]);
     account.item(Method::DELETE, "a", &[], None).await;
@@ -86,7 +86,7 @@ async fn an_upsert_of_nothing_creates_whatever_version_it_names() {
 }
 
 #[tokio::test]
-async fn the_partition_key_of_header_and_body_are_the_same() {
+async fn the_partition_keys_of_header_and_body_must_be_equal() {
     let account = Account::start().await;
     let answer = account.create(&json!({ "id": "a", "pk": "other" })).await;
     assert_eq!(
@@ -116,7 +116,7 @@ async fn patches_change_paths_under_a_condition() {
     assert_eq!(patched.body["list"], json!([1, 2]));
     assert_eq!(patched.body["new"], json!({ "x": null }));
     assert_eq!(patched.body.get("gone"), None);
-    // The condition no longer holds.
+    // The condition is not met any more.
     assert_eq!(
         account
             .item(Method::PATCH, "a", &[], Some(&patch))
@@ -146,7 +146,7 @@ async fn patches_change_paths_under_a_condition() {
 }
 
 #[tokio::test]
-async fn a_batch_is_all_or_nothing_and_names_its_culprit() {
+async fn a_failed_batch_is_rolled_back_and_names_the_operation() {
     let account = Account::start().await;
     let create =
         |id: &str| json!({ "operationType": "Create", "resourceBody": { "id": id, "pk": "p" } });
@@ -157,7 +157,7 @@ async fn a_batch_is_all_or_nothing_and_names_its_culprit() {
         .await;
     assert_eq!((bad.status, bad.statuses()), (207, vec![424, 404, 424]));
     assert_eq!(account.item(Method::GET, "c", &[], None).await.status, 404);
-    // Later operations see earlier ones.
+    // Operations see the effects of earlier ones.
     let chained = account
         .batch(&json!([create("e"), { "operationType": "Patch", "id": "e",
             "resourceBody": { "operations": [{ "op": "set", "path": "/n", "value": 1 }] } }]))
@@ -180,7 +180,7 @@ async fn a_batch_has_the_service_s_limits() {
 }
 
 #[tokio::test]
-async fn a_bulk_answers_for_each_operation() {
+async fn a_bulk_has_a_result_per_operation() {
     let account = Account::start().await;
     let create = |id: &str, pk: &str| {
         json!({ "operationType": "Create", "partitionKey": format!("[\"{pk}\"]"),
@@ -200,7 +200,7 @@ async fn a_bulk_answers_for_each_operation() {
 }
 
 #[tokio::test]
-async fn unique_keys_hold_within_a_partition() {
+async fn unique_keys_apply_within_a_partition_key() {
     let emulator = cdb_emulator::Emulator::start().await.expect("it starts");
     let policy = json!({ "uniqueKeyPolicy": { "uniqueKeys": [{ "paths": ["/mail"] }] } });
     let account = Account::with(emulator, policy).await;
@@ -213,7 +213,7 @@ async fn unique_keys_hold_within_a_partition() {
 }
 
 #[tokio::test]
-async fn unique_keys_cannot_be_changed_nor_left_out() {
+async fn unique_keys_cannot_be_changed_or_omitted() {
     let emulator = cdb_emulator::Emulator::start().await.expect("it starts");
     let keys = json!({ "uniqueKeys": [{ "paths": ["/mail"] }] });
     let account = Account::with(emulator, json!({ "uniqueKeyPolicy": keys })).await;
@@ -262,7 +262,7 @@ async fn a_document_expires() {
 }
 
 #[tokio::test]
-async fn an_indexed_path_more_costs_on_every_write() {
+async fn an_additional_index_costs_on_every_write() {
     let policy = |paths: Value| {
         json!({ "indexingPolicy": { "indexingMode": "consistent", "includedPaths": paths,
             "excludedPaths": [{ "path": "/*" }] } })
@@ -286,7 +286,7 @@ async fn an_indexed_path_more_costs_on_every_write() {
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_is_there_after_a_restart() {
+async fn acknowledged_writes_survive_a_restart() {
     let folder = tempfile::tempdir().expect("a folder");
     let start = || {
         cdb_emulator::Emulator::builder()

@@ -1,4 +1,4 @@
-//! What was acknowledged is there, however the process ended, and a directory belongs to one process.
+//! Tests of durability after kills, and of the lock of the data directory.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -14,18 +14,18 @@ use serde_json::{Value, json};
 
 use crate::wire::Wire;
 
-/// How often the process is killed.
+/// The number of kills.
 const ROUNDS: u64 = 50;
-/// Connections that write at once.
+/// The number of concurrent writers.
 const WRITERS: u64 = 4;
-/// Documents of one batch.
+/// The number of documents of a batch.
 const BATCH: u64 = 5;
 
-/// The emulator as a process of its own.
+/// The emulator in a process of its own.
 struct Process {
     child: Child,
     address: SocketAddr,
-    /// Kept open, since the process may have more to say.
+    /// Kept open, because the process can write more output.
     _said: BufReader<ChildStdout>,
 }
 
@@ -55,23 +55,23 @@ impl Process {
         Wire::connect(self.address, WELL_KNOWN_KEY).expect("it listens")
     }
 
-    /// SIGKILL: nothing of the process runs any more.
+    /// Kills the process with SIGKILL.
     fn kill(mut self) {
         self.child.kill().expect("it can be killed");
         self.child.wait().expect("it ends");
     }
 }
 
-/// What a writer knows of its partition.
+/// The state of a partition key that a writer expects.
 #[derive(Debug, Default)]
 struct Ledger {
-    /// Acknowledged documents with their versions.
+    /// Acknowledged documents with their revisions.
     kept: BTreeMap<String, u64>,
-    /// What was sent last and not acknowledged: all of it or nothing of it may be there.
+    /// The last write, which was not acknowledged: it is stored completely or not at all.
     open: BTreeMap<String, u64>,
 }
 
-/// Creates, replaces and batches, until the connection breaks.
+/// Sends creates, replaces and batches until the connection breaks.
 fn write(wire: &mut Wire, key: &str, ledger: &Mutex<Ledger>) {
     for step in 0_u64.. {
         let changes: BTreeMap<String, u64> = match step % 3 {
@@ -104,7 +104,7 @@ fn write(wire: &mut Wire, key: &str, ledger: &Mutex<Ledger>) {
     }
 }
 
-/// Everything in a partition.
+/// Reads all documents of a partition key.
 fn read(wire: &mut Wire, key: &str) -> BTreeMap<String, u64> {
     let mut found = BTreeMap::new();
     let mut continuation = String::new();
@@ -133,7 +133,7 @@ fn read(wire: &mut Wire, key: &str) -> BTreeMap<String, u64> {
     }
 }
 
-/// Holds what is there against what was promised.
+/// Compares the stored documents with the expected state.
 fn judge(key: &str, ledger: &Ledger, found: &BTreeMap<String, u64>) {
     let mut with_open = ledger.kept.clone();
     with_open.extend(ledger.open.clone());
@@ -146,7 +146,7 @@ fn judge(key: &str, ledger: &Ledger, found: &BTreeMap<String, u64>) {
 }
 
 #[test]
-fn what_was_acknowledged_survives_fifty_kills() {
+fn acknowledged_writes_survive_fifty_kills() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut process = Process::start(folder.path());
     process.connect().define("").expect("a container");
@@ -159,12 +159,12 @@ fn what_was_acknowledged_survives_fifty_kills() {
             for ((mut wire, key), ledger) in wires.into_iter().zip(&keys).zip(&ledgers) {
                 scope.spawn(move || write(&mut wire, key, ledger));
             }
-            // Each has something to lose, however slow the machine is.
+            // Every writer has acknowledged writes, even on a slow machine.
             let empty = |ledger: &Mutex<Ledger>| ledger.lock().expect("a ledger").kept.is_empty();
             while ledgers.iter().any(empty) {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            // Different in each round, so that it strikes at different moments.
+            // The delay differs per round, so that kills occur at different moments.
             std::thread::sleep(Duration::from_millis(60 + round * 37 % 90));
             process.kill();
         });
@@ -221,7 +221,7 @@ async fn a_directory_belongs_to_one_emulator_until_it_stops() {
 }
 
 #[tokio::test]
-async fn data_of_a_newer_version_is_refused_and_not_touched() {
+async fn data_of_a_newer_version_are_rejected_and_not_changed() {
     let folder = tempfile::tempdir().expect("a folder");
     drop(start(folder.path()).await.expect("it starts"));
     let file = folder.path().join("cosmos.sqlite");
@@ -244,7 +244,7 @@ async fn data_of_a_newer_version_is_refused_and_not_touched() {
 }
 
 #[tokio::test]
-async fn files_that_are_no_data_of_ours_are_refused_and_not_touched() {
+async fn files_of_other_applications_are_rejected_and_not_changed() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("cosmos.sqlite");
     let foreign = Connection::open(&file).expect("a database");

@@ -1,4 +1,4 @@
-//! The Explorer: what its endpoints say, and what a browser makes of it.
+//! Tests of the Explorer: its endpoints, and the page in a browser.
 
 use cdb_emulator::Emulator;
 use reqwest::Method;
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use crate::account::{Account, http_client};
 use crate::browser::Browser;
 
-/// Markup in an id: what a page that is careless with documents would run.
+/// Markup in an id, which an unsafe page would execute.
 const HOSTILE: &str = "<img src=x onerror=window.pwned=1>";
 
-/// A container where `/n` and `/pk` are indexed, with 60 documents, of which one is hostile.
+/// Creates a container with indexes on `/n` and `/pk` and 60 documents, one of them with markup.
 async fn account(partitions: u32) -> Account {
     let emulator = Emulator::builder().physical_partitions(partitions).start();
     let policy = json!({ "indexingPolicy": { "indexingMode": "consistent", "excludedPaths": [{ "path": "/*" }],
@@ -29,7 +29,7 @@ async fn account(partitions: u32) -> Account {
     account
 }
 
-/// Asks an endpoint of the page; a body makes it a POST.
+/// Sends a request to an endpoint of the page; a POST if it has a body.
 async fn ask(account: &Account, path: &str, body: Option<&Value>) -> (u16, Value) {
     let url = format!("{}_explorer/{path}", account.emulator.endpoint());
     let method = if body.is_some() {
@@ -48,7 +48,7 @@ async fn ask(account: &Account, path: &str, body: Option<&Value>) -> (u16, Value
     (status, serde_json::from_slice(&body).expect("JSON"))
 }
 
-/// Asks a query of the container.
+/// Runs a query on the container.
 async fn query(account: &Account, sql: &str, scope: Value) -> (u16, Value) {
     let body =
         json!({ "database": "db", "container": "c", "query": sql, "scope": scope, "pageSize": 25 });
@@ -56,7 +56,7 @@ async fn query(account: &Account, sql: &str, scope: Value) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn the_page_loads_nothing_from_elsewhere_and_runs_no_script_but_its_own() {
+async fn the_page_loads_and_runs_only_its_own_content() {
     let account = Account::start().await;
     let url = format!("{}_explorer", account.emulator.endpoint());
     let page = http_client().get(url).send().await.expect("an answer");
@@ -88,7 +88,7 @@ async fn the_page_loads_nothing_from_elsewhere_and_runs_no_script_but_its_own() 
 }
 
 #[tokio::test]
-async fn the_tree_names_containers_with_their_policy_and_partitions() {
+async fn the_tree_has_containers_with_their_policy_and_partitions() {
     let account = account(2).await;
     let (status, tree) = ask(&account, "api/tree", None).await;
     assert_eq!(status, 200, "{tree}");
@@ -102,7 +102,7 @@ async fn the_tree_names_containers_with_their_policy_and_partitions() {
 }
 
 #[tokio::test]
-async fn documents_come_in_pages_and_each_of_them_once() {
+async fn pages_return_every_document_once() {
     let account = account(1).await;
     let mut seen = Vec::new();
     let mut continuation = Value::Null;
@@ -124,7 +124,7 @@ async fn documents_come_in_pages_and_each_of_them_once() {
 }
 
 #[tokio::test]
-async fn a_plan_tells_what_the_index_serves_from_what_is_left_over() {
+async fn a_plan_separates_conditions_that_an_index_answers() {
     let account = account(1).await;
     let sql = "SELECT * FROM c WHERE c.n >= 50 AND c.text != 'x' ORDER BY c.n DESC";
     let (status, found) = query(&account, sql, json!({ "range": "0" })).await;
@@ -148,7 +148,7 @@ async fn a_plan_tells_what_the_index_serves_from_what_is_left_over() {
 }
 
 #[tokio::test]
-async fn a_scope_is_everything_a_physical_partition_or_a_key() {
+async fn a_query_runs_in_each_scope() {
     let account = account(2).await;
     let other = json!({ "id": "a", "pk": "ключ ✓" });
     let key = [(
@@ -178,7 +178,7 @@ async fn a_scope_is_everything_a_physical_partition_or_a_key() {
 }
 
 #[tokio::test]
-async fn mistakes_are_answered_as_the_service_does_and_nothing_is_written() {
+async fn invalid_requests_get_the_service_s_errors() {
     let account = account(1).await;
     account.emulator.reset_requests();
     for (sql, scope, status) in [
@@ -219,7 +219,7 @@ async fn mistakes_are_answered_as_the_service_does_and_nothing_is_written() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_browser_shows_documents_as_text_and_is_worked_by_keyboard() {
+async fn a_browser_shows_documents_as_text_and_supports_the_keyboard() {
     let account = account(1).await;
     let url = format!("{}_explorer/", account.emulator.endpoint());
     let browsed = tokio::task::spawn_blocking(move || browse(&url)).await;
@@ -230,7 +230,7 @@ async fn a_browser_shows_documents_as_text_and_is_worked_by_keyboard() {
     }
 }
 
-/// Whether there was a browser to see it with.
+/// Returns whether a browser is installed.
 fn browse(url: &str) -> bool {
     let Some(mut browser) = Browser::open(url) else {
         return false;

@@ -1,4 +1,4 @@
-//! Faults: what strikes, what takes effect, and that it is counted.
+//! Tests of faults and of the request log.
 
 use cdb_emulator::{Effect, Fault, OperationKind};
 use reqwest::Method;
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::account::Account;
 
 #[tokio::test]
-async fn a_refusal_takes_no_effect_and_says_how_long_to_wait() {
+async fn an_injected_status_prevents_the_execution() {
     let account = Account::start().await;
     account.emulator.inject(Fault::once(Effect::Status {
         status: 429,
@@ -29,7 +29,7 @@ async fn a_refusal_takes_no_effect_and_says_how_long_to_wait() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_has_taken_effect_and_a_lost_request_has_not() {
+async fn a_request_with_a_lost_response_was_executed() {
     let account = Account::start().await;
     account
         .create(&json!({ "id": "a", "pk": "p", "n": 0 }))
@@ -49,7 +49,7 @@ async fn a_lost_answer_has_taken_effect_and_a_lost_request_has_not() {
 }
 
 #[tokio::test]
-async fn a_time_out_after_the_effect_has_taken_effect() {
+async fn a_request_with_a_status_after_the_effect_was_executed() {
     let account = Account::start().await;
     account
         .emulator

@@ -1,4 +1,4 @@
-//! Signatures that are none and bytes that are no HTTP: refused in the service's words, or in HTTP's, and survived.
+//! Invalid signatures and invalid HTTP are rejected and do not stop the server.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -12,24 +12,24 @@ use crate::account::{Account, Request};
 
 const DOCS: (&str, &str) = ("docs", "dbs/db/colls/c");
 
-/// What comes back for these bytes, until the server ends the connection or waits for more.
+/// Sends bytes and returns the response, until the server closes the connection or waits for more.
 fn exchange(address: &str, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
     let pause = Some(Duration::from_millis(500));
     stream.set_read_timeout(pause).expect("a time-out");
-    // The server may have hung up in the middle, having seen enough.
+    // The server can close the connection before all bytes are sent.
     let _ = stream.write_all(bytes);
     let mut answer = Vec::new();
     let mut chunk = [0; 4096];
     let mut silent = 0;
-    // Half a second without an answer means little on a slow machine. When the server has answered later requests as well, it
-    // waits for more bytes of this one.
+    // On a slow machine, half a second without a response is not sufficient. If the server responds
+    // to a later request, it waits for more bytes of this one.
     while silent < 3 {
         match stream.read(&mut chunk) {
             Ok(0) => break,
             Ok(count) => answer.extend(&chunk[..count]),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                await_another_answer(address);
+                await_another_response(address);
                 silent += 1;
             }
             Err(_) => break,
@@ -38,8 +38,8 @@ fn exchange(address: &str, bytes: &[u8]) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// Sends a request of its own and waits for the answer.
-fn await_another_answer(address: &str) {
+/// Sends another request and waits for its response.
+fn await_another_response(address: &str) {
     let mut stream = TcpStream::connect(address).expect("it listens");
     let sent = stream.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     sent.expect("it is sent");
@@ -47,7 +47,7 @@ fn await_another_answer(address: &str) {
     stream.read_to_end(&mut answer).expect("an answer");
 }
 
-/// As [`exchange`], beside the server's own work.
+/// Runs [`exchange`] on a thread that may block.
 async fn answer(account: &Account, bytes: impl Into<Vec<u8>>) -> String {
     let address = account.emulator.endpoint().replace("http://", "");
     let (address, bytes) = (address.replace('/', ""), bytes.into());
@@ -55,7 +55,7 @@ async fn answer(account: &Account, bytes: impl Into<Vec<u8>>) -> String {
     asked.await.expect("no panic")
 }
 
-/// A request for a document, with these headers in place of a good signature.
+/// Returns a request for a document with these headers instead of a valid signature.
 fn unsigned(headers: &str) -> String {
     format!("GET /dbs/db/colls/c HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n")
 }
@@ -71,8 +71,8 @@ const DATE: &str = "The input date header is invalid format";
 const WRONG: &str = "The input authorization token can't serve the request";
 const CLOCK: &str = "The authorization token is not valid at the current time";
 
-/// `authorization` and `x-ms-date`, and what is said about them. `GOOD` and `NOW` stand for a good signature and its
-/// date, `-` for a header that is missing.
+/// `authorization`, `x-ms-date` and the expected error. `GOOD` and `NOW` stand for a valid
+/// signature and its date, `-` for a missing header.
 const SIGNATURES: [(&str, &str, u16, &str); 16] = [
     ("-", "-", 401, MISSING),
     ("", "NOW", 401, MISSING),
@@ -93,7 +93,7 @@ const SIGNATURES: [(&str, &str, u16, &str); 16] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn signatures_that_are_none_are_refused_in_the_service_s_words() {
+async fn invalid_signatures_are_rejected_with_the_service_s_errors() {
     let account = Account::start().await;
     let (good, now) = account.authorization(&Method::GET, ("colls", "dbs/db/colls/c"));
     for (authorization, date, status, says) in SIGNATURES {
@@ -124,7 +124,7 @@ async fn signatures_that_are_none_are_refused_in_the_service_s_words() {
 }
 
 #[tokio::test]
-async fn a_signature_for_one_request_is_none_for_another() {
+async fn a_signature_is_invalid_for_another_request() {
     let account = Account::start().await;
     let (token, date) = account.authorization(&Method::GET, DOCS);
     for (method, resource, path) in [
@@ -153,7 +153,7 @@ async fn a_signature_for_one_request_is_none_for_another() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bytes_that_are_no_http_are_refused_or_hung_up_on() {
+async fn invalid_http_is_rejected_or_the_connection_closed() {
     let account = Account::start().await;
     let long = "x".repeat(300_000);
     let many = "another: x\r\n".repeat(500);
@@ -180,18 +180,18 @@ async fn bytes_that_are_no_http_are_refused_or_hung_up_on() {
             format!("GET /{long} HTTP/1.1\r\nhost: localhost\r\n\r\n"),
             &["414", "431"],
         ),
-        // Read as far as it goes, and then found to be unsigned.
+        // The server reads these, and finds no signature.
         (format!("{post}content-length: 3\r\n\r\n{{}}}}"), &["401"]),
         (
             format!("{post}transfer-encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n"),
             &["401"],
         ),
-        // A body that breaks off is nobody's request.
+        // A truncated body is not a request.
         (
             format!("{post}transfer-encoding: chunked\r\n\r\nzz\r\n"),
             &["", "400"],
         ),
-        // TLS where there is none, and HTTP/2 that goes astray.
+        // TLS on a plain connection, and invalid HTTP/2.
         (
             "\u{16}\u{3}\u{1}\u{2}\0\u{1}\0\u{1}\r\n\r\n".to_owned(),
             &["400"],
@@ -215,7 +215,7 @@ async fn bytes_that_are_no_http_are_refused_or_hung_up_on() {
     }
 }
 
-/// Counts panics of all threads, on top of what is done about them anyway.
+/// Counts the panics of all threads, in addition to the default hook.
 fn count_panics() -> &'static AtomicUsize {
     static PANICS: AtomicUsize = AtomicUsize::new(0);
     let usual = std::panic::take_hook();
@@ -227,7 +227,7 @@ fn count_panics() -> &'static AtomicUsize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn requests_with_flipped_bytes_are_answered_or_hung_up_on_and_nothing_panics() {
+async fn requests_with_flipped_bytes_do_not_panic() {
     let account = Account::start().await;
     let panics = count_panics();
     let before = panics.load(Ordering::Relaxed);
@@ -253,7 +253,8 @@ async fn requests_with_flipped_bytes_are_answered_or_hung_up_on_and_nothing_pani
         for _ in 0..400 {
             let mut bytes = request.clone().into_bytes();
             for _ in 0..3 {
-                // The constants of Numerical Recipes; the low bits are poor, and not used.
+                // The constants of Numerical Recipes; the low bits are not random enough and not
+                // used.
                 seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 let at = usize::try_from(seed >> 8).expect("small") % bytes.len();
                 bytes[at] = seed.to_be_bytes()[0];

@@ -1,4 +1,4 @@
-//! The emulator's promises, over raw HTTP.
+//! Tests of the emulator over raw HTTP.
 
 mod account;
 mod admin;

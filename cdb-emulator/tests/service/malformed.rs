@@ -1,4 +1,4 @@
-//! Requests that are not what they should be: each has an answer of the service's shape, and none ends the server.
+//! Tests of malformed requests: each gets an error in the service's form.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use crate::account::{Account, Answer, Request};
 const DOCS: (&str, &str) = ("docs", "dbs/db/colls/c");
 const IN_P: (&str, &str) = ("x-ms-documentdb-partitionkey", r#"["p"]"#);
 
-/// Sends bytes as they are, past everything that a client would tidy up, and returns status and body.
+/// Sends raw bytes, which a client would normalize, and returns status and body.
 async fn raw(
     account: &Account,
     (method, target): (Method, &str),
@@ -60,7 +60,7 @@ async fn is_alive(account: &Account) {
 }
 
 #[tokio::test]
-async fn bodies_that_are_no_documents_are_refused() {
+async fn invalid_bodies_are_rejected() {
     let account = Account::start().await;
     let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
     let deep = format!(r#"{{"id":"deep","pk":"p","v":{deep}}}"#);
@@ -91,7 +91,7 @@ async fn bodies_that_are_no_documents_are_refused() {
 }
 
 #[tokio::test]
-async fn bodies_that_are_too_large_are_refused() {
+async fn bodies_over_the_limit_are_rejected() {
     let account = Account::start().await;
     let document = |bytes: usize| json!({ "id": "a", "pk": "p", "text": "x".repeat(bytes) });
     let fits = account.create(&document(2 * 1024 * 1024 - 2000)).await;
@@ -110,7 +110,7 @@ async fn bodies_that_are_too_large_are_refused() {
 }
 
 #[tokio::test]
-async fn paths_that_lead_elsewhere_find_nothing() {
+async fn unknown_paths_are_rejected() {
     let account = Account::start().await;
     for (target, resource) in [
         ("/dbs/../../etc/passwd", ("dbs", "dbs/../../etc/passwd")),
@@ -140,7 +140,7 @@ async fn paths_that_lead_elsewhere_find_nothing() {
 }
 
 #[tokio::test]
-async fn names_that_no_path_can_hold_are_refused() {
+async fn invalid_names_are_rejected() {
     let account = Account::start().await;
     let long = "x".repeat(256);
     for name in [
@@ -163,7 +163,7 @@ async fn names_that_no_path_can_hold_are_refused() {
 }
 
 #[tokio::test]
-async fn headers_that_make_no_sense_are_refused() {
+async fn invalid_headers_are_rejected() {
     let account = Account::start().await;
     account.create(&json!({ "id": "a", "pk": "p" })).await;
     let long = format!("[\"{}\"]", "x".repeat(2049));
@@ -207,7 +207,7 @@ async fn headers_that_make_no_sense_are_refused() {
 }
 
 #[tokio::test]
-async fn batches_and_patches_that_are_none_are_refused() {
+async fn invalid_batches_and_patches_are_rejected() {
     let account = Account::start().await;
     account
         .create(&json!({ "id": "a", "pk": "p", "n": "text", "list": [1] }))
@@ -277,7 +277,7 @@ async fn define(account: &Account, definition: &Value) -> Answer {
 }
 
 #[tokio::test]
-async fn definitions_that_break_the_rules_are_refused() {
+async fn invalid_definitions_are_rejected() {
     let account = Account::with(Emulator::start().await.expect("it starts"), json!({})).await;
     let key = json!({ "paths": ["/pk"], "kind": "Hash" });
     let root = json!([{ "path": "/*" }]);
@@ -358,7 +358,7 @@ async fn definitions_that_break_the_rules_are_refused() {
 }
 
 #[tokio::test]
-async fn a_replaced_container_keeps_what_cannot_change_and_reckons_expiry_anew() {
+async fn a_replaced_container_keeps_immutable_properties_and_updates_expiry() {
     let account = Account::start().await;
     account.create(&json!({ "id": "plain", "pk": "p" })).await;
     account
@@ -395,7 +395,7 @@ async fn a_replaced_container_keeps_what_cannot_change_and_reckons_expiry_anew()
     let expiring = json!({ "id": "c", "partitionKey": { "paths": ["/pk"] }, "defaultTtl": 1 });
     let replaced = replace(expiring).await;
     assert_eq!(replaced.status, 200, "{}", replaced.body);
-    // Left out, so it is the default again.
+    // Omitted, so the default applies.
     assert_eq!(
         replaced.body["indexingPolicy"]["includedPaths"],
         json!([{ "path": "/*" }])

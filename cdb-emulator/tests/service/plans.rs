@@ -1,4 +1,5 @@
-//! What clients ask that run a query over several physical partitions themselves; and queries of the catalog.
+//! Tests of query plans for clients that merge several physical partitions, and of queries of the
+//! catalog.
 
 use cdb_emulator::Emulator;
 use reqwest::Method;
@@ -16,7 +17,7 @@ async fn plan(account: &Account, sql: &str, known: &str) -> Answer {
     account.query(headers, sql, json!([])).await
 }
 
-/// Three physical partitions and thirty documents in ten partition keys.
+/// Creates three physical partitions and thirty documents in ten partition keys.
 async fn spread() -> Account {
     let builder = Emulator::builder().physical_partitions(3);
     let account = Account::with(builder.start().await.expect("it starts"), json!({})).await;
@@ -37,7 +38,7 @@ async fn spread() -> Account {
     account
 }
 
-/// What each physical partition answers to a rewritten query.
+/// Returns the rows of a rewritten query from each physical partition.
 async fn run(account: &Account, sql: &str) -> Vec<Vec<Value>> {
     let mut answers = Vec::new();
     for range in ["0", "1", "2"] {
@@ -98,7 +99,7 @@ async fn rewritten_aggregates_add_up() {
 }
 
 #[tokio::test]
-async fn a_client_gets_no_plan_that_it_cannot_run() {
+async fn a_plan_that_the_client_does_not_support_is_rejected() {
     let account = Account::start().await;
     let refused = plan(&account, "SELECT COUNT(1) FROM c", "OrderBy,Aggregate").await;
     assert_eq!(refused.status, 400);

@@ -1,4 +1,4 @@
-//! Queries: scopes, refusals, pages, costs; and the change feed.
+//! Tests of queries (scopes, errors, pages, costs) and of the change feed.
 
 use cdb_emulator::Emulator;
 use reqwest::Method;
@@ -26,7 +26,7 @@ async fn rows(account: &Account, sql: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn the_dialect_answers_what_people_ask() {
+async fn common_queries_return_their_results() {
     let account = filled(6).await;
     for (sql, expected) in [
         (
@@ -69,7 +69,7 @@ async fn the_dialect_answers_what_people_ask() {
             "SELECT VALUE c.n ?? 'none' FROM c WHERE c.id LIKE '_' AND c.n = 0",
             json!([0]),
         ),
-        // Undefined is neither equal nor unequal to anything.
+        // Undefined is neither equal nor unequal to other values.
         ("SELECT VALUE c.n FROM c WHERE c.missing != 1", json!([])),
         (
             "SELECT VALUE c.n FROM c WHERE NOT IS_DEFINED(c.missing) AND c.n = 1",
@@ -83,7 +83,7 @@ async fn the_dialect_answers_what_people_ask() {
 }
 
 #[tokio::test]
-async fn a_mistake_in_a_query_is_shown_where_it_is() {
+async fn a_query_error_has_its_location() {
     let account = filled(0).await;
     let answer = account.query(IN_P, "SELECT * FORM c", json!([])).await;
     assert_eq!(answer.status, 400);
@@ -95,7 +95,7 @@ async fn a_mistake_in_a_query_is_shown_where_it_is() {
 }
 
 #[tokio::test]
-async fn the_gateway_refuses_what_needs_a_merge() {
+async fn the_gateway_rejects_queries_that_need_a_merge() {
     let account = filled(1).await;
     for sql in [
         "SELECT * FROM c ORDER BY c.n",
@@ -122,7 +122,7 @@ async fn the_gateway_refuses_what_needs_a_merge() {
 }
 
 #[tokio::test]
-async fn a_sort_needs_its_index() {
+async fn a_sort_requires_its_index() {
     let policy = json!({ "indexingPolicy": { "indexingMode": "consistent",
         "includedPaths": [{ "path": "/a/?" }], "excludedPaths": [{ "path": "/*" }],
         "compositeIndexes": [[{ "path": "/a" }, { "path": "/b", "order": "descending" }]] } });
@@ -145,7 +145,7 @@ async fn a_sort_needs_its_index() {
 }
 
 #[tokio::test]
-async fn pages_hand_out_everything_once() {
+async fn pages_return_every_row_once() {
     let account = filled(23).await;
     for sql in [
         "SELECT VALUE c.n FROM c",
@@ -180,7 +180,7 @@ async fn pages_hand_out_everything_once() {
 }
 
 #[tokio::test]
-async fn a_poll_of_a_long_queue_touches_only_what_it_returns() {
+async fn a_poll_of_a_long_queue_loads_only_its_results() {
     let policy = json!({ "indexingPolicy": { "indexingMode": "consistent",
         "includedPaths": [{ "path": "/type/?" }, { "path": "/at/?" }], "excludedPaths": [{ "path": "/*" }],
         "compositeIndexes": [[{ "path": "/type" }, { "path": "/at" }]] } });
@@ -205,7 +205,7 @@ async fn a_poll_of_a_long_queue_touches_only_what_it_returns() {
 }
 
 #[tokio::test]
-async fn ranges_share_the_documents_and_unknown_ones_are_gone() {
+async fn ranges_partition_the_documents_and_unknown_ranges_are_gone() {
     let emulator = Emulator::builder()
         .physical_partitions(4)
         .start()
@@ -253,7 +253,7 @@ async fn ranges_share_the_documents_and_unknown_ones_are_gone() {
 }
 
 #[tokio::test]
-async fn the_change_feed_resumes_where_it_ended() {
+async fn the_change_feed_resumes_at_its_cursor() {
     let account = filled(7).await;
     let mut etag = String::new();
     let mut seen = Vec::new();
@@ -286,7 +286,7 @@ async fn the_change_feed_resumes_where_it_ended() {
                 .map(|document| document["n"].clone()),
         );
         if seen.len() == 3 {
-            // A change behind the cursor comes again, with its newest version.
+            // A changed document is returned again, in its newest version.
             account
                 .item(
                     Method::PUT,

@@ -1,4 +1,4 @@
-//! Physical partitions: splits while it runs, sessions and cursors over them.
+//! Tests of physical partitions: splits, sessions and cursors.
 
 use std::collections::BTreeSet;
 
@@ -50,7 +50,7 @@ fn names(answer: &Answer) -> BTreeSet<String> {
     ids.map(str::to_owned).collect()
 }
 
-/// Documents `0` to `n - 1`, each in its own partition.
+/// Creates documents `0` to `n - 1`, each with its own partition key.
 async fn fill(account: &Account, numbers: std::ops::Range<u32>) {
     for n in numbers {
         let key = format!("[\"{n}\"]");
@@ -66,7 +66,7 @@ fn set(numbers: std::ops::Range<u32>) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn a_split_replaces_a_range_by_two_and_the_feed_of_ranges_says_only_that() {
+async fn the_feed_of_ranges_returns_the_children_of_a_split() {
     let account = Account::with(
         Emulator::builder()
             .physical_partitions(2)
@@ -114,7 +114,7 @@ async fn a_split_replaces_a_range_by_two_and_the_feed_of_ranges_says_only_that()
 }
 
 #[tokio::test]
-async fn who_names_a_split_range_is_told_that_it_is_gone() {
+async fn a_request_to_a_split_range_gets_gone() {
     let account = Account::start().await;
     fill(&account, 0..8).await;
     let [low, high] = account.emulator.split(("db", "c"), "0").expect("it splits");
@@ -147,7 +147,7 @@ async fn who_names_a_split_range_is_told_that_it_is_gone() {
 }
 
 #[tokio::test]
-async fn children_go_on_from_the_cursor_of_their_parent() {
+async fn children_continue_from_the_cursor_of_their_parent() {
     let account = Account::start().await;
     fill(&account, 0..8).await;
     let read = feed(&account, "0", &[]).await;
@@ -178,7 +178,7 @@ async fn page(account: &Account, range: &str, sql: &str, token: &str) -> Answer 
 }
 
 #[tokio::test]
-async fn a_page_of_the_parent_is_continued_by_its_children() {
+async fn children_continue_a_query_of_their_parent() {
     let account = Account::start().await;
     fill(&account, 0..12).await;
     let sql = "SELECT * FROM c";
@@ -198,7 +198,7 @@ async fn a_page_of_the_parent_is_continued_by_its_children() {
 }
 
 #[tokio::test]
-async fn a_token_is_good_for_its_query_and_its_partition_only() {
+async fn a_token_is_valid_for_its_query_and_partition_only() {
     let account = Account::with(
         Emulator::builder()
             .physical_partitions(2)
@@ -222,7 +222,7 @@ async fn a_token_is_good_for_its_query_and_its_partition_only() {
         (&low, "SELECT c.id FROM c", &token, 400),
         ("1", "SELECT * FROM c", &token, 400),
         (&low, "SELECT * FROM c ORDER BY c.id", &sorted_token, 200),
-        // How many of the rows that are told apart were whose, it does not say.
+        // The token does not name the partition of the deduplicated rows.
         (&low, "SELECT DISTINCT c.id FROM c", &folded_token, 400),
         ("1", "SELECT * FROM c", "bm9uc2Vuc2U=", 400),
         ("1", "SELECT * FROM c", "!", 400),
@@ -233,7 +233,7 @@ async fn a_token_is_good_for_its_query_and_its_partition_only() {
 }
 
 #[tokio::test]
-async fn a_session_follows_a_split_and_one_that_is_ahead_waits() {
+async fn a_session_token_ahead_of_the_data_is_rejected() {
     let account = Account::start().await;
     let created = account.create(&json!({ "id": "a", "pk": "p" })).await;
     let token = created.header("x-ms-session-token").to_owned();
@@ -286,7 +286,7 @@ async fn a_session_follows_a_split_and_one_that_is_ahead_waits() {
 }
 
 #[tokio::test]
-async fn a_feed_begins_now_or_at_a_time_and_in_one_partition() {
+async fn a_feed_starts_now_or_at_a_time() {
     let account = Account::start().await;
     fill(&account, 0..3).await;
     let now = feed(&account, "0", &[("if-none-match", "*")]).await;
@@ -328,7 +328,7 @@ async fn a_feed_begins_now_or_at_a_time_and_in_one_partition() {
 }
 
 #[tokio::test]
-async fn a_page_of_a_query_or_a_feed_ends_at_four_megabytes() {
+async fn a_page_ends_at_four_megabytes() {
     let account = Account::start().await;
     let headers = [("x-ms-documentdb-partitionkey", r#"["p"]"#)];
     for n in 0..5 {

@@ -1,4 +1,4 @@
-//! Starting and stopping: what is refused, and what is said about it.
+//! Tests of the start and the stop of the emulator.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use tokio::net::TcpStream;
 
 use crate::account::{Account, http_client};
 
-/// Why an emulator with these settings does not start.
+/// Returns the error of the start with these settings.
 async fn refusal(builder: EmulatorBuilder) -> String {
     let started = builder.start().await;
     started.expect_err("it is refused").to_string()
 }
 
 #[tokio::test]
-async fn a_port_in_use_is_named() {
+async fn a_port_in_use_is_reported() {
     let first = Emulator::start().await.unwrap();
     let address = address(&first);
     let port = address.rsplit(':').next().unwrap();
@@ -26,7 +26,7 @@ async fn a_port_in_use_is_named() {
 }
 
 #[tokio::test]
-async fn a_directory_that_cannot_be_written_is_named() {
+async fn a_directory_that_cannot_be_written_is_reported() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let below = file.path().join("data");
     let said = refusal(Emulator::builder().data_dir(&below)).await;
@@ -53,7 +53,7 @@ async fn invalid_settings_are_rejected_with_the_reason() {
 }
 
 #[tokio::test]
-async fn faults_of_the_builder_strike_from_the_first_request() {
+async fn faults_of_the_builder_apply_from_the_first_request() {
     let refused = Fault::once(Effect::StatusAfterEffect { status: 503 });
     let emulator = Emulator::builder().fault(refused).start().await.unwrap();
     let account = Account::with(emulator, json!({})).await;
@@ -62,20 +62,20 @@ async fn faults_of_the_builder_strike_from_the_first_request() {
     assert_eq!(account.create(&document).await.status, 409);
 }
 
-/// The JSON at a URL.
+/// Reads the JSON at a URL.
 async fn asked_for(url: &str) -> Value {
     let answer = http_client().get(url).send().await.expect("an answer");
     let body = answer.bytes().await.expect("a body");
     serde_json::from_slice(&body).expect("JSON")
 }
 
-/// The host and port behind an endpoint.
+/// Returns the host and port of an endpoint.
 fn address(emulator: &Emulator) -> String {
     emulator.endpoint().replace("http://", "").replace('/', "")
 }
 
 #[tokio::test]
-async fn stopping_answers_what_was_asked_and_nothing_more() {
+async fn stopping_completes_the_requests_in_progress() {
     let late = Effect::Delay(Duration::from_millis(300).into());
     let late = Fault::once(late).on(OperationKind::Metadata);
     let emulator = Emulator::builder().fault(late).start().await.unwrap();
@@ -83,7 +83,7 @@ async fn stopping_answers_what_was_asked_and_nothing_more() {
     let mut stream = TcpStream::connect(&address).await.unwrap();
     let request = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
     stream.write_all(request).await.unwrap();
-    // The fault is gone when it has struck the request.
+    // The fault is removed when it has matched the request.
     let faults = format!("{}_admin/faults", emulator.endpoint());
     while asked_for(&faults).await["faults"] != json!([]) {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -96,7 +96,7 @@ async fn stopping_answers_what_was_asked_and_nothing_more() {
 }
 
 #[tokio::test]
-async fn what_was_stopped_starts_again_with_its_data() {
+async fn a_restarted_emulator_has_its_data() {
     let directory = tempfile::tempdir().unwrap();
     let open = || Emulator::builder().data_dir(directory.path()).start();
     let account = Account::with(open().await.unwrap(), json!({})).await;

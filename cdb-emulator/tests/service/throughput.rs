@@ -1,4 +1,4 @@
-//! Offers and the budgets that they set.
+//! Tests of offers and throughput budgets.
 
 use cdb_emulator::Emulator;
 use reqwest::Method;
@@ -24,7 +24,7 @@ async fn send(
         .await
 }
 
-/// The offer of `db/c`, found as clients find it.
+/// Finds the offer of `db/c` like clients do.
 async fn offer(account: &Account) -> Value {
     let place = ("colls", "dbs/db/colls/c", "dbs/db/colls/c");
     let container = send(account, Method::GET, place, &[], None).await;
@@ -47,7 +47,7 @@ async fn offer(account: &Account) -> Value {
     offer
 }
 
-/// Puts the throughput of `db/c`.
+/// Replaces the throughput of `db/c`.
 async fn replace(account: &Account, content: Value) -> Answer {
     let mut offer = offer(account).await;
     offer["content"] = content;
@@ -58,7 +58,7 @@ async fn replace(account: &Account, content: Value) -> Answer {
 }
 
 #[tokio::test]
-async fn an_offer_is_found_read_and_replaced() {
+async fn an_offer_can_be_read_and_replaced() {
     let account = Account::start().await;
     let found = offer(&account).await;
     assert_eq!(found["content"]["offerThroughput"], 400);
@@ -90,7 +90,7 @@ async fn an_offer_is_found_read_and_replaced() {
 }
 
 #[tokio::test]
-async fn the_throughput_of_a_creation_is_kept_or_refused() {
+async fn the_throughput_of_a_create_request_is_stored_or_rejected() {
     let account = Account::start().await;
     let settings = "x-ms-cosmos-offer-autopilot-settings";
     for (at, (headers, status)) in [
@@ -129,7 +129,7 @@ async fn the_throughput_of_a_creation_is_kept_or_refused() {
     assert_eq!(all.body["_count"], 2);
 }
 
-/// Writes documents of so many bytes until a budget is used up.
+/// Writes documents of this size until the budget is exhausted.
 async fn exhaust(
     account: &Account,
     partition: &str,
@@ -149,7 +149,7 @@ async fn exhaust(
 }
 
 #[tokio::test]
-async fn a_budget_that_is_used_up_says_how_long_to_wait() {
+async fn an_exhausted_budget_returns_the_delay() {
     let emulator = Emulator::builder()
         .throughput(100)
         .start()
@@ -182,7 +182,7 @@ async fn a_budget_that_is_used_up_says_how_long_to_wait() {
 }
 
 #[tokio::test]
-async fn a_physical_partition_has_only_its_share() {
+async fn a_physical_partition_has_an_equal_share() {
     let emulator = Emulator::builder().throughput(200).physical_partitions(2);
     let emulator = emulator.start().await.expect("it starts");
     let account = Account::with(emulator, json!({})).await;
@@ -198,7 +198,7 @@ async fn a_physical_partition_has_only_its_share() {
 }
 
 #[tokio::test]
-async fn nothing_is_refused_before_an_offer_is_replaced() {
+async fn an_offer_is_not_enforced_before_it_is_replaced() {
     let account = Account::start().await;
     assert!(exhaust(&account, "p", (1_900_000, 3)).await.is_none());
     let replaced = replace(&account, json!({ "offerThroughput": 400 })).await;
@@ -210,7 +210,7 @@ async fn nothing_is_refused_before_an_offer_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_bulk_has_those_operations_refused_that_the_budget_does_not_pay() {
+async fn a_bulk_rejects_only_the_operations_over_the_budget() {
     let emulator = Emulator::builder()
         .throughput(100)
         .start()

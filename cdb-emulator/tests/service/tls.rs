@@ -1,18 +1,19 @@
-//! HTTPS: the certificate is good for the loopback names, for clients that trust its authority and for nobody else.
+//! Tests of HTTPS: the certificate is valid for the loopback names and for clients that trust its
+//! authority.
 
 use cdb_emulator::Emulator;
 use reqwest::{Certificate, ClientBuilder};
 
 /// A client that trusts these authorities only.
 fn client(trusted: Vec<Certificate>) -> reqwest::Client {
-    // Another test may have set it already.
+    // Another test can have installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = ClientBuilder::new().tls_certs_only(trusted);
     builder.build().expect("a client")
 }
 
 #[tokio::test]
-async fn the_authority_of_the_certificate_is_all_that_a_client_needs() {
+async fn a_client_that_trusts_the_authority_can_connect() {
     let emulator = Emulator::builder().tls().start().await.unwrap();
     let pem = emulator.certificate_pem().expect("there is one");
     let trusting = client(vec![Certificate::from_pem(pem.as_bytes()).unwrap()]);

@@ -1,4 +1,4 @@
-//! Replacing a policy: answered at once, carried out by and by, while writes go on.
+//! Tests of index transformations during writes.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::account::{Account, Answer, Headers, Request};
 
-/// Asks about the container.
+/// Sends a request for the container.
 async fn container(
     account: &Account,
     method: Method,
@@ -49,7 +49,7 @@ async fn sorted(account: &Account, path: &str) -> Answer {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replaced_policy_is_carried_out_while_writes_go_on() {
+async fn a_transformation_completes_during_writes() {
     for folder in [None, Some(tempfile::tempdir().expect("a folder"))] {
         let mut builder = Emulator::builder();
         if let Some(folder) = &folder {
@@ -73,7 +73,7 @@ async fn a_replaced_policy_is_carried_out_while_writes_go_on() {
         replace(&account, "/b/?").await;
         let mut more = 1000;
         loop {
-            // Written while the indexes are built; not without end, on a slow machine.
+            // Writes during the transformation, but a limited number on a slow machine.
             if more < 2000 {
                 let document =
                     json!({ "id": more.to_string(), "pk": "p", "n": more, "a": more, "b": -more });
@@ -95,7 +95,7 @@ async fn a_replaced_policy_is_carried_out_while_writes_go_on() {
 }
 
 #[tokio::test]
-async fn a_small_container_has_its_new_indexes_at_once() {
+async fn a_small_container_has_its_new_indexes_immediately() {
     let account = Account::start().await;
     account
         .create(&json!({ "id": "1", "pk": "p", "n": 1 }))

@@ -1,4 +1,4 @@
-//! Writes: which conditions bind them, what is wrong whatever is stored, and how numbers are kept.
+//! Tests of writes: conditions, invalid requests, and numbers.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ async fn an_upsert_that_creates_ignores_its_conditions() {
 }
 
 #[tokio::test]
-async fn an_upsert_that_replaces_honours_both_conditions() {
+async fn an_upsert_that_replaces_applies_both_conditions() {
     let account = Account::start().await;
     let document = json!({ "id": "a", "pk": "p" });
     let created = account.create(&document).await;
@@ -50,7 +50,7 @@ async fn a_read_unless_any_version_matches_is_not_modified() {
 }
 
 #[tokio::test]
-async fn a_replacement_may_have_another_id_if_that_is_free() {
+async fn a_replacement_can_have_another_unused_id() {
     let account = Account::start().await;
     let first = account.create(&json!({ "id": "a", "pk": "p" })).await;
     account.create(&json!({ "id": "taken", "pk": "p" })).await;
@@ -68,7 +68,7 @@ async fn a_replacement_may_have_another_id_if_that_is_free() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_wrong_in_itself_is_so_whatever_is_stored() {
+async fn an_invalid_request_is_rejected_whatever_is_stored() {
     let account = Account::start().await;
     account.create(&json!({ "id": "there", "pk": "p" })).await;
     let elsewhere = json!({ "id": "there", "pk": "elsewhere" });
@@ -81,7 +81,7 @@ async fn a_request_that_is_wrong_in_itself_is_so_whatever_is_stored() {
 }
 
 #[tokio::test]
-async fn whole_numbers_are_kept_without_a_fraction_and_doubles_to_the_last_digit() {
+async fn numbers_are_stored_exactly() {
     let account = Account::start().await;
     let document = r#"{"id":"a","pk":"p","n":[3.0,-0.0,1e3,0.5,123.45600000000002]}"#;
     let document = serde_json::from_str(document).expect("it is JSON");
@@ -92,7 +92,7 @@ async fn whole_numbers_are_kept_without_a_fraction_and_doubles_to_the_last_digit
 }
 
 #[tokio::test]
-async fn a_patch_names_places_of_an_array_in_one_way() {
+async fn a_patch_rejects_invalid_array_indexes() {
     let account = Account::start().await;
     account
         .create(&json!({ "id": "a", "pk": "p", "list": [1, 2] }))

@@ -1,6 +1,6 @@
-//! A tree over a document to a value. Undefined is `None`, and spreads as the service has it.
+//! Evaluates expressions on a document. Undefined is `None`, and propagates as on the service.
 //!
-//! Values are borrowed where they can be: a filter on one property of a large document copies nothing.
+//! Values are borrowed where possible: a filter on one property of a large document copies nothing.
 
 mod operator;
 
@@ -15,19 +15,19 @@ use super::pattern;
 use super::value::{compare, equal};
 use crate::error::ServiceError;
 
-/// The names that are bound, innermost last.
+/// The bound names, the innermost last.
 #[derive(Clone, Debug)]
 pub(crate) struct Scope<'a> {
     names: Vec<(&'a str, Rc<Value>)>,
     context: &'a Context,
-    /// The rows that aggregates fold.
+    /// The rows of the group that aggregates fold.
     group: Option<Rc<Vec<Scope<'a>>>>,
 }
 
 pub(super) type Evaluated<'s> = Result<Option<Cow<'s, Value>>, ServiceError>;
 
 impl<'a> Scope<'a> {
-    /// A document under its alias.
+    /// Binds a document to its alias.
     pub(crate) fn new(alias: &'a str, document: Value, context: &'a Context) -> Self {
         context.begin_row();
         Self {
@@ -37,7 +37,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// No document at all, for expressions of parameters alone and queries without FROM.
+    /// Creates a scope without a document, for queries without FROM.
     pub(crate) fn constant(context: &'a Context) -> Self {
         context.begin_row();
         Self {
@@ -47,19 +47,19 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// The surroundings of the query.
+    /// Returns the context of the query.
     pub(crate) fn context(&self) -> &'a Context {
         self.context
     }
 
-    /// This scope with one more name.
+    /// Adds a name.
     pub(super) fn with(&self, name: &'a str, value: Value) -> Self {
         let mut inner = self.clone();
         inner.names.push((name, Rc::new(value)));
         inner
     }
 
-    /// The scope of a group: the names of its first row, and aggregates over all of them.
+    /// Creates the scope of a group: the names of its first row, and all rows for aggregates.
     pub(super) fn grouped(rows: Vec<Self>, context: &'a Context) -> Self {
         Self {
             names: rows
@@ -71,7 +71,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Whether a condition holds: true, and not merely something else than false.
+    /// Returns whether a condition is `true`.
     pub(crate) fn holds(&self, condition: Option<&Expr>) -> Result<bool, ServiceError> {
         match condition {
             None => Ok(true),
@@ -79,11 +79,11 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// What the query returns for this row; `None` leaves it out.
+    /// Returns the projection of this row; `None` if it is undefined.
     pub(crate) fn project(&self, select: &Select) -> Result<Option<Value>, ServiceError> {
         match &select.projection {
             Projection::Star => {
-                // The one set that a star is taken of: the last name bound.
+                // `*` requires a single input set, which is the last bound name.
                 let row = self.names.last().map(|(_, value)| Value::clone(value));
                 row.as_ref().map_or(Ok(()), |row| self.context.pay(row))?;
                 Ok(row)
@@ -93,7 +93,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// The value of an expression, as the caller's own.
+    /// Evaluates an expression to an owned value.
     pub(crate) fn owned(&self, expr: &Expr) -> Result<Option<Value>, ServiceError> {
         match self.eval(expr)? {
             Some(Cow::Borrowed(value)) => {
@@ -105,7 +105,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// The value of an expression.
+    /// Evaluates an expression.
     pub(crate) fn eval<'s>(&'s self, expr: &'s Expr) -> Evaluated<'s> {
         self.context.spend(1)?;
         match expr {
@@ -133,7 +133,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// The value of an expression that makes a new one.
+    /// Evaluates an expression that creates a value.
     fn made(&self, expr: &Expr) -> Result<Option<Value>, ServiceError> {
         match expr {
             Expr::In(needle, list) => self.is_in(needle, list),
@@ -151,7 +151,7 @@ impl<'a> Scope<'a> {
             Expr::Aggregate(aggregate, argument) => {
                 let Some(rows) = &self.group else {
                     return Err(ServiceError::bad_request(format!(
-                        "{} has no rows to fold here.",
+                        "{} requires the rows of a query, and there are none here.",
                         aggregate.name()
                     )));
                 };
@@ -181,7 +181,7 @@ impl<'a> Scope<'a> {
                 }
                 Ok(rows.pop())
             }
-            // The others are values that stand somewhere already.
+            // `eval` handles the other kinds.
             _ => Ok(None),
         }
     }
@@ -209,7 +209,7 @@ impl<'a> Scope<'a> {
         Ok(Some(found.into()))
     }
 
-    /// `value >= low AND value <= high`, with AND's three values.
+    /// Evaluates `value >= low AND value <= high` in three-valued logic.
     fn between(&self, [value, low, high]: [&Expr; 3]) -> Result<Option<Value>, ServiceError> {
         let (value, low, high) = (self.eval(value)?, self.eval(low)?, self.eval(high)?);
         let against =
@@ -236,13 +236,13 @@ impl<'a> Scope<'a> {
         Ok(Some(pattern::like(text, pattern, escape).into()))
     }
 
-    /// What a name stands for. Only the group of no rows has names without a value.
+    /// Returns the value of a name; `None` only in a group without rows.
     fn lookup(&self, name: &str) -> Option<&Value> {
         let bound = self.names.iter().rev().find(|(known, _)| *known == name);
         bound.map(|(_, value)| &**value)
     }
 
-    /// Walks a path by reference, and a long one without a stack frame per step.
+    /// Evaluates a path without recursion, because paths can be long.
     fn member<'s>(&'s self, expr: &'s Expr) -> Evaluated<'s> {
         let mut keys = Vec::new();
         let mut at = expr;
@@ -264,7 +264,7 @@ impl<'a> Scope<'a> {
         Ok(value)
     }
 
-    /// Walks a chain of operators from its left end, without a stack frame per link.
+    /// Evaluates a chain of operators from the left without recursion, because chains can be long.
     fn binary<'s>(&'s self, chain: &'s Expr) -> Evaluated<'s> {
         let mut links = Vec::new();
         let mut at = chain;
@@ -285,7 +285,7 @@ impl<'a> Scope<'a> {
         operator: Binary,
         right: &'s Expr,
     ) -> Evaluated<'s> {
-        // The three that do not need both sides.
+        // These operators may not need their right operand.
         match (operator, first.as_deref()) {
             (Binary::And, Some(Value::Bool(false))) | (Binary::Or, Some(Value::Bool(true))) => {
                 return Ok(first);
@@ -306,7 +306,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// A property of an object, or an element of an array.
+/// Returns a property of an object, or an element of an array.
 fn step<'v>(value: &'v Value, key: &Value) -> Option<&'v Value> {
     match (value, key) {
         (Value::Object(object), Value::String(name)) => object.get(name),

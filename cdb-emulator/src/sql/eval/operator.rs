@@ -15,7 +15,7 @@ pub(super) fn unary(operator: Unary, operand: &Value) -> Option<Value> {
     }
 }
 
-/// All operators but `??`, which does not look at its second operand when it has a first.
+/// Evaluates all operators but `??`, which ignores its second operand if the first is defined.
 pub(super) fn binary(operator: Binary, a: Option<&Value>, b: Option<&Value>) -> Option<Value> {
     match operator {
         Binary::And | Binary::Or => logic(operator, a, b),
@@ -30,10 +30,10 @@ pub(super) fn binary(operator: Binary, a: Option<&Value>, b: Option<&Value>) -> 
     }
 }
 
-/// Three-valued: undefined, or what is no boolean, is neither true nor false.
+/// Evaluates three-valued logic: a value that is not a boolean is neither true nor false.
 pub(super) fn logic(operator: Binary, a: Option<&Value>, b: Option<&Value>) -> Option<Value> {
     let (a, b) = (a.and_then(Value::as_bool), b.and_then(Value::as_bool));
-    // One `false` decides an AND, one `true` an OR.
+    // A `false` decides an AND, a `true` decides an OR.
     let decides = operator == Binary::Or;
     if a == Some(decides) || b == Some(decides) {
         return Some(decides.into());
@@ -53,7 +53,8 @@ fn arithmetic(operator: Binary, a: f64, b: f64) -> Option<Value> {
     result.is_finite().then(|| number(result))
 }
 
-/// As JavaScript: on 32 bits, shifts by the lowest five bits of their right side.
+/// Evaluates bit operators like JavaScript: on 32 bits, with shifts by the lowest five bits of the
+/// right operand.
 fn bitwise(operator: Binary, a: i32, b: i32) -> Option<Value> {
     let count = b.cast_unsigned();
     Some(match operator {
@@ -67,7 +68,7 @@ fn bitwise(operator: Binary, a: i32, b: i32) -> Option<Value> {
     })
 }
 
-/// A number's lowest 32 bits, without its fraction.
+/// Returns the lowest 32 bits of a number without its fraction.
 fn to_int32(number: f64) -> i32 {
     #[expect(
         clippy::cast_possible_truncation,

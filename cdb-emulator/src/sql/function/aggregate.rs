@@ -1,4 +1,4 @@
-//! Functions over all rows of a group. What is undefined in a row does not count.
+//! Aggregate functions. Undefined values are ignored.
 
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ impl Aggregate {
             Self::Count => Some(values.len().into()),
             Self::Min | Self::Max => extreme(self, values),
             Self::Sum | Self::Avg => {
-                // One value that is no number makes a sum undefined.
+                // A value that is not a number makes a sum undefined.
                 let numbers: Option<Vec<f64>> = values.iter().map(Value::as_f64).collect();
                 let numbers = numbers?;
                 let sum: f64 = numbers.iter().sum();
@@ -55,7 +55,8 @@ impl Aggregate {
     }
 }
 
-/// Over null, booleans, numbers and strings, in the order of types; one array or object makes it undefined.
+/// Returns the minimum or maximum of null, booleans, numbers and strings, in the order of types. An
+/// array or object makes it undefined.
 fn extreme(aggregate: Aggregate, values: Vec<Value>) -> Option<Value> {
     if values
         .iter()

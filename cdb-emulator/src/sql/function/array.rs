@@ -67,7 +67,7 @@ fn contains(call: &Call<'_>) -> Option<Value> {
     Some(items.iter().any(found).into())
 }
 
-/// Whether an object has at least the fields of another.
+/// Returns whether an object has at least the fields of another.
 fn includes(item: &Value, part: &Value) -> bool {
     match (item, part) {
         (Value::Object(item), Value::Object(part)) => part.iter().all(|(name, value)| {
@@ -78,7 +78,7 @@ fn includes(item: &Value, part: &Value) -> bool {
     }
 }
 
-/// Any or all of the values, with what undefined does to OR and AND.
+/// Tests for any or all of the values; undefined values propagate as in OR and AND.
 fn contains_many(call: &Call<'_>, all: bool) -> Option<Value> {
     let mut unknown = false;
     for at in 1..call.len() {
@@ -132,7 +132,7 @@ fn set(items: &[Value]) -> HashSet<String> {
     items.iter().map(|item| identity(Some(item))).collect()
 }
 
-/// The elements of the first set, each once, that are wanted by whether the second has them.
+/// Returns the distinct elements of the first set, selected by whether the second contains them.
 fn select(call: &Call<'_>, wanted: fn(bool) -> bool) -> Option<Value> {
     let second = set(call.items(1)?);
     let mut seen = HashSet::new();

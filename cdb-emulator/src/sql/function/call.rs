@@ -9,13 +9,13 @@ use crate::error::ServiceError;
 use crate::sql::context::Context;
 use crate::sql::value;
 
-/// A function of one row.
+/// A scalar function.
 pub(crate) struct Function {
-    /// Its name, in upper case; queries may write it in any.
+    /// The name in upper case. Names are not case-sensitive.
     pub(crate) name: &'static str,
-    /// How many arguments it takes at least.
+    /// Minimum number of arguments.
     pub(crate) least: usize,
-    /// How many arguments it takes at most.
+    /// Maximum number of arguments.
     pub(crate) most: usize,
     run: fn(&Call<'_>) -> Option<Value>,
 }
@@ -34,7 +34,7 @@ impl Function {
         }
     }
 
-    /// Calls it. Whoever calls asks the context afterwards whether that went well.
+    /// Calls the function. The caller has to call [`Context::check`] afterwards.
     pub(in crate::sql) fn call(
         &self,
         arguments: &[Option<Cow<'_, Value>>],
@@ -56,7 +56,7 @@ impl fmt::Debug for Function {
     }
 }
 
-/// The arguments of a call. Reading long ones is paid for, so that a loop over them ends.
+/// The arguments of a call. Reading a long argument is charged, which bounds loops.
 pub(super) struct Call<'a> {
     arguments: &'a [Option<Cow<'a, Value>>],
     pub(super) context: &'a Context,
@@ -67,7 +67,7 @@ impl<'a> Call<'a> {
         self.arguments.len()
     }
 
-    /// The argument, if it is there and defined.
+    /// Returns an argument; `None` if it is missing or undefined.
     pub(super) fn value(&self, at: usize) -> Option<&'a Value> {
         self.arguments.get(at)?.as_deref()
     }
@@ -88,12 +88,12 @@ impl<'a> Call<'a> {
         self.value(at)?.as_f64()
     }
 
-    /// A number without fraction that 64 bits hold.
+    /// Returns an argument that is a 64-bit integer.
     pub(super) fn integer(&self, at: usize) -> Option<i64> {
         integer(self.value(at)?)
     }
 
-    /// An argument that may be left out: what stands for it then, or undefined where it is of another type.
+    /// Returns an optional argument or its default; `None` if it has another type.
     pub(super) fn optional<T>(
         &self,
         at: usize,
@@ -107,29 +107,29 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// An optional boolean, false when left out.
+    /// Returns an optional boolean; the default is false.
     pub(super) fn flag(&self, at: usize) -> Option<bool> {
         self.optional(at, false, |call, at| call.value(at)?.as_bool())
     }
 
-    /// Returns a result's value, or `None` for a failure, which the context remembers.
+    /// Returns the value of a result. Records a failure in the context.
     pub(super) fn checked<T>(&self, result: Result<T, ServiceError>) -> Option<T> {
         result.map_err(|error| self.context.fail(error)).ok()
     }
 
-    /// Pays for work; `None` when there is not enough left, which the context remembers.
+    /// Charges work; `None` if the budget is exhausted, which is recorded in the context.
     pub(super) fn affords(&self, units: usize) -> Option<()> {
         self.checked(self.context.spend(units))
     }
 
-    /// Pays for a copy.
+    /// Copies a value and charges the work.
     pub(super) fn copy(&self, value: &Value) -> Option<Value> {
         self.checked(self.context.pay(value))?;
         Some(value.clone())
     }
 }
 
-/// A number without fraction that 64 bits hold.
+/// Returns a number that is a 64-bit integer.
 pub(super) fn integer(value: &Value) -> Option<i64> {
     if let Some(integer) = value.as_i64() {
         return Some(integer);
@@ -144,7 +144,7 @@ pub(super) fn integer(value: &Value) -> Option<i64> {
     whole
 }
 
-/// What a calculation gives; a result that is no number of JSON is undefined.
+/// Returns the result of a calculation; undefined if it is not finite.
 pub(super) fn finite(number: f64) -> Option<Value> {
     number.is_finite().then(|| value::number(number))
 }

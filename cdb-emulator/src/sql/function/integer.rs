@@ -1,4 +1,5 @@
-//! Functions on 64-bit integers. What has a fraction is undefined; overflow wraps around, as in C++.
+//! Functions on 64-bit integers. Numbers with a fraction give undefined; overflow wraps around, as
+//! in C++.
 
 use serde_json::Value;
 
@@ -36,7 +37,7 @@ fn two(call: &Call<'_>, function: fn(i64, i64) -> Option<i64>) -> Option<Value> 
     function(call.integer(0)?, call.integer(1)?).map(Value::from)
 }
 
-/// How far to shift: 64 bits leave 0 to 63.
+/// Returns the number of bits to shift, 0 to 63.
 fn bits(count: i64) -> Option<u32> {
     u32::try_from(count & 63).ok()
 }

@@ -1,4 +1,4 @@
-//! Functions on numbers, which are doubles. What is no number of JSON is undefined.
+//! Functions on numbers, which are doubles. A result that is not finite is undefined.
 
 use std::f64::consts;
 
@@ -21,7 +21,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("LOG", (1, 2), |call| {
         let base = call.optional(1, consts::E, Call::number)?;
         let logarithm = call.number(0)?.ln();
-        // Not `log`, which loses the last digit even for the natural base.
+        // `f64::log` is less precise, even for base e.
         finite(if call.len() == 1 {
             logarithm
         } else {
@@ -37,7 +37,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("POWER", (2, 2), |call| two(call, f64::powf)),
     Function::new("RADIANS", (1, 1), |call| one(call, f64::to_radians)),
     Function::new("RAND", (0, 0), |_| random()),
-    // Half away from zero, by its reference.
+    // Rounds half away from zero, by its reference.
     Function::new("ROUND", (1, 1), |call| one(call, f64::round)),
     Function::new("SIGN", (1, 1), |call| {
         one(
@@ -60,7 +60,7 @@ fn two(call: &Call<'_>, function: fn(f64, f64) -> f64) -> Option<Value> {
     finite(function(call.number(0)?, call.number(1)?))
 }
 
-/// From 0 up to, but not, 1.
+/// Returns a random number from 0 (inclusive) to 1 (exclusive).
 fn random() -> Option<Value> {
     let (high, _) = uuid::Uuid::new_v4().as_u64_pair();
     // The top 48 bits of a random UUID are random, and a double holds them.

@@ -1,6 +1,7 @@
-//! The functions of the query language, by family, as tables: name, number of arguments, what it does.
+//! The functions of the query language, in tables by family: name, number of arguments,
+//! implementation.
 //!
-//! A wrong type gives undefined, as in the service. Reference:
+//! An argument of a wrong type gives undefined, as on the service. Reference:
 //! <https://learn.microsoft.com/azure/cosmos-db/nosql/query/system-functions>.
 
 mod aggregate;

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::call::{Call, Function};
 
-/// The longest text that REPLICATE makes, by its reference.
+/// Maximum length of the result of REPLICATE, by its reference.
 const MAX_REPLICATED: usize = 10_000;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -80,7 +80,7 @@ fn concat(call: &Call<'_>) -> Option<Value> {
     Some(out.into())
 }
 
-/// A test of two texts, whose third argument says whether to ignore case.
+/// Tests two texts; the third argument ignores case.
 fn test(call: &Call<'_>, test: fn(&str, &str) -> bool) -> Option<Value> {
     let (whole, part, ignore_case) = (call.text(0)?, call.text(1)?, call.flag(2)?);
     Some(Value::Bool(if ignore_case {
@@ -90,7 +90,7 @@ fn test(call: &Call<'_>, test: fn(&str, &str) -> bool) -> Option<Value> {
     }))
 }
 
-/// `CONTAINS(…) AND …` or `CONTAINS(…) OR …`, with what undefined does to these.
+/// Evaluates `CONTAINS(…) AND …` or `CONTAINS(…) OR …`; undefined values propagate as there.
 fn contains(call: &Call<'_>, all: bool, ignore_case: bool) -> Option<Value> {
     let fold = |text: &str| {
         if ignore_case {
@@ -112,7 +112,7 @@ fn contains(call: &Call<'_>, all: bool, ignore_case: bool) -> Option<Value> {
     (!unknown).then(|| all.into())
 }
 
-/// The byte at which a character begins, or the end.
+/// Returns the byte offset of a character, or the end.
 fn byte_of(text: &str, position: usize) -> usize {
     text.char_indices()
         .nth(position)
@@ -137,7 +137,7 @@ fn last_index_of(call: &Call<'_>) -> Option<Value> {
     let Ok(last) = usize::try_from(last) else {
         return Some((-1).into());
     };
-    // As in .NET, nothing of the match lies behind the position where the search starts.
+    // As in .NET, the match ends at or before the position where the search starts.
     let end = byte_of(text, last.saturating_add(1));
     Some(position_of(text, text[..end].rfind(part)))
 }
@@ -155,7 +155,7 @@ fn trim(call: &Call<'_>, start: bool, end: bool) -> Option<Value> {
     Some(text.into())
 }
 
-/// Characters from a position on; a negative position or length leaves nothing.
+/// Returns a substring; empty for a negative position or length.
 fn part(text: &str, start: i64, length: i64) -> Value {
     let (Ok(start), Ok(length)) = (usize::try_from(start), usize::try_from(length)) else {
         return "".into();

@@ -1,10 +1,10 @@
-//! The functions by name.
+//! The table of functions.
 
 use super::aggregate::Aggregate;
 use super::call::Function;
 use super::{array, date, integer, math, string, text_json, types};
 
-/// A function that a query can name.
+/// A function of the query language.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sql) enum Known {
     Scalar(&'static Function),
@@ -21,7 +21,7 @@ const FAMILIES: [&[Function]; 7] = [
     date::FUNCTIONS,
 ];
 
-/// What the service has and this emulator has not.
+/// Functions of the service that this emulator does not support.
 const REFUSED: [&str; 8] = [
     "ST_",
     "VECTORDISTANCE",
@@ -33,7 +33,7 @@ const REFUSED: [&str; 8] = [
     "DATETIMEFORMAT",
 ];
 
-/// Finds a function by its name, whatever its case; or says why there is none.
+/// Finds a function by its name in any case. Fails with the cause of the error.
 pub(in crate::sql) fn find(name: &str) -> Result<Known, String> {
     let upper = name.to_ascii_uppercase();
     if let Some(aggregate) = Aggregate::named(&upper) {
@@ -49,7 +49,7 @@ pub(in crate::sql) fn find(name: &str) -> Result<Known, String> {
     let refused = |known: &str| upper == known || (known == "ST_" && upper.starts_with(known));
     Err(if REFUSED.into_iter().any(refused) {
         format!(
-            "'{name}' is not supported by this emulator: it has no spatial, vector and full-text functions and no date formats."
+            "'{name}' is not supported by this emulator: spatial, vector and full-text functions and date formats are missing."
         )
     } else {
         format!("'{name}' is not a recognized built-in function name.")

@@ -32,7 +32,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
 ];
 
-/// The value that a text spells, if it is one of the wanted type.
+/// Parses a text as JSON; `None` if the value is not of the expected type.
 fn parse(call: &Call<'_>, wanted: fn(&Value) -> bool) -> Option<Value> {
     let text = call.text(0)?;
     call.affords(text.len() / 4)?;

@@ -1,4 +1,4 @@
-//! Functions that look at a value's type, and those that choose between values.
+//! Functions on the types of values, and conditional functions.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -29,7 +29,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         is(call, |value| value.as_str().and_then(date::parse).is_some())
     }),
     Function::new("IIF", (3, 3), |call| {
-        // Whatever is not true counts as false, undefined too.
+        // A value that is not `true` counts as false.
         let holds = call.value(0) == Some(&Value::Bool(true));
         call.copy(call.value(if holds { 1 } else { 2 })?)
     }),
@@ -50,7 +50,7 @@ fn is(call: &Call<'_>, test: impl Fn(&Value) -> bool) -> Option<Value> {
     Some(call.value(0).is_some_and(test).into())
 }
 
-/// The number of a document within its container: the second half of its resource id.
+/// Returns the number of a document in its container: the second half of its resource id.
 fn document_id(call: &Call<'_>) -> Option<Value> {
     let rid = call.value(0)?.get("_rid")?.as_str()?;
     let bytes = STANDARD.decode(rid.replace('-', "/")).ok()?;

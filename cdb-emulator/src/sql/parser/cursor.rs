@@ -1,28 +1,29 @@
-//! The parser's place in its tokens, its limits, and the names it has yet to resolve.
+//! The parser's position, its limits, and its unresolved names.
 
 use super::super::error::{self, Place};
 use super::super::lexer::{Placed, Token, tokens};
 use crate::error::ServiceError;
 
-/// How deep expressions and sub-queries may nest. The service has a limit too; ours keeps the stack safe.
+/// Maximum nesting of expressions and sub-queries. The service has a limit too; this one protects
+/// the stack.
 const MAX_DEPTH: usize = 100;
-/// How many operators and property accesses a query may chain. A chain leans to the left as deep as it is long, and the
-/// tree is dropped by recursion.
+/// Maximum number of operators and property accesses of a query. A chain is a tree as deep as it is
+/// long, and dropping the tree is recursive.
 const MAX_LINKS: usize = 2000;
 
-/// The keywords of the grammar, which can be neither names nor properties behind a dot (`c["value"]` is the way).
+/// The keywords. They cannot be names, nor properties after a dot (use `c["value"]`).
 const KEYWORDS: [&str; 25] = [
     "AND", "ARRAY", "AS", "ASC", "BETWEEN", "BY", "DESC", "DISTINCT", "ESCAPE", "EXISTS", "FROM",
     "GROUP", "IN", "JOIN", "LIKE", "LIMIT", "NOT", "OFFSET", "OR", "ORDER", "SELECT", "TOP", "UDF",
     "VALUE", "WHERE",
 ];
 
-/// The constants, which are words only in lower case.
+/// The constants, in lower case only.
 const CONSTANTS: [&str; 4] = ["true", "false", "null", "undefined"];
 
 pub(super) type Parsed<T> = Result<T, ServiceError>;
 
-/// A name that was used before what binds it was read.
+/// A name that was used before its binding was parsed.
 pub(super) struct Unbound {
     pub(super) name: String,
     pub(super) place: Place,
@@ -57,7 +58,7 @@ impl<'a> Parser<'a> {
         &self.current().token
     }
 
-    /// The bytes of the token that comes next.
+    /// Returns the location of the next token.
     pub(super) fn place(&self) -> Place {
         self.current().place.clone()
     }
@@ -68,7 +69,7 @@ impl<'a> Parser<'a> {
         token
     }
 
-    /// The bytes from `start` to the end of the token before the next one.
+    /// Returns the location from `start` to the end of the last token.
     pub(super) fn since(&self, start: &Place) -> Place {
         let end = self.tokens[self.at.saturating_sub(1)].place.end;
         start.start..end.max(start.end)
@@ -118,7 +119,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Whether a name comes next, and no keyword.
+    /// Returns whether the next token is a name and not a keyword.
     pub(super) fn is_name(&self) -> bool {
         matches!(self.peek(), Token::Word(word) if is_free(word))
     }
@@ -144,7 +145,7 @@ impl<'a> Parser<'a> {
         Ok(items)
     }
 
-    /// Refuses what cannot follow a query.
+    /// Rejects a token that cannot follow a query.
     pub(super) fn after_query(&self) -> Parsed<()> {
         match self.peek() {
             Token::End | Token::Symbol(")") => Ok(()),
@@ -164,7 +165,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses something one level deeper.
+    /// Parses with one more level of nesting.
     pub(super) fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         let depth = self.depth;
         self.go_to_depth(depth + 1)?;
@@ -173,7 +174,7 @@ impl<'a> Parser<'a> {
         result
     }
 
-    /// How deep in the tree the parser is.
+    /// Returns the current nesting.
     pub(super) fn depth(&self) -> usize {
         self.depth
     }
@@ -187,7 +188,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Counts one more link of a chain.
+    /// Counts a link of a chain.
     pub(super) fn link(&mut self) -> Parsed<()> {
         self.links += 1;
         if self.links <= MAX_LINKS {
@@ -197,7 +198,8 @@ impl<'a> Parser<'a> {
         Err(error::semantic(self.text, self.place(), &cause))
     }
 
-    /// Takes out the names used since `mark` that `bound` does not bind; they may be bound further out.
+    /// Removes and returns the names used since `mark` that `bound` does not bind. An outer query
+    /// may bind them.
     pub(super) fn resolve(&mut self, mark: usize, bound: &[String]) -> Vec<Unbound> {
         let mut rest = self.unbound.split_off(mark.min(self.unbound.len()));
         rest.retain(|used| !bound.contains(&used.name));
@@ -205,7 +207,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Whether a word may be a name.
+/// Returns whether a word can be a name.
 fn is_free(word: &str) -> bool {
     !CONSTANTS.contains(&word)
         && !KEYWORDS
@@ -213,7 +215,7 @@ fn is_free(word: &str) -> bool {
             .any(|known| known.eq_ignore_ascii_case(word))
 }
 
-/// Whether a text is a word that may be a name.
+/// Returns whether a text is a valid name.
 pub(in crate::sql) fn is_name(text: &str) -> bool {
     let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.chars().all(letters)

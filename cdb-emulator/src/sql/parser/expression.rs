@@ -1,4 +1,4 @@
-//! Expressions.
+//! The grammar of expressions.
 
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ impl Parser<'_> {
         Ok(Expr::Conditional(condition.into(), yes.into(), no.into()))
     }
 
-    /// The operator that comes next, and how tightly it binds.
+    /// Returns the next operator and its precedence.
     fn operator(&self) -> Option<(usize, Binary)> {
         let found = |symbol: &str| match self.peek() {
             Token::Symbol("<>") => symbol == "!=",
@@ -36,8 +36,9 @@ impl Parser<'_> {
         known.map(|(operator, _, level)| (level, operator))
     }
 
-    /// Operators that bind at least this tightly. What waits for its right side is kept in a list: a call per level would
-    /// cost a stack frame per level at every parenthesis.
+    /// Parses operators of at least this precedence. Operators that wait for their right operand
+    /// are kept in a list instead of recursive calls, which would use a stack frame per precedence
+    /// at every parenthesis.
     fn binary(&mut self, loosest: usize) -> Parsed<Expr> {
         let depth = self.depth();
         let mut waiting: Vec<(Expr, Binary)> = Vec::new();
@@ -49,7 +50,8 @@ impl Parser<'_> {
                 self.next();
                 self.link()?;
                 let left = join(&mut waiting, operand, level);
-                // A tighter operator behind a looser one is one level deeper in the tree.
+                // An operator of higher precedence after a lower one is one level deeper in the
+                // tree.
                 self.go_to_depth(depth + waiting.len())?;
                 waiting.push((left, operator));
                 operand = self.unary()?;
@@ -129,7 +131,7 @@ impl Parser<'_> {
         } else {
             return self.postfix();
         };
-        // NOT binds looser than comparisons, a sign tighter than everything.
+        // NOT has a lower precedence than comparisons, a sign has the highest.
         let operand = self.nested(|parser| {
             if operator == Unary::Not {
                 parser.binary(COMPARISON)
@@ -137,7 +139,7 @@ impl Parser<'_> {
                 parser.unary()
             }
         })?;
-        // A negative number is a constant like any other, which an index can look up.
+        // A negative number is a constant, so that an index can serve it.
         if let (Unary::Minus, Expr::Literal(Value::Number(number))) = (operator, &operand)
             && let Some(number) = number.as_f64()
         {
@@ -198,7 +200,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Expressions up to a closing symbol.
+    /// Parses expressions up to a closing symbol.
     fn items(&mut self, close: &str) -> Parsed<Vec<Expr>> {
         if self.symbol(close) {
             return Ok(Vec::new());
@@ -225,7 +227,7 @@ impl Parser<'_> {
         Ok(Expr::Object(fields))
     }
 
-    /// A constant, a sub-query with its keyword, a function or a name.
+    /// Parses a constant, a sub-query with its keyword, a function call or a name.
     fn named(&mut self, word: &str) -> Parsed<Expr> {
         let constant = match word {
             "true" => Some(Expr::Literal(true.into())),
@@ -295,7 +297,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Notes a name that a FROM clause has to bind.
+    /// Records a name that a FROM clause has to bind.
     pub(super) fn use_name(&mut self, name: &str, place: Place) {
         self.unbound.push(Unbound {
             name: name.to_owned(),
@@ -304,7 +306,7 @@ impl Parser<'_> {
     }
 }
 
-/// Gives an operand to the operators before it that bind at least this tightly, the nearest first.
+/// Joins an operand with the waiting operators of at least this precedence, the nearest first.
 fn join(waiting: &mut Vec<(Expr, Binary)>, mut operand: Expr, level: usize) -> Expr {
     while let Some((left, operator)) = waiting.pop_if(|(_, operator)| operator.level() >= level) {
         operand = Expr::Binary(left.into(), operator, operand.into());

@@ -1,6 +1,6 @@
-//! Tokens to tree, by recursive descent; operators by how tightly they bind.
+//! The parser: recursive descent, with precedence climbing for operators.
 //!
-//! Names are resolved here: what no FROM clause in reach binds is refused at its place.
+//! It resolves names: a name that no visible FROM clause binds is rejected with its location.
 
 mod cursor;
 mod expression;

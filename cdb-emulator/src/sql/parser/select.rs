@@ -1,33 +1,35 @@
-//! Clauses. A query starts from documents, a sub-query from the names around it.
+//! The grammar of clauses. A query reads documents, a sub-query reads names of the outer query.
 
 use super::super::ast::{Expr, Join, OrderItem, Projection, Select, Source};
 use super::super::error::{self, Place};
 use super::super::lexer::Token;
 use super::cursor::{Parsed, Parser, Unbound};
 
-/// How many JOINs a query may have: <https://learn.microsoft.com/azure/cosmos-db/concepts-limits>.
+/// Maximum number of JOINs of a query:
+/// <https://learn.microsoft.com/azure/cosmos-db/concepts-limits>.
 const MAX_JOINS: usize = 10;
 
-/// A FROM clause: the document's name, the query in its place, the names, and what of their sources is bound further out.
+/// A FROM clause: the name of the document or the derived query, the bound names, and the names
+/// that an outer query binds.
 #[derive(Default)]
 struct From {
     alias: String,
     derived: Option<Box<Select>>,
     joins: Vec<Join>,
-    /// The names that the other clauses can use.
+    /// The names that other clauses can use.
     bound: Vec<String>,
     outer: Vec<Unbound>,
-    /// How many sets are joined: `SELECT *` takes one.
+    /// The number of joined sets; `SELECT *` requires one.
     sets: usize,
 }
 
 impl Parser<'_> {
-    /// A query over documents.
+    /// Parses a query over documents.
     pub(super) fn query(&mut self) -> Parsed<Select> {
         self.select(Self::over_documents)
     }
 
-    /// A query over what the names around it stand for.
+    /// Parses a sub-query over names of the outer query.
     pub(super) fn sub_query(&mut self) -> Parsed<Select> {
         self.select(Self::over_names)
     }
@@ -88,7 +90,7 @@ impl Parser<'_> {
         })
     }
 
-    /// `TOP`, `OFFSET` or `LIMIT` with a number or a parameter.
+    /// Parses `TOP`, `OFFSET` or `LIMIT` with a number or a parameter.
     fn count(&mut self, word: &str) -> Parsed<Option<Expr>> {
         if !self.word(word) {
             return Ok(None);
@@ -130,7 +132,8 @@ impl Parser<'_> {
         Err(error::semantic(self.text, place.clone(), cause))
     }
 
-    /// What is grouped or aggregated is gone as a row: only groups, aggregates and constants are left to return.
+    /// Checks that a query with groups or aggregates returns only grouping expressions, aggregates
+    /// and constants.
     fn check_groups(&self, projection: &Projection, groups: &[Expr], place: &Place) -> Parsed<()> {
         let fits =
             |expr: &Expr| (groups.is_empty() && !expr.has_aggregate()) || expr.is_grouped(groups);
@@ -150,14 +153,15 @@ impl Parser<'_> {
         Err(error::semantic(self.text, place.clone(), cause))
     }
 
-    /// A condition, in which nothing can be aggregated.
+    /// Parses a condition, which cannot contain aggregates.
     fn condition(&mut self) -> Parsed<Expr> {
         let place = self.place();
         let expr = self.expr()?;
         if !expr.has_aggregate() {
             return Ok(expr);
         }
-        let cause = "Cannot perform an aggregate function here; aggregates belong into SELECT.";
+        let cause =
+            "Cannot perform an aggregate function here; aggregates are allowed in SELECT only.";
         Err(error::semantic(self.text, self.since(&place), cause))
     }
 
@@ -184,8 +188,8 @@ impl Parser<'_> {
         })
     }
 
-    /// `FROM c`, `FROM root r`, `FROM c.items i`, `FROM i IN c.items`, `FROM (SELECT …) r`. The first name is the
-    /// container's, whatever it is.
+    /// Parses `FROM c`, `FROM root r`, `FROM c.items i`, `FROM i IN c.items` or `FROM (SELECT …)
+    /// r`. The first name is bound to the document.
     fn over_documents(&mut self) -> Parsed<From> {
         let mut from = From::default();
         if self.symbol("(") {
@@ -221,7 +225,7 @@ impl Parser<'_> {
         self.joins(from)
     }
 
-    /// The same over names that a query around this one binds.
+    /// Parses FROM in a sub-query, over names of the outer query.
     fn over_names(&mut self) -> Parsed<From> {
         let mut from = From::default();
         self.source(&mut from)?;
@@ -241,7 +245,7 @@ impl Parser<'_> {
         Ok(from)
     }
 
-    /// `t IN c.tags`, `t IN (SELECT …)`, `(SELECT …) t`, `c.address a`.
+    /// Parses `t IN c.tags`, `t IN (SELECT …)`, `(SELECT …) t` or `c.address a`.
     fn source(&mut self, from: &mut From) -> Parsed<()> {
         let mark = self.unbound.len();
         let (alias, source) = if self.symbol("(") {
@@ -283,7 +287,7 @@ impl Parser<'_> {
         self.path(&root).map(Source::Elements)
     }
 
-    /// The properties behind a name: `.a`, `["b"]`, `[0]`.
+    /// Parses the properties after a name: `.a`, `["b"]`, `[0]`.
     fn path(&mut self, root: &str) -> Parsed<Expr> {
         let mut path = Expr::Name(root.to_owned());
         loop {

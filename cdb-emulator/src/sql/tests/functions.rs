@@ -1,4 +1,4 @@
-//! The functions, by the examples of their references where these have some.
+//! Tests of functions, with the examples of their references.
 
 use serde_json::{Value, json};
 
@@ -86,7 +86,7 @@ fn texts_are_cut_searched_and_joined() {
 }
 
 #[test]
-fn texts_become_values_if_they_spell_them() {
+fn texts_are_parsed_as_values() {
     gives(&[
         ("STRINGTOARRAY('[1, \"a\"]')", json!([1, "a"])),
         ("STRINGTOBOOLEAN(' true ')", json!(true)),
@@ -204,7 +204,7 @@ fn numbers_are_doubles_and_integers_wrap_around() {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
-fn dates_are_moved_compared_and_taken_apart() {
+fn date_functions_add_compare_and_split_dates() {
     gives(&[
         (
             "DATETIMEADD('mm', 1, '2020-01-31T00:00:00.0000000Z')",
@@ -311,7 +311,7 @@ fn dates_are_moved_compared_and_taken_apart() {
 }
 
 #[test]
-fn what_is_not_there_is_refused_by_its_name() {
+fn an_unsupported_function_is_rejected_by_name() {
     for (expression, part) in [
         (
             "ST_DISTANCE(c, c)",

@@ -1,4 +1,4 @@
-//! The language by itself: what binds how, what undefined does, and that no text brings the parser down.
+//! Tests of operators, of undefined values, and of the parser on any text.
 
 mod functions;
 mod queries;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::eval::Scope;
 use super::{Context, parse, rows};
 
-/// A query's surroundings on 2026-03-04T05:06:07.1234567Z.
+/// Returns a context at 2026-03-04T05:06:07.1234567Z.
 fn context() -> Context {
     let parameters = HashMap::from([("@p".to_owned(), json!("x")), ("@two".to_owned(), json!(2))]);
     Context::new(
@@ -21,7 +21,7 @@ fn context() -> Context {
     )
 }
 
-/// What a query gives over one small document.
+/// Runs a query on one small document.
 fn answer(text: &str) -> Result<Vec<Value>, String> {
     let context = context();
     let select = parse(text).map_err(|error| error.message)?;
@@ -36,7 +36,7 @@ fn answer(text: &str) -> Result<Vec<Value>, String> {
     rows::finish(&select, scopes, &context).map_err(|error| error.message)
 }
 
-/// The value of an expression over a small document; `None` is undefined.
+/// Evaluates an expression on a small document; `None` is undefined.
 fn value(expression: &str) -> Option<Value> {
     let mut rows = answer(&format!("SELECT VALUE {expression} FROM c")).expect(expression);
     assert!(rows.len() < 2, "{expression}");
@@ -44,7 +44,7 @@ fn value(expression: &str) -> Option<Value> {
 }
 
 #[test]
-fn operators_bind_as_in_the_reference() {
+fn operators_have_the_precedence_of_the_reference() {
     for (expression, expected) in [
         ("1 + 2 * 3", json!(7)),
         ("(1 + 2) * 3", json!(9)),
@@ -78,7 +78,7 @@ fn operators_bind_as_in_the_reference() {
 }
 
 #[test]
-fn undefined_spreads_and_null_is_a_value() {
+fn undefined_propagates_and_null_is_a_value() {
     for expression in [
         "c.missing",
         "c.missing = 1",
@@ -114,7 +114,7 @@ fn undefined_spreads_and_null_is_a_value() {
 }
 
 #[test]
-fn broken_queries_are_refused() {
+fn invalid_queries_are_rejected() {
     for text in [
         "",
         "SELECT",
@@ -130,7 +130,7 @@ fn broken_queries_are_refused() {
     }
 }
 
-/// Parses, evaluates, prints and drops on a stack as small as a worker's.
+/// Parses, evaluates, prints and drops a query on a stack of the size of a worker thread.
 fn survives(text: String) -> Result<(), u16> {
     let run = move || {
         let select = parse(&text).map_err(|error| error.status)?;
@@ -150,7 +150,7 @@ fn survives(text: String) -> Result<(), u16> {
 }
 
 #[test]
-fn long_chains_are_answered_and_endless_ones_refused() {
+fn chains_over_the_limit_are_rejected() {
     for (part, more, long) in [
         (" OR c.a = 2", "c.a = 1", 600),
         (" + 1", "1", 1900),
@@ -195,14 +195,14 @@ fn long_chains_are_answered_and_endless_ones_refused() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused(text in "\\PC{0,80}") {
+    fn any_text_is_parsed_or_rejected(text in "\\PC{0,80}") {
         if let Err(error) = parse(&text) {
             prop_assert_eq!(error.status, 400);
         }
     }
 
     #[test]
-    fn any_mixture_of_its_words_is_read_or_refused(
+    fn any_sequence_of_tokens_is_parsed_or_rejected(
         words in prop::collection::vec(prop::sample::select(vec![
             "SELECT", "VALUE", "*", "FROM", "c", "WHERE", "c.a", "=", "<", "AND", "OR", "NOT", "IN", "BETWEEN",
             "LIKE", "(", ")", "[", "]", "{", "}", ",", ":", "?", "??", "'a'", "1", "1e3", "@p", "ORDER", "BY", "TOP",

@@ -1,11 +1,11 @@
-//! Clauses and sub-queries over one document, and what is refused where.
+//! Tests of clauses and sub-queries on one document, and of errors.
 
 use serde_json::{Value, json};
 
 use super::{answer, parse};
 
 #[test]
-fn from_names_documents_parts_of_them_and_rows_of_sub_queries() {
+fn from_binds_documents_their_parts_and_rows_of_sub_queries() {
     for (text, expected) in [
         ("SELECT VALUE 1", json!([1])),
         ("SELECT VALUE r.n FROM root r", json!([3])),
@@ -98,7 +98,7 @@ fn sub_queries_are_values_arrays_and_conditions() {
 }
 
 #[test]
-fn aggregates_fold_what_is_defined_and_follow_the_types() {
+fn aggregates_ignore_undefined_values() {
     for (aggregate, expected) in [
         ("COUNT(t.w)", json!([3])),
         ("COUNT(t.missing)", json!([0])),
@@ -136,8 +136,8 @@ fn a_group_has_a_value_per_grouping_expression() {
     }
 }
 
-/// The code, place and cause that a query is refused with.
-fn complaint(text: &str) -> (String, [u64; 2], String) {
+/// Returns the code, location and cause of the error of a query.
+fn error_of(text: &str) -> (String, [u64; 2], String) {
     let refused = parse(text).expect_err(text);
     assert_eq!(refused.status, 400);
     let json = refused
@@ -158,9 +158,9 @@ fn complaint(text: &str) -> (String, [u64; 2], String) {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
-fn a_mistake_is_reported_with_its_code_place_and_cause() {
+fn an_error_has_its_code_location_and_cause() {
     for (text, code, place, cause) in [
-        // These four are as users have reported them from the service.
+        // Users have reported these four from the service.
         (
             "SELECT .",
             "SC1001",
@@ -222,13 +222,13 @@ fn a_mistake_is_reported_with_its_code_place_and_cause() {
             "Syntax error, incorrect syntax near ''.",
         ),
     ] {
-        let found = complaint(text);
+        let found = error_of(text);
         assert_eq!(found, (code.to_owned(), place, cause.to_owned()), "{text}");
     }
 }
 
 #[test]
-fn what_the_service_cannot_answer_is_refused_and_not_guessed() {
+fn queries_that_the_service_rejects_are_rejected() {
     for (text, part) in [
         ("SELECT * FROM c JOIN t IN c.tags", "single input set"),
         ("SELECT *", "FROM clause is omitted"),
@@ -238,7 +238,7 @@ fn what_the_service_cannot_answer_is_refused_and_not_guessed() {
         ("SELECT VALUE SUM(COUNT(1)) FROM c", "aggregate"),
         (
             "SELECT VALUE c FROM c WHERE COUNT(1) > 1",
-            "aggregates belong into SELECT",
+            "allowed in SELECT only",
         ),
         ("SELECT c.n FROM c GROUP BY c.n ORDER BY c.n", "GROUP BY"),
         ("SELECT * FROM c OFFSET 1", "incorrect syntax"),
@@ -257,22 +257,23 @@ fn what_the_service_cannot_answer_is_refused_and_not_guessed() {
         ("SELECT VALUE '\\q'", "invalid string literal"),
         ("SELECT VALUE 'a' LIKE 'b' ESCAPE 'cd'", "one character"),
     ] {
-        let (_, _, cause) = complaint(text);
+        let (_, _, cause) = error_of(text);
         assert!(cause.contains(part), "{text}: {cause}");
     }
     let joins = " JOIN t IN c.tags".repeat(11);
     assert!(
-        complaint(&format!("SELECT VALUE 1 FROM c{joins}"))
+        error_of(&format!("SELECT VALUE 1 FROM c{joins}"))
             .2
             .contains("10 joins")
     );
     let long = format!("SELECT VALUE 1 -- {}", "x".repeat(600_000));
-    assert_eq!(complaint(&long).0, "SC3020");
+    assert_eq!(error_of(&long).0, "SC3020");
 }
 
 #[test]
-fn a_query_that_multiplies_its_work_is_ended() {
-    // Eight times as long with every level, 21 levels deep; and a row for every way to choose from nine lists.
+fn a_query_that_multiplies_its_work_is_rejected() {
+    // A text that is eight times as long with each of 21 levels; and the cross product of nine
+    // lists.
     let octupled = (0..21).fold("'xxxxxxxx'".to_owned(), |text, _| {
         format!("(SELECT VALUE CONCAT(x, x, x, x, x, x, x, x) FROM (SELECT VALUE {text}) x)")
     });

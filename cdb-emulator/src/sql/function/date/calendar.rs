@@ -1,4 +1,5 @@
-//! Ticks as calendar dates and as text: the proleptic Gregorian calendar, years 1 to 9999, as in .NET.
+//! Ticks as calendar dates and as text: the proleptic Gregorian calendar, years 1 to 9999, as in
+//! .NET.
 
 use jiff::SignedDuration;
 use jiff::civil::{DateTime, date};
@@ -33,8 +34,8 @@ pub(super) fn print(ticks: Ticks) -> Option<Value> {
     Some(format!("{:.7}Z", from_ticks(ticks)?).into())
 }
 
-/// Parses a date: the day alone, or with `T` or a space the time to the second or to seven digits below; `Z` is optional.
-/// These are the rules in the reference of `IS_DATETIME`.
+/// Parses a date: the day alone, or with `T` or a space the time to the second or to seven digits
+/// below; `Z` is optional. These are the rules in the reference of `IS_DATETIME`.
 pub(in crate::sql::function) fn parse(text: &str) -> Option<Ticks> {
     let text = text.strip_suffix('Z').unwrap_or(text);
     let fits = |(byte, form): (u8, &u8)| match form {

@@ -1,4 +1,5 @@
-//! Functions on dates: ISO 8601 texts in UTC, ticks of 100 nanoseconds, and milliseconds since 1970.
+//! Functions on dates: ISO 8601 texts in UTC, ticks of 100 nanoseconds, and milliseconds since
+//! 1970.
 
 mod calendar;
 mod part;

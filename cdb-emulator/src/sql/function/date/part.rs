@@ -35,7 +35,8 @@ impl Part {
         })
     }
 
-    /// Returns the length of a part; `None` for parts of varying length and for parts shorter than a tick.
+    /// Returns the length of a part; `None` for parts of varying length and for parts shorter than
+    /// a tick.
     fn ticks(self) -> Option<Ticks> {
         Some(match self {
             Self::Year | Self::Month | Self::Nanosecond => return None,
@@ -48,7 +49,8 @@ impl Part {
         })
     }
 
-    /// Returns the width of a bin of `count` parts, at least one tick. Years and months have no bins.
+    /// Returns the width of a bin of `count` parts, at least one tick. Years and months have no
+    /// bins.
     pub(super) fn width(self, count: i64) -> Option<Ticks> {
         match self {
             Self::Nanosecond => Some((count / 100).max(1)),
@@ -68,7 +70,8 @@ impl Part {
         date.ok().map(to_ticks)
     }
 
-    /// Counts the boundaries of this part before a date. Only differences of two counts have a meaning.
+    /// Counts the boundaries of this part before a date. Only differences of two counts have a
+    /// meaning.
     pub(super) fn count(self, ticks: Ticks) -> Option<i64> {
         let date = from_ticks(ticks)?;
         let (year, month) = (i64::from(date.year()), i64::from(date.month()));
@@ -80,7 +83,8 @@ impl Part {
         })
     }
 
-    /// Returns the part of a date. Parts below the second include the larger ones below the second, as in T-SQL.
+    /// Returns the part of a date. Parts below the second include the larger ones below the second,
+    /// as in T-SQL.
     pub(super) fn of(self, ticks: Ticks) -> Option<i64> {
         let date = from_ticks(ticks)?;
         let nanoseconds = i64::from(date.subsec_nanosecond());
