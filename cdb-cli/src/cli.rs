@@ -47,7 +47,7 @@ impl<C: Container> Cli<C> {
     /// becomes of it under another policy. The query forms that the model declares indexes for are known anyway.
     #[must_use]
     pub fn query<T: Queryable>(mut self, name: impl Into<String>, query: Query<T>) -> Self {
-        self.model.ask(name.into(), query);
+        self.model.add_query(name.into(), query);
         self
     }
 
@@ -119,9 +119,9 @@ impl<C: Container> Cli<C> {
             Ok(exit) => exit,
             Err(failure) => {
                 if !failure.message.is_empty() {
-                    let told = failure.told(&program);
+                    let text = failure.text(&program);
                     // There is nobody left to complain to.
-                    let _ = console.remark(&format!("{program}: {told}"));
+                    let _ = console.remark(&format!("{program}: {text}"));
                 }
                 failure.exit
             }

@@ -10,8 +10,8 @@ use cdb_client::{ConnectionStringParts, CosmosClient, DatabaseClient, MasterKey,
 use cdb_emulator::WELL_KNOWN_KEY;
 
 use crate::exit::Failure;
-use crate::presence;
-use crate::token::{GivenToken, TokenCommand};
+use crate::token::{StaticToken, TokenCommand};
+use crate::wait_for_port;
 
 /// Where the container is, and who asks.
 #[expect(clippy::struct_field_names, reason = "fields are options' names")]
@@ -136,7 +136,7 @@ impl Connection {
         }
         builder = match (&self.token_command, &self.token, account.key()) {
             (Some(command), ..) => builder.credential(TokenCommand::new(command.clone())),
-            (None, Some(Secret(token)), _) => builder.credential(GivenToken::new(token)?),
+            (None, Some(Secret(token)), _) => builder.credential(StaticToken::new(token)?),
             (None, None, Some(key)) => builder.credential(MasterKey::new(key)?),
             (None, None, None) if builder.is_loopback() => {
                 builder.credential(MasterKey::new(WELL_KNOWN_KEY)?)
@@ -175,7 +175,7 @@ impl Connection {
     pub(crate) fn database(&self) -> Result<DatabaseClient, Failure> {
         let client = self.client()?;
         if self.is_loopback() {
-            presence::wait(&self.shown_endpoint())?;
+            wait_for_port::wait(&self.shown_endpoint())?;
         }
         Ok(client.database(&self.database))
     }

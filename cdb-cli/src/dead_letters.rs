@@ -16,13 +16,13 @@ use serde::{Deserialize, Serialize};
 use crate::connection::Connection;
 use crate::dead_letter_id::DeadLetterId;
 use crate::exit::Failure;
-use crate::message_dead_letters::{MessageDeadLetters, Settled};
+use crate::message_dead_letters::{MessageDeadLetters, Outcome};
 use crate::model::Model;
 use crate::orchestrations::Orchestrations;
 
 /// The dead letters of a container.
 #[derive(Clone)]
-pub(crate) struct DeadLetterOffice {
+pub(crate) struct DeadLetterSources {
     /// Knows the service's time, whatever is in it.
     container: ContainerClient<Durable>,
     orchestrations: Option<Orchestrations>,
@@ -31,7 +31,7 @@ pub(crate) struct DeadLetterOffice {
 
 /// One of them.
 #[derive(Clone, Debug)]
-pub(crate) enum Letter {
+pub(crate) enum FoundDeadLetter {
     /// What an instance's turn had for another.
     Intent(Stored<OutboxIntent>),
     /// A message between partitions.
@@ -40,7 +40,7 @@ pub(crate) enum Letter {
 
 /// What is to become of a dead letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum Action {
     Redrive,
     Discard,
 }
@@ -48,20 +48,20 @@ pub(crate) enum Fate {
 /// Where a page begins: those of the instances come first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub(crate) enum Place {
+pub(crate) enum PageStart {
     Intents(Option<Continuation>),
     Messages(Option<Continuation>),
 }
 
 /// Some of them, and where the next ones begin.
 #[derive(Debug)]
-pub(crate) struct LetterPage {
-    pub letters: Vec<Letter>,
-    pub next: Option<Place>,
+pub(crate) struct DeadLetterPage {
+    pub letters: Vec<FoundDeadLetter>,
+    pub next: Option<PageStart>,
     pub now: Timestamp,
 }
 
-impl Letter {
+impl FoundDeadLetter {
     pub(crate) fn name(&self) -> DeadLetterId {
         match self {
             Self::Intent(stored) => DeadLetterId::Intent {
@@ -80,7 +80,7 @@ fn given_up() -> Query<OutboxIntent> {
     Query::across_partitions().filter(OutboxIntent::CREATED_AT.ge(NEVER))
 }
 
-impl DeadLetterOffice {
+impl DeadLetterSources {
     /// Reads the container's definition, which tells whether it holds messages between partitions.
     pub(crate) async fn open(connection: &Connection, model: &Model) -> Result<Self, Failure> {
         let live = model
@@ -125,21 +125,24 @@ impl DeadLetterOffice {
     pub(crate) async fn page(
         &self,
         rows: usize,
-        from: Option<Place>,
-    ) -> Result<LetterPage, Failure> {
+        from: Option<PageStart>,
+    ) -> Result<DeadLetterPage, Failure> {
         let mut letters = Vec::new();
-        let from = match (from.unwrap_or(Place::Intents(None)), &self.orchestrations) {
-            (Place::Messages(from), _) => from,
-            (Place::Intents(_), None) => None,
-            (Place::Intents(from), Some(orchestrations)) => {
+        let from = match (
+            from.unwrap_or(PageStart::Intents(None)),
+            &self.orchestrations,
+        ) {
+            (PageStart::Messages(from), _) => from,
+            (PageStart::Intents(_), None) => None,
+            (PageStart::Intents(from), Some(orchestrations)) => {
                 let query = given_up().order_by(OutboxIntent::BY_CREATED.asc());
                 let asked = orchestrations.container.query(query);
                 let page = asked.page(rows, from.as_ref()).await?;
-                letters.extend(page.rows.into_iter().map(Letter::Intent));
+                letters.extend(page.rows.into_iter().map(FoundDeadLetter::Intent));
                 if page.next.is_some() {
-                    return Ok(LetterPage {
+                    return Ok(DeadLetterPage {
                         letters,
-                        next: Some(Place::Intents(page.next)),
+                        next: Some(PageStart::Intents(page.next)),
                         now: self.now(),
                     });
                 }
@@ -149,14 +152,14 @@ impl DeadLetterOffice {
         let left = rows - letters.len();
         let next = match &self.messages {
             None => None,
-            Some(_) if left == 0 => Some(Place::Messages(from)),
+            Some(_) if left == 0 => Some(PageStart::Messages(from)),
             Some(messages) => {
                 let page = messages.page(left, from.as_ref()).await?;
-                letters.extend(page.rows.into_iter().map(Letter::Message));
-                page.next.map(|next| Place::Messages(Some(next)))
+                letters.extend(page.rows.into_iter().map(FoundDeadLetter::Message));
+                page.next.map(|next| PageStart::Messages(Some(next)))
             }
         };
-        Ok(LetterPage {
+        Ok(DeadLetterPage {
             letters,
             next,
             now: self.now(),
@@ -179,7 +182,10 @@ impl DeadLetterOffice {
     }
 
     /// The dead letter of this name; `None` when it is gone.
-    pub(crate) async fn find(&self, name: &DeadLetterId) -> Result<Option<Letter>, Failure> {
+    pub(crate) async fn find(
+        &self,
+        name: &DeadLetterId,
+    ) -> Result<Option<FoundDeadLetter>, Failure> {
         match (name, &self.orchestrations, &self.messages) {
             (DeadLetterId::Intent { instance, key }, Some(orchestrations), _) => {
                 // The id is another one where `duroxide-cdb` has written it, so it is looked for by its key.
@@ -189,46 +195,51 @@ impl DeadLetterOffice {
                 let mut found = found.into_iter();
                 Ok(found
                     .find(|stored| stored.document.idempotency_key == *key)
-                    .map(Letter::Intent))
+                    .map(FoundDeadLetter::Intent))
             }
-            (DeadLetterId::Message { partition, name }, _, Some(messages)) => {
-                Ok(messages.get(partition, name).await?.map(Letter::Message))
-            }
+            (DeadLetterId::Message { partition, name }, _, Some(messages)) => Ok(messages
+                .get(partition, name)
+                .await?
+                .map(FoundDeadLetter::Message)),
             _ => Ok(None),
         }
     }
 
-    /// Lets a dead letter meet its fate, unless somebody else was faster.
-    pub(crate) async fn settle(&self, name: &DeadLetterId, fate: Fate) -> Result<Settled, Failure> {
+    /// Lets a dead letter meet its action, unless somebody else was faster.
+    pub(crate) async fn apply(
+        &self,
+        name: &DeadLetterId,
+        action: Action,
+    ) -> Result<Outcome, Failure> {
         match (
             self.find(name).await?,
-            fate,
+            action,
             &self.orchestrations,
             &self.messages,
         ) {
-            (Some(Letter::Message(letter)), Fate::Redrive, _, Some(messages)) => {
+            (Some(FoundDeadLetter::Message(letter)), Action::Redrive, _, Some(messages)) => {
                 messages.redrive(&letter).await
             }
-            (Some(Letter::Message(letter)), Fate::Discard, _, Some(messages)) => {
+            (Some(FoundDeadLetter::Message(letter)), Action::Discard, _, Some(messages)) => {
                 messages.discard(&letter).await
             }
-            (Some(Letter::Intent(stored)), _, Some(orchestrations), _) => {
+            (Some(FoundDeadLetter::Intent(stored)), _, Some(orchestrations), _) => {
                 let provider = &orchestrations.provider;
-                let settled = match fate {
-                    Fate::Redrive => provider.deliver_again(&stored).await,
-                    Fate::Discard => provider.discard(&stored).await,
+                let outcome = match action {
+                    Action::Redrive => provider.deliver_again(&stored).await,
+                    Action::Discard => provider.discard(&stored).await,
                 };
-                match settled {
-                    Err(_) if self.find(name).await?.is_none() => Ok(Settled::Gone),
-                    settled => Ok(settled.map(|()| Settled::Done)?),
+                match outcome {
+                    Err(_) if self.find(name).await?.is_none() => Ok(Outcome::Gone),
+                    outcome => Ok(outcome.map(|()| Outcome::Done)?),
                 }
             }
-            _ => Ok(Settled::Gone),
+            _ => Ok(Outcome::Gone),
         }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for PageStart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (word, at) = match self {
             Self::Intents(at) => ("intents", at),
@@ -241,7 +252,7 @@ impl fmt::Display for Place {
     }
 }
 
-impl FromStr for Place {
+impl FromStr for PageStart {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -259,13 +270,13 @@ impl FromStr for Place {
     }
 }
 
-impl From<Place> for String {
-    fn from(place: Place) -> Self {
+impl From<PageStart> for String {
+    fn from(place: PageStart) -> Self {
         place.to_string()
     }
 }
 
-impl TryFrom<String> for Place {
+impl TryFrom<String> for PageStart {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {

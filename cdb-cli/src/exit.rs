@@ -76,9 +76,9 @@ impl Failure {
     }
 
     /// The message with its remedy, for a reader who runs the command as `program`.
-    pub(crate) fn told(&self, program: &str) -> String {
+    pub(crate) fn text(&self, program: &str) -> String {
         match &self.remedy {
-            Some(remedy) => format!("{}; {}", self.message, remedy::told(remedy, program)),
+            Some(remedy) => format!("{}; {}", self.message, remedy::for_program(remedy, program)),
             None => self.message.clone(),
         }
     }

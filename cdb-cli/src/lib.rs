@@ -38,8 +38,8 @@ mod args;
 mod causes;
 mod cli;
 mod command;
+mod confirm;
 mod connection;
-mod consent;
 #[cfg(feature = "dashboard")]
 mod dashboard;
 mod dead_letter_id;
@@ -51,11 +51,11 @@ mod message_dead_letters;
 mod model;
 mod orchestrations;
 mod output;
-mod presence;
 mod remedy;
 mod time;
 mod token;
 mod view;
+mod wait_for_port;
 
 use std::process::ExitCode;
 

@@ -49,7 +49,7 @@ impl<C: Container> MemberOf<MessagesOf<C>> for MessageDocument<MessagesOf<C>> {}
 
 /// The result of redriving or discarding a dead letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Settled {
+pub(crate) enum Outcome {
     Done,
     /// Another process has redriven or discarded it.
     Gone,
@@ -65,8 +65,8 @@ pub(crate) trait MessageDeadLetters: Send + Sync {
     ) -> Result<Page<DeadLetter>, Error>;
     async fn count(&self) -> Result<u64, Error>;
     async fn get(&self, partition: &PartitionKey, name: &str) -> Result<Option<DeadLetter>, Error>;
-    async fn redrive(&self, letter: &DeadLetter) -> Result<Settled, Failure>;
-    async fn discard(&self, letter: &DeadLetter) -> Result<Settled, Failure>;
+    async fn redrive(&self, letter: &DeadLetter) -> Result<Outcome, Failure>;
+    async fn discard(&self, letter: &DeadLetter) -> Result<Outcome, Failure>;
 }
 
 #[async_trait]
@@ -90,19 +90,19 @@ where
         Self::get(self, partition, name).await
     }
 
-    async fn redrive(&self, letter: &DeadLetter) -> Result<Settled, Failure> {
-        settled(Self::redrive(self, letter).await)
+    async fn redrive(&self, letter: &DeadLetter) -> Result<Outcome, Failure> {
+        outcome(Self::redrive(self, letter).await)
     }
 
-    async fn discard(&self, letter: &DeadLetter) -> Result<Settled, Failure> {
-        settled(Self::discard(self, letter).await)
+    async fn discard(&self, letter: &DeadLetter) -> Result<Outcome, Failure> {
+        outcome(Self::discard(self, letter).await)
     }
 }
 
-fn settled(result: Result<(), OutboxError>) -> Result<Settled, Failure> {
+fn outcome(result: Result<(), OutboxError>) -> Result<Outcome, Failure> {
     match result {
-        Ok(()) => Ok(Settled::Done),
-        Err(OutboxError::Gone) => Ok(Settled::Gone),
+        Ok(()) => Ok(Outcome::Done),
+        Err(OutboxError::Gone) => Ok(Outcome::Gone),
         Err(OutboxError::Failed(error)) => Err(error.into()),
         Err(error) => Err(Failure::service(error.to_string())),
     }

@@ -33,14 +33,14 @@ pub(crate) struct Model {
     pub definition: ContainerDefinition,
     /// The messaging settings of the container.
     pub messaging: MessagingConfig,
-    questions: Vec<Question>,
+    queries: Vec<NamedQuery>,
     create: fn(DatabaseClient, String) -> Creating,
     live: fn(DatabaseClient, String) -> Reading,
     messages: OpenMessages,
 }
 
 /// Something that is asked of the container.
-pub(crate) struct Question {
+pub(crate) struct NamedQuery {
     /// In words.
     pub name: String,
     explain: Explain,
@@ -48,7 +48,7 @@ pub(crate) struct Question {
 
 impl Model {
     pub(crate) fn of<C: Container>() -> Self {
-        let forms = QueryForm::of::<C>().into_iter().map(|form| Question {
+        let forms = QueryForm::of::<C>().into_iter().map(|form| NamedQuery {
             name: form.to_string(),
             explain: Box::new(move |policy, discriminator| form.explain(policy, discriminator)),
         });
@@ -58,7 +58,7 @@ impl Model {
             documents: C::DOCUMENTS,
             definition: C::definition(),
             messaging: MessagingConfig::default(),
-            questions: forms.collect(),
+            queries: forms.collect(),
             create: |database, name| {
                 Box::pin(async move {
                     let created = database
@@ -73,30 +73,33 @@ impl Model {
     }
 
     /// Adds a query of the program's own.
-    pub(crate) fn ask<T: Queryable>(&mut self, name: String, query: Query<T>) {
-        self.questions.push(Question {
+    pub(crate) fn add_query<T: Queryable>(&mut self, name: String, query: Query<T>) {
+        self.queries.push(NamedQuery {
             name,
             explain: Box::new(move |policy, discriminator| query.explain(policy, discriminator)),
         });
     }
 
-    pub(crate) fn questions(&self) -> &[Question] {
-        &self.questions
+    pub(crate) fn queries(&self) -> &[NamedQuery] {
+        &self.queries
     }
 
-    /// What serves a question under a policy.
-    pub(crate) fn explain(&self, question: &Question, policy: &IndexingPolicy) -> Explanation {
-        (question.explain)(policy, self.discriminator)
+    /// What serves a query under a policy.
+    pub(crate) fn explain(&self, query: &NamedQuery, policy: &IndexingPolicy) -> Explanation {
+        (query.explain)(policy, self.discriminator)
     }
 
-    /// The questions that `live` serves less well than the model's policy, each with what becomes of it.
-    pub(crate) fn suffering(&self, live: &IndexingPolicy) -> Vec<(&Question, Explanation)> {
+    /// The queries that `live` serves less well than the model's policy, each with what becomes of it.
+    pub(crate) fn degraded_queries(
+        &self,
+        live: &IndexingPolicy,
+    ) -> Vec<(&NamedQuery, Explanation)> {
         let wanted = &self.definition.indexing_policy;
-        let pairs = self.questions.iter().map(|question| {
-            let (model, live) = (self.explain(question, wanted), self.explain(question, live));
-            (question, model, live)
+        let pairs = self.queries.iter().map(|query| {
+            let (model, live) = (self.explain(query, wanted), self.explain(query, live));
+            (query, model, live)
         });
-        let suffers = |(_, model, live): &(&Question, Explanation, Explanation)| {
+        let suffers = |(_, model, live): &(&NamedQuery, Explanation, Explanation)| {
             let left = live
                 .leftover
                 .iter()
@@ -105,7 +108,7 @@ impl Model {
             left || refused || (model.is_served() && !live.is_served())
         };
         let hit = pairs.filter(suffers);
-        hit.map(|(question, _, live)| (question, live)).collect()
+        hit.map(|(query, _, live)| (query, live)).collect()
     }
 
     /// Creates the container, if it is not there.

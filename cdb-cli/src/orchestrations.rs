@@ -1,4 +1,4 @@
-//! The orchestrations in a container: duroxide's client for changes, the typed container for questions.
+//! The orchestrations in a container: duroxide's client for changes, the typed container for queries.
 
 use std::sync::Arc;
 

@@ -55,7 +55,7 @@ impl<'a> Console<'a> {
 
     /// Text with a line break at its end.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
-        Ok(writeln!(self.out, "{}", harmless(text.trim_end()))?)
+        Ok(writeln!(self.out, "{}", sanitized(text.trim_end()))?)
     }
 
     /// Sends out what was answered, before work that does not end.
@@ -67,7 +67,7 @@ impl<'a> Console<'a> {
     /// A remark beside the answer.
     pub(crate) fn remark(&mut self, text: &str) -> io::Result<()> {
         self.end_progress()?;
-        writeln!(self.err, "{}", harmless(text))
+        writeln!(self.err, "{}", sanitized(text))
     }
 
     /// How far long work has come. On a terminal it overwrites itself, elsewhere each change is a line.
@@ -127,7 +127,7 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
 }
 
 /// Text in which nothing but line breaks moves the cursor: ids and errors come from outside.
-fn harmless(text: &str) -> Cow<'_, str> {
+fn sanitized(text: &str) -> Cow<'_, str> {
     let control = |c: char| c.is_control() && c != '\n';
     if text.contains(control) {
         Cow::Owned(text.replace(control, " "))
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn text_from_outside_cannot_move_the_cursor() {
         assert_eq!(short("a\x1b[2Jb\nc", 20), "a [2Jb c");
-        assert_eq!(harmless("a\x1b[2Jb\nc"), "a [2Jb\nc");
+        assert_eq!(sanitized("a\x1b[2Jb\nc"), "a [2Jb\nc");
         assert_eq!(short("abcdef", 4), "abc…");
         assert_eq!(short("abcd", 4), "abcd");
     }

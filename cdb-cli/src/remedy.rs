@@ -9,7 +9,7 @@ use crate::causes::with_causes;
 const PROGRAM: &str = "{cdb}";
 
 /// A remedy for a reader who runs the command as `program`.
-pub(crate) fn told(remedy: &str, program: &str) -> String {
+pub(crate) fn for_program(remedy: &str, program: &str) -> String {
     remedy.replace(PROGRAM, program)
 }
 

@@ -14,43 +14,43 @@ use cdb_client::{Authorization, Credential, Error, SigningContext};
 use tokio::process::Command;
 
 /// How long a command may take: `az` starts slowly.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Most characters of a command's complaint that are repeated.
-const COMPLAINT: usize = 500;
+const MAX_ERROR_CHARACTERS: usize = 500;
 
 /// A token that was given. Nothing renews it.
-pub(crate) struct GivenToken(Authorization);
+pub(crate) struct StaticToken(Authorization);
 
-impl GivenToken {
+impl StaticToken {
     pub(crate) fn new(token: &str) -> Result<Self, Error> {
         Authorization::from_entra_token(token.trim(), 0).map(Self)
     }
 }
 
 #[async_trait]
-impl Credential for GivenToken {
+impl Credential for StaticToken {
     async fn authorize(&self, _context: &SigningContext<'_>) -> Result<Authorization, Error> {
         Ok(self.0.clone())
     }
 }
 
-impl fmt::Debug for GivenToken {
+impl fmt::Debug for StaticToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("GivenToken(<redacted>)")
+        f.write_str("StaticToken(<redacted>)")
     }
 }
 
 /// Tokens of a command.
 pub(crate) struct TokenCommand {
     command: String,
-    held: Mutex<Held>,
+    cache: Mutex<Cache>,
     /// Whoever holds it runs the command.
     running: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
-struct Held {
+struct Cache {
     token: Option<Authorization>,
     /// How often the command ran, so that a late refusal of an old token is not taken for one of the new.
     runs: u64,
@@ -60,13 +60,13 @@ impl TokenCommand {
     pub(crate) fn new(command: String) -> Self {
         Self {
             command,
-            held: Mutex::default(),
+            cache: Mutex::default(),
             running: tokio::sync::Mutex::default(),
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cache(&self) -> MutexGuard<'_, Cache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -74,23 +74,23 @@ impl TokenCommand {
 impl Credential for TokenCommand {
     async fn authorize(&self, _context: &SigningContext<'_>) -> Result<Authorization, Error> {
         let _only = self.running.lock().await;
-        if let Some(token) = &self.held().token {
+        if let Some(token) = &self.cache().token {
             return Ok(token.clone());
         }
         let token = output(&self.command).await.map_err(|why| {
             Error::unauthorized(format!("no token from `{}`: {why}", self.command))
         })?;
-        let mut held = self.held();
-        held.runs += 1;
-        let token = Authorization::from_entra_token(&token, held.runs)?;
-        held.token = Some(token.clone());
+        let mut cache = self.cache();
+        cache.runs += 1;
+        let token = Authorization::from_entra_token(&token, cache.runs)?;
+        cache.token = Some(token.clone());
         Ok(token)
     }
 
     fn refused(&self, authorization: &Authorization) {
-        let mut held = self.held();
-        if held.runs == authorization.secret() {
-            held.token = None;
+        let mut cache = self.cache();
+        if cache.runs == authorization.secret() {
+            cache.token = None;
         }
     }
 }
@@ -115,13 +115,13 @@ async fn output(command: &str) -> Result<String, String> {
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();
-    let ended = tokio::time::timeout(PATIENCE, run)
+    let ended = tokio::time::timeout(TIMEOUT, run)
         .await
-        .map_err(|_| format!("it has not ended after {} s", PATIENCE.as_secs()))?
+        .map_err(|_| format!("it has not ended after {} s", TIMEOUT.as_secs()))?
         .map_err(|error| error.to_string())?;
     if !ended.status.success() {
         let said = String::from_utf8_lossy(&ended.stderr);
-        let said: String = said.trim().chars().take(COMPLAINT).collect();
+        let said: String = said.trim().chars().take(MAX_ERROR_CHARACTERS).collect();
         let said = if said.is_empty() {
             "it says nothing"
         } else {
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn no_token_is_shown() {
-        let token = GivenToken::new("hunter2").unwrap();
+        let token = StaticToken::new("hunter2").unwrap();
         assert!(!format!("{token:?}").contains("hunter2"));
     }
 }

@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 
 use crate::connection::Connection;
 use crate::dashboard::{Dashboard, Token};
-use crate::dead_letters::DeadLetterOffice;
+use crate::dead_letters::DeadLetterSources;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::orchestrations::Orchestrations;
@@ -50,7 +50,7 @@ pub(crate) async fn run(
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
     // Fails here, and not in the page, when the account or the container is not there.
-    let office = DeadLetterOffice::open(&args.connection, model).await?;
+    let dead_letters = DeadLetterSources::open(&args.connection, model).await?;
     let orchestrations = Orchestrations::open(&args.connection, model).await?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
         .await
@@ -73,7 +73,7 @@ pub(crate) async fn run(
         actions: args.allow_actions,
     })?;
     console.flush()?;
-    Dashboard::new(orchestrations, office, model.name, token)
+    Dashboard::new(orchestrations, dead_letters, model.name, token)
         .serve(listener)
         .await?;
     Ok(Exit::Ok)

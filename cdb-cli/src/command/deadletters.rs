@@ -6,15 +6,15 @@ use cdb_model::Timestamp;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
+use crate::confirm::{Confirmation, Planned};
 use crate::connection::Connection;
-use crate::consent::{Consent, Intent};
 use crate::dead_letter_id::{DeadLetterId, parse_dead_letter_id};
-use crate::dead_letters::{DeadLetterOffice, Fate, Letter, Place};
+use crate::dead_letters::{Action, DeadLetterSources, FoundDeadLetter, PageStart};
 use crate::exit::{Exit, Failure};
-use crate::message_dead_letters::Settled;
+use crate::message_dead_letters::Outcome;
 use crate::model::Model;
 use crate::output::Console;
-use crate::view::dead_letters::{DeadLetterDetail, LetterList, Row, letter_table};
+use crate::view::dead_letters::{DeadLetterDetail, DeadLetterList, Row, dead_letter_table};
 
 /// How many names are read at once, and how often progress is told.
 const STEP: usize = 100;
@@ -36,7 +36,7 @@ enum DeadLettersCommand {
         limit: u16,
         /// Go on where an earlier page ended
         #[arg(long, value_name = "TEXT")]
-        from: Option<Place>,
+        from: Option<PageStart>,
     },
     /// Show one dead letter: what it holds, and each attempt
     Show {
@@ -55,7 +55,7 @@ struct Chosen {
     #[command(flatten)]
     which: Which,
     #[command(flatten)]
-    consent: Consent,
+    confirmation: Confirmation,
 }
 
 #[derive(Debug, Args)]
@@ -95,58 +95,61 @@ pub(crate) async fn run(
     model: &Model,
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
-    let office = DeadLetterOffice::open(&args.connection, model).await?;
+    let dead_letters = DeadLetterSources::open(&args.connection, model).await?;
     match &args.command {
         DeadLettersCommand::List { limit, from } => {
-            let page = office.page(usize::from(*limit), from.clone()).await?;
-            console.answer(&LetterList::from(page))?;
+            let page = dead_letters.page(usize::from(*limit), from.clone()).await?;
+            console.answer(&DeadLetterList::from(page))?;
         }
         DeadLettersCommand::Show { name } => {
-            console.answer(&DeadLetterDetail::of(&find(&office, name).await?))?;
+            console.answer(&DeadLetterDetail::of(&find(&dead_letters, name).await?))?;
         }
         DeadLettersCommand::Redrive(chosen) => {
-            return chosen.run(&office, Fate::Redrive, console).await;
+            return chosen.run(&dead_letters, Action::Redrive, console).await;
         }
         DeadLettersCommand::Discard(chosen) => {
-            return chosen.run(&office, Fate::Discard, console).await;
+            return chosen.run(&dead_letters, Action::Discard, console).await;
         }
     }
     Ok(Exit::Ok)
 }
 
-async fn find(office: &DeadLetterOffice, name: &DeadLetterId) -> Result<Letter, Failure> {
-    let found = office.find(name).await?;
+async fn find(
+    dead_letters: &DeadLetterSources,
+    name: &DeadLetterId,
+) -> Result<FoundDeadLetter, Failure> {
+    let found = dead_letters.find(name).await?;
     found.ok_or_else(|| Failure::finding(format!("there is no dead letter `{name}`")))
 }
 
 impl Chosen {
     async fn run(
         &self,
-        office: &DeadLetterOffice,
-        fate: Fate,
+        dead_letters: &DeadLetterSources,
+        action: Action,
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
-        let plan = self.which.plan(office, fate).await?;
-        if let Some(exit) = self.consent.refuses(&plan, console)? {
+        let plan = self.which.plan(dead_letters, action).await?;
+        if let Some(exit) = self.confirmation.stop_unless_given(&plan, console)? {
             return Ok(exit);
         }
         let names = if self.which.all {
-            all(office).await?
+            all(dead_letters).await?
         } else {
             self.which.names.clone()
         };
         let mut done = Done {
-            action: match fate {
-                Fate::Redrive => "redrove",
-                Fate::Discard => "discarded",
+            action: match action {
+                Action::Redrive => "redrove",
+                Action::Discard => "discarded",
             },
             dead_letters: 0,
             gone: 0,
         };
         for (number, name) in names.iter().enumerate() {
-            match office.settle(name, fate).await? {
-                Settled::Done => done.dead_letters += 1,
-                Settled::Gone => done.gone += 1,
+            match dead_letters.apply(name, action).await? {
+                Outcome::Done => done.dead_letters += 1,
+                Outcome::Gone => done.gone += 1,
             }
             if (number + 1) % STEP == 0 {
                 console.progress(format!("{} of {} dead letters", number + 1, names.len()))?;
@@ -158,21 +161,26 @@ impl Chosen {
 }
 
 impl Which {
-    async fn plan(&self, office: &DeadLetterOffice, fate: Fate) -> Result<Plan, Failure> {
+    async fn plan(
+        &self,
+        dead_letters: &DeadLetterSources,
+        action: Action,
+    ) -> Result<Plan, Failure> {
         let mut plan = Plan {
-            action: match fate {
-                Fate::Redrive => "redrive",
-                Fate::Discard => "discard",
+            action: match action {
+                Action::Redrive => "redrive",
+                Action::Discard => "discard",
             },
             count: 0,
             dead_letters: Vec::new(),
-            now: office.now(),
+            now: dead_letters.now(),
         };
         if self.all {
-            plan.count = office.count().await?;
+            plan.count = dead_letters.count().await?;
         } else {
             for name in &self.names {
-                plan.dead_letters.push(Row::of(&find(office, name).await?));
+                plan.dead_letters
+                    .push(Row::of(&find(dead_letters, name).await?));
             }
             plan.count = plan.dead_letters.len() as u64;
         }
@@ -181,12 +189,12 @@ impl Which {
 }
 
 /// The names of all, read before any of them is touched: what is redriven and fails again is not met twice.
-async fn all(office: &DeadLetterOffice) -> Result<Vec<DeadLetterId>, Failure> {
+async fn all(dead_letters: &DeadLetterSources) -> Result<Vec<DeadLetterId>, Failure> {
     let mut names = Vec::new();
     let mut from = None;
     loop {
-        let page = office.page(STEP, from).await?;
-        names.extend(page.letters.iter().map(Letter::name));
+        let page = dead_letters.page(STEP, from).await?;
+        names.extend(page.letters.iter().map(FoundDeadLetter::name));
         from = page.next;
         if from.is_none() {
             return Ok(names);
@@ -194,7 +202,7 @@ async fn all(office: &DeadLetterOffice) -> Result<Vec<DeadLetterId>, Failure> {
     }
 }
 
-impl Intent for Plan {
+impl Planned for Plan {
     fn count(&self) -> u64 {
         self.count
     }
@@ -206,7 +214,7 @@ impl fmt::Display for Plan {
         if self.dead_letters.is_empty() {
             return Ok(());
         }
-        f.write_str(&letter_table(&self.dead_letters, self.now))
+        f.write_str(&dead_letter_table(&self.dead_letters, self.now))
     }
 }
 

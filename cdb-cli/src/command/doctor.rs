@@ -21,7 +21,7 @@ pub(crate) async fn run(
 ) -> Result<Exit, Failure> {
     let diagnosis = examine(&args.connection, model)
         .await?
-        .told(console.program);
+        .for_program(console.program);
     console.answer(&diagnosis)?;
     Ok(diagnosis.exit())
 }

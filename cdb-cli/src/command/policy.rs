@@ -138,7 +138,7 @@ struct Comparison {
     compared_with: String,
     differences: Vec<Item>,
     /// What becomes of the model's queries until it is changed.
-    queries: Vec<Suffering>,
+    queries: Vec<DegradedQuery>,
     /// Whether indexes have to be built, which reads every document with spare request units.
     reindexes: bool,
     /// How far the index follows the live policy, in percent.
@@ -163,7 +163,7 @@ struct Item {
 /// A query that the live policy does not serve.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Suffering {
+struct DegradedQuery {
     query: String,
     /// Whether the service refuses it; otherwise it looks at documents one by one.
     refused: bool,
@@ -209,14 +209,14 @@ impl Comparison {
         differences: &[Difference],
         live: &IndexingPolicy,
     ) -> Self {
-        let suffering = model.suffering(live).into_iter();
+        let degraded_queries = model.degraded_queries(live).into_iter();
         Self {
             model: model.name,
             compared_with,
             reindexes: differences.iter().any(builds_an_index),
-            queries: suffering
-                .map(|(question, explanation)| Suffering {
-                    query: question.name.clone(),
+            queries: degraded_queries
+                .map(|(query, explanation)| DegradedQuery {
+                    query: query.name.clone(),
                     refused: !explanation.refused.is_empty(),
                 })
                 .collect(),

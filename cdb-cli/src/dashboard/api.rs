@@ -11,12 +11,12 @@ use cdb_provider::documents::Status;
 use futures::try_join;
 use serde::{Deserialize, Serialize};
 
-use super::pulse::Beat;
+use super::latency::Sample;
 use super::state::Dashboard;
 use crate::dead_letter_id::{DeadLetterId, parse_dead_letter_id};
-use crate::dead_letters::Place;
+use crate::dead_letters::PageStart;
 use crate::exit::{Exit, Failure};
-use crate::view::dead_letters::{DeadLetterDetail, LetterList};
+use crate::view::dead_letters::{DeadLetterDetail, DeadLetterList};
 use crate::view::{detail, history, instances, members, outbox, queues, tree};
 
 /// Most rows of a page.
@@ -88,14 +88,14 @@ pub(super) async fn instances(
     State(dashboard): App,
     Query(filters): Query<Filters>,
 ) -> Answer<instances::Page> {
-    let wanted = instances::Wanted {
+    let wanted = instances::ListFilter {
         statuses: filled(filters.status)
             .map(Status::from)
             .into_iter()
             .collect(),
         parent: filled(filters.parent),
         text: filled(filters.text),
-        ..instances::Wanted::default()
+        ..instances::ListFilter::default()
     };
     let rows = filters.limit.unwrap_or(50).clamp(1, MOST);
     let container = &dashboard.orchestrations.container;
@@ -180,22 +180,22 @@ pub(super) async fn outbox(
 /// Where among the dead letters.
 #[derive(Deserialize)]
 pub(super) struct FromLetter {
-    from: Option<Place>,
+    from: Option<PageStart>,
 }
 
 pub(super) async fn dead_letters(
     State(dashboard): App,
     Query(at): Query<FromLetter>,
-) -> Answer<LetterList> {
-    let page = dashboard.office.page(50, at.from).await?;
-    Ok(Json(LetterList::from(page)))
+) -> Answer<DeadLetterList> {
+    let page = dashboard.dead_letters.page(50, at.from).await?;
+    Ok(Json(DeadLetterList::from(page)))
 }
 
 pub(super) async fn dead_letter(
     State(dashboard): App,
     Path(name): Path<String>,
 ) -> Answer<DeadLetterDetail> {
-    let found = dashboard.office.find(&dead_letter_id(&name)?).await?;
+    let found = dashboard.dead_letters.find(&dead_letter_id(&name)?).await?;
     let found = found.ok_or_else(|| gone(&name))?;
     Ok(Json(DeadLetterDetail::of(&found)))
 }
@@ -210,6 +210,6 @@ pub(super) fn gone(name: &str) -> Failure {
     ))
 }
 
-pub(super) async fn pulse(State(dashboard): App) -> Json<Vec<Beat>> {
-    Json(dashboard.pulse.beats())
+pub(super) async fn latency(State(dashboard): App) -> Json<Vec<Sample>> {
+    Json(dashboard.latency.samples())
 }

@@ -4,12 +4,12 @@
 //! point here gets nothing), runs no script and loads nothing but its own, and changes nothing unless it was started with
 //! actions; each of them then needs the token that only the terminal has shown.
 
-mod act;
 mod action_token;
+mod actions;
 mod api;
 mod guard;
+mod latency;
 mod page;
-mod pulse;
 mod state;
 
 use std::sync::Arc;
@@ -30,11 +30,11 @@ impl Dashboard {
     pub(crate) async fn serve(self, listener: TcpListener) -> std::io::Result<()> {
         let dashboard = Arc::new(self);
         let measured = dashboard.clone();
-        let beats = tokio::spawn(async move {
-            pulse::beat(&measured.orchestrations.container, &measured.pulse).await;
+        let samples = tokio::spawn(async move {
+            latency::measure(&measured.orchestrations.container, &measured.latency).await;
         });
         let served = axum::serve(listener, routes(dashboard)).await;
-        beats.abort();
+        samples.abort();
         served
     }
 }
@@ -48,16 +48,16 @@ fn routes(dashboard: Arc<Dashboard>) -> Router {
         .route("/api/instances/{id}", get(api::instance))
         .route("/api/instances/{id}/history", get(api::history))
         .route("/api/instances/{id}/tree", get(api::tree))
-        .route("/api/instances/{id}/cancel", post(act::cancel))
-        .route("/api/instances/{id}/raise", post(act::raise))
-        .route("/api/instances/{id}/delete", post(act::delete))
+        .route("/api/instances/{id}/cancel", post(actions::cancel))
+        .route("/api/instances/{id}/raise", post(actions::raise))
+        .route("/api/instances/{id}/delete", post(actions::delete))
         .route("/api/queues", get(api::queues))
         .route("/api/outbox", get(api::outbox))
         .route("/api/deadletters", get(api::dead_letters))
         .route("/api/deadletters/{name}", get(api::dead_letter))
-        .route("/api/deadletters/{name}/redrive", post(act::redrive))
-        .route("/api/deadletters/{name}/discard", post(act::discard))
-        .route("/api/pulse", get(api::pulse))
+        .route("/api/deadletters/{name}/redrive", post(actions::redrive))
+        .route("/api/deadletters/{name}/discard", post(actions::discard))
+        .route("/api/latency", get(api::latency))
         .layer(from_fn_with_state(dashboard.clone(), guard::check))
         .with_state(dashboard)
 }

@@ -11,7 +11,7 @@ use cdb_provider::documents::Durable;
 use serde::Serialize;
 
 use crate::connection::Connection;
-use crate::dead_letters::DeadLetterOffice;
+use crate::dead_letters::DeadLetterSources;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::orchestrations::Orchestrations;
@@ -60,8 +60,8 @@ pub(crate) async fn examine(connection: &Connection, model: &Model) -> Result<Di
         };
         findings.extend(work::examine(&orchestrations).await?);
         // Messages that this command cannot read are not a finding: `cdb deadletters` reports them.
-        if let Ok(office) = DeadLetterOffice::of(connection, model, &live).await {
-            findings.push(work::dead_letters(office.count().await?));
+        if let Ok(dead_letters) = DeadLetterSources::of(connection, model, &live).await {
+            findings.push(work::dead_letters(dead_letters.count().await?));
         }
         findings.push(service::throttling(&orchestrations.container.usage()));
     }
@@ -70,10 +70,10 @@ pub(crate) async fn examine(connection: &Connection, model: &Model) -> Result<Di
 
 impl Diagnosis {
     /// With remedies for a reader who runs the command as `program`.
-    pub(crate) fn told(mut self, program: &str) -> Self {
+    pub(crate) fn for_program(mut self, program: &str) -> Self {
         for finding in &mut self.findings {
             if let Some(remedy) = &mut finding.remedy {
-                *remedy = remedy::told(remedy, program);
+                *remedy = remedy::for_program(remedy, program);
             }
         }
         self

@@ -32,7 +32,7 @@ const SAMPLE: u32 = 200;
 const INSTANCES: usize = 50;
 
 /// How many findings of one kind are told.
-const TOLD: usize = 10;
+const MAX_FINDINGS: usize = 10;
 
 pub(super) async fn examine(orchestrations: &Orchestrations) -> Result<Vec<Finding>, Failure> {
     let container = &orchestrations.container;
@@ -47,13 +47,13 @@ pub(super) async fn examine(orchestrations: &Orchestrations) -> Result<Vec<Findi
     if stuck.is_empty() {
         findings.push(Finding::ok("stuck", "nothing among the oldest work"));
     }
-    let untold = stuck.len().saturating_sub(TOLD);
-    findings.extend(stuck.into_iter().take(TOLD));
-    if untold > 0 {
+    let more = stuck.len().saturating_sub(MAX_FINDINGS);
+    findings.extend(stuck.into_iter().take(MAX_FINDINGS));
+    if more > 0 {
         let remedy = "{cdb} queues --slots, {cdb} instances list --status running";
         findings.push(Finding::warning(
             "stuck",
-            format!("and {untold} more of the kind"),
+            format!("and {more} more of the kind"),
             remedy,
         ));
     }

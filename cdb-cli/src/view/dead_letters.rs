@@ -8,17 +8,17 @@ use cdb_provider::documents::OutboxIntent;
 use serde::Serialize;
 
 use super::outbox::described;
-use crate::dead_letters::{Letter, LetterPage, Place};
+use crate::dead_letters::{DeadLetterPage, FoundDeadLetter, PageStart};
 use crate::output::{short, table};
 use crate::time::{span, utc};
 
 /// Some dead letters, and where the next ones begin.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct LetterList {
+pub(crate) struct DeadLetterList {
     pub dead_letters: Vec<Row>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub next: Option<Place>,
+    pub next: Option<PageStart>,
     pub now: Timestamp,
 }
 
@@ -63,15 +63,15 @@ pub(crate) struct DeadLetterDetail {
 }
 
 impl Row {
-    pub(crate) fn of(letter: &Letter) -> Self {
+    pub(crate) fn of(letter: &FoundDeadLetter) -> Self {
         let name = letter.name().to_string();
         match letter {
-            Letter::Intent(stored) => Self {
+            FoundDeadLetter::Intent(stored) => Self {
                 name,
                 given_up_at: stored.timestamp,
                 ..Self::of_intent(&stored.document)
             },
-            Letter::Message(letter) => Self {
+            FoundDeadLetter::Message(letter) => Self {
                 name,
                 ..Self::of_message(letter)
             },
@@ -115,16 +115,16 @@ impl Row {
 }
 
 impl DeadLetterDetail {
-    pub(crate) fn of(letter: &Letter) -> Self {
+    pub(crate) fn of(letter: &FoundDeadLetter) -> Self {
         let row = Row::of(letter);
         match letter {
-            Letter::Intent(stored) => Self {
+            FoundDeadLetter::Intent(stored) => Self {
                 row,
                 sent_at: None,
                 contents: described(&stored.document),
                 history: Vec::new(),
             },
-            Letter::Message(letter) => Self {
+            FoundDeadLetter::Message(letter) => Self {
                 row,
                 sent_at: Some(letter.sent_at),
                 contents: vec![letter.payload.clone()],
@@ -134,8 +134,8 @@ impl DeadLetterDetail {
     }
 }
 
-impl From<LetterPage> for LetterList {
-    fn from(page: LetterPage) -> Self {
+impl From<DeadLetterPage> for DeadLetterList {
+    fn from(page: DeadLetterPage) -> Self {
         Self {
             dead_letters: page.letters.iter().map(Row::of).collect(),
             next: page.next,
@@ -145,7 +145,7 @@ impl From<LetterPage> for LetterList {
 }
 
 /// Dead letters as a table. Names are not cut: they are what other commands take.
-pub(crate) fn letter_table(rows: &[Row], now: Timestamp) -> String {
+pub(crate) fn dead_letter_table(rows: &[Row], now: Timestamp) -> String {
     let cells = |row: &Row| {
         vec![
             row.name.clone(),
@@ -160,12 +160,12 @@ pub(crate) fn letter_table(rows: &[Row], now: Timestamp) -> String {
     table(&["NAME", "FROM", "TO", "WHAT", "WHY", "AGE"], &rows)
 }
 
-impl fmt::Display for LetterList {
+impl fmt::Display for DeadLetterList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.dead_letters.is_empty() {
             writeln!(f, "no dead letters")?;
         } else {
-            f.write_str(&letter_table(&self.dead_letters, self.now))?;
+            f.write_str(&dead_letter_table(&self.dead_letters, self.now))?;
         }
         match &self.next {
             Some(next) => writeln!(f, "more: --from {next}"),

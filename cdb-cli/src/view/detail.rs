@@ -36,13 +36,13 @@ pub(crate) struct Detail {
     pub locked_until: Option<Timestamp>,
     pub slot: u8,
     /// Earlier executions, the latest first.
-    pub executions: Vec<Earlier>,
+    pub executions: Vec<PastExecution>,
     pub messages: Vec<Message>,
     pub activities: Vec<Activity>,
     /// Messages to other instances that are on their way.
     pub outgoing: Vec<Outgoing>,
     pub values: Vec<KeyAndValue>,
-    pub sessions: Vec<Bound>,
+    pub sessions: Vec<SessionLock>,
     /// When this was read, by the service's clock.
     pub now: Timestamp,
 }
@@ -50,7 +50,7 @@ pub(crate) struct Detail {
 /// An execution that a later one has replaced.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Earlier {
+pub(crate) struct PastExecution {
     pub execution: u64,
     pub status: String,
     pub started_at: Timestamp,
@@ -103,7 +103,7 @@ pub(crate) struct KeyAndValue {
 /// A session and its worker.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Bound {
+pub(crate) struct SessionLock {
     pub session: String,
     pub owner: String,
     pub locked_until: Timestamp,
@@ -191,9 +191,9 @@ fn activity(item: WorkerItem, now: Timestamp) -> Activity {
 }
 
 /// The latest first. Their ids are texts, by which the tenth comes before the second.
-fn earlier(executions: impl Iterator<Item = Execution>) -> Vec<Earlier> {
-    let mut earlier: Vec<Earlier> = executions
-        .map(|execution| Earlier {
+fn earlier(executions: impl Iterator<Item = Execution>) -> Vec<PastExecution> {
+    let mut earlier: Vec<PastExecution> = executions
+        .map(|execution| PastExecution {
             execution: execution.execution_id,
             status: execution.status.to_string(),
             started_at: execution.started_at,
@@ -216,8 +216,8 @@ fn on_its_way(intent: OutboxIntent) -> Outgoing {
     }
 }
 
-fn bound(session: Session) -> Bound {
-    Bound {
+fn bound(session: Session) -> SessionLock {
+    SessionLock {
         session: session.session_id,
         owner: session.owner_id,
         locked_until: session.locked_until,

@@ -24,14 +24,14 @@ pub(crate) struct History {
     pub execution: u64,
     /// How many events the execution has.
     pub total: usize,
-    pub events: Vec<Line>,
+    pub events: Vec<EventRow>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bars: Vec<Bar>,
 }
 
 /// One event.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Line {
+pub(crate) struct EventRow {
     pub id: u64,
     pub at: Timestamp,
     pub kind: String,
@@ -79,7 +79,7 @@ pub(crate) enum Lane {
 
 /// An event as it is written, whichever its kind.
 #[derive(Deserialize)]
-struct Written {
+struct RawEvent {
     event_id: u64,
     source_event_id: Option<u64>,
     timestamp_ms: u64,
@@ -143,8 +143,8 @@ impl History {
     }
 }
 
-fn written(event: &Event) -> Result<Written, Failure> {
-    let shown = serde_json::to_value(event).and_then(serde_json::from_value::<Written>);
+fn written(event: &Event) -> Result<RawEvent, Failure> {
+    let shown = serde_json::to_value(event).and_then(serde_json::from_value::<RawEvent>);
     let mut written =
         shown.map_err(|error| Failure::service(format!("an event cannot be shown: {error}")))?;
     written
@@ -157,17 +157,17 @@ fn written(event: &Event) -> Result<Written, Failure> {
     Ok(written)
 }
 
-fn line(event: Written) -> Line {
+fn line(event: RawEvent) -> EventRow {
     let instance = event.instance.map(Value::String);
     let mut data = event.rest;
-    let told = data.iter().map(|(name, value)| told(name, value));
-    let told = instance
+    let members = data.iter().map(|(name, value)| member_text(name, value));
+    let members = instance
         .iter()
-        .map(|id| self::told("instance", id))
-        .chain(told);
-    let detail = told.collect::<Vec<_>>().join(", ");
+        .map(|id| member_text("instance", id))
+        .chain(members);
+    let detail = members.collect::<Vec<_>>().join(", ");
     data.extend(instance.map(|id| ("instance".to_owned(), id)));
-    Line {
+    EventRow {
         id: event.event_id,
         at: Timestamp::from_millis(event.timestamp_ms),
         detail,
@@ -179,7 +179,7 @@ fn line(event: Written) -> Line {
 }
 
 /// A member of an event for people: an error in its own words, a time as a time.
-fn told(name: &str, value: &Value) -> String {
+fn member_text(name: &str, value: &Value) -> String {
     let error = || ErrorDetails::deserialize(value).map(|error| error.display_message());
     match (name, value) {
         ("details", _) => error().map_or_else(
@@ -209,8 +209,8 @@ async fn turns(
     Ok(first)
 }
 
-fn bars(events: &[Written], turns: &[u64]) -> Vec<Bar> {
-    let begun = |event: &Written| lane(&event.r#type).map(|lane| bar(event, lane));
+fn bars(events: &[RawEvent], turns: &[u64]) -> Vec<Bar> {
+    let begun = |event: &RawEvent| lane(&event.r#type).map(|lane| bar(event, lane));
     let mut bars: Vec<Bar> = events.iter().filter_map(begun).collect();
     for event in events {
         let Some(source) = event.source_event_id else {
@@ -245,7 +245,7 @@ fn lane(kind: &str) -> Option<Lane> {
     }
 }
 
-fn bar(event: &Written, lane: Lane) -> Bar {
+fn bar(event: &RawEvent, lane: Lane) -> Bar {
     Bar {
         lane,
         name: event.name.clone().unwrap_or_else(|| "timer".to_owned()),
@@ -258,7 +258,7 @@ fn bar(event: &Written, lane: Lane) -> Bar {
 }
 
 /// External events name no subscription: the first one of a name ends the first wait for it.
-fn match_raised(events: &[Written], bars: &mut [Bar]) {
+fn match_raised(events: &[RawEvent], bars: &mut [Bar]) {
     for event in events
         .iter()
         .filter(|event| event.r#type.starts_with("ExternalEvent"))
@@ -276,7 +276,7 @@ fn match_raised(events: &[Written], bars: &mut [Bar]) {
 }
 
 /// A turn, from its first event to its last.
-fn turn(events: &[Written], turns: &[u64], number: usize, first: u64) -> Option<Bar> {
+fn turn(events: &[RawEvent], turns: &[u64], number: usize, first: u64) -> Option<Bar> {
     let next = turns.get(number + 1).copied().unwrap_or(u64::MAX);
     let mut of_turn = events
         .iter()

@@ -16,7 +16,7 @@ const MOST_EXAMINED: usize = 5_000;
 
 /// Which instances.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct ListFilter {
     /// In one of these states; in any when empty.
     pub statuses: Vec<Status>,
     /// Started by this instance.
@@ -69,7 +69,7 @@ impl Row {
     }
 }
 
-impl Wanted {
+impl ListFilter {
     fn filter(&self) -> Filter<Instance> {
         // Before the first commit there is only a lock, which is nobody's business.
         let mut filter = match &*self.statuses {
@@ -99,7 +99,7 @@ impl Wanted {
 /// A page of the instances that are wanted.
 pub(crate) async fn list(
     container: &ContainerClient<Durable>,
-    wanted: &Wanted,
+    wanted: &ListFilter,
     rows: usize,
     from: Option<Continuation>,
 ) -> Result<Page, Failure> {

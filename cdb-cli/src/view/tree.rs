@@ -58,15 +58,15 @@ pub(crate) async fn read(
             }
         }
     }
-    Ok(grown(Row::of(root), &mut below, cut))
+    Ok(build(Row::of(root), &mut below, cut))
 }
 
 /// Puts the children below their parents. Whoever is put somewhere is taken out, so that a cycle ends.
-fn grown(row: Row, below: &mut BTreeMap<String, Vec<Row>>, cut: bool) -> Tree {
+fn build(row: Row, below: &mut BTreeMap<String, Vec<Row>>, cut: bool) -> Tree {
     let children = below.remove(&row.id).unwrap_or_default();
     let children = children
         .into_iter()
-        .map(|child| grown(child, below, false))
+        .map(|child| build(child, below, false))
         .collect();
     Tree { row, children, cut }
 }

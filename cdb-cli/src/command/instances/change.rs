@@ -10,7 +10,7 @@ use duroxide::providers::{DeleteInstanceResult, InstanceFilter, PruneOptions, Pr
 use futures::try_join;
 use serde::Serialize;
 
-use crate::consent::{Consent, Plan};
+use crate::confirm::{Confirmation, Plan};
 use crate::exit::{Exit, Failure};
 use crate::orchestrations::Orchestrations;
 use crate::output::Console;
@@ -35,7 +35,7 @@ pub(super) struct Cancel {
     #[arg(long, value_name = "TEXT", default_value = "cancelled by an operator")]
     reason: String,
     #[command(flatten)]
-    consent: Consent,
+    confirmation: Confirmation,
 }
 
 #[derive(Debug, Args)]
@@ -71,7 +71,7 @@ pub(super) struct Delete {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
-    consent: Consent,
+    confirmation: Confirmation,
 }
 
 #[derive(Debug, Args)]
@@ -82,7 +82,7 @@ pub(super) struct Prune {
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     keep: u32,
     #[command(flatten)]
-    consent: Consent,
+    confirmation: Confirmation,
 }
 
 /// What was done, in numbers.
@@ -107,7 +107,7 @@ impl Cancel {
             rows.push(Row::of(orchestrations.running(id).await?));
         }
         let plan = Plan::new("cancel", rows);
-        if let Some(exit) = self.consent.refuses(&plan, console)? {
+        if let Some(exit) = self.confirmation.stop_unless_given(&plan, console)? {
             return Ok(exit);
         }
         let mut done = Done::of(CANCELLED);
@@ -164,7 +164,7 @@ impl Delete {
                 "instance `{running}` is running; cancel it first, or delete it with --force"
             )));
         }
-        if let Some(exit) = self.consent.refuses(&plan, console)? {
+        if let Some(exit) = self.confirmation.stop_unless_given(&plan, console)? {
             return Ok(exit);
         }
         let mut done = Done::of("deleted");
@@ -200,7 +200,7 @@ impl Prune {
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
         let plan = self.chosen.plan("prune", orchestrations).await?;
-        if let Some(exit) = self.consent.refuses(&plan, console)? {
+        if let Some(exit) = self.confirmation.stop_unless_given(&plan, console)? {
             return Ok(exit);
         }
         let options = PruneOptions {

@@ -10,7 +10,7 @@ use crate::exit::{Exit, Failure};
 use crate::orchestrations::Orchestrations;
 use crate::output::Console;
 use crate::time::parse_span;
-use crate::view::instances::{Wanted, list};
+use crate::view::instances::{ListFilter, list};
 
 #[derive(Debug, Args)]
 pub(super) struct List {
@@ -65,7 +65,7 @@ impl List {
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
         let now = orchestrations.container.now();
-        let wanted = Wanted {
+        let wanted = ListFilter {
             statuses: self
                 .status
                 .iter()

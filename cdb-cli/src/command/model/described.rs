@@ -66,10 +66,10 @@ struct Served {
 impl Described {
     pub(super) fn of(model: &Model) -> Self {
         let policy = &model.definition.indexing_policy;
-        let queries = model.questions().iter().map(|question| {
-            let explanation = model.explain(question, policy);
+        let queries = model.queries().iter().map(|query| {
+            let explanation = model.explain(query, policy);
             Served {
-                query: question.name.clone(),
+                query: query.name.clone(),
                 by_indexes: explanation.is_narrowed(),
                 range_indexes: explanation.range_indexes,
                 composite_indexes: explanation.composite_indexes,

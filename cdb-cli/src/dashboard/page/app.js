@@ -1,9 +1,9 @@
 // Which view is shown: the address says, so that going back works and a link can be kept.
 
 import { ask } from "./ask.js";
-import { list } from "./list.js";
+import { list } from "./instances.js";
 import { instance } from "./instance.js";
-import { letter, letters } from "./letters.js";
+import { letter, letters } from "./deadletters.js";
 import { outbox, queues } from "./queues.js";
 
 const main = document.getElementById("main");

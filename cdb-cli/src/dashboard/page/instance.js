@@ -8,11 +8,11 @@ export async function instance(turn, id, parameters, about) {
   const execution = parameters.get("execution");
   const skip = Number(parameters.get("skip") || 0);
   const path = `instances/${part(id)}`;
-  const [detail, told] = await Promise.all([ask(path), ask(`${path}/history`, { execution, skip })]);
+  const [detail, history] = await Promise.all([ask(path), ask(`${path}/history`, { execution, skip })]);
   const family = h("div", {});
   turn.put(h("h2", {}, detail.id), facts(detail), about.actions && actions(turn, detail, path),
-    h("h3", {}, `Timeline of execution ${told.execution}`), timeline(told.bars, detail.now),
-    waiting(detail), executions(detail, told), values(detail), family, events(told, detail, skip));
+    h("h3", {}, `Timeline of execution ${history.execution}`), timeline(history.bars, detail.now),
+    waiting(detail), executions(detail, history), values(detail), family, events(history, detail, skip));
   turn.say("");
   const tree = await ask(`${path}/tree`);
   if (tree.children.length && turn.current()) family.replaceChildren(h("h3", {}, "Sub-orchestrations"), h("ul", { class: "tree" }, branch(tree)));
@@ -63,15 +63,15 @@ function waiting(detail) {
   return rows.length ? [h("h3", {}, "Waiting"), table("Messages for it, activities, messages to others.", ["Kind", "What", "Due", "#Attempts"], rows)] : null;
 }
 
-function executions(detail, told) {
+function executions(detail, history) {
   if (!detail.executions.length) return null;
-  const link = (execution) => (execution === told.execution ? String(execution) : h("a", { href: `${to(detail.id)}?execution=${execution}` }, String(execution)));
+  const link = (execution) => (execution === history.execution ? String(execution) : h("a", { href: `${to(detail.id)}?execution=${execution}` }, String(execution)));
   const row = (execution, status, from, until) => h("tr", {}, h("td", {}, link(execution)), h("td", {}, status), h("td", { class: "mono" }, time(from)), h("td", { class: "mono" }, time(until)));
   const rows = [row(detail.execution, detail.status, undefined, detail.completedAt),
     ...detail.executions.map((one) => row(one.execution, one.status, one.startedAt, one.completedAt))];
   const drawn = table("Continued as new, the latest first.", ["Execution", "State", "Started", "Ended"], rows);
   // Fifty of them would hide the events below.
-  const few = rows.length <= 10 || told.execution !== detail.execution;
+  const few = rows.length <= 10 || history.execution !== detail.execution;
   return [h("h3", {}, "Executions"), few ? drawn : h("details", {}, h("summary", {}, `${rows.length} executions`), drawn)];
 }
 
@@ -86,11 +86,11 @@ function branch(tree) {
     tree.children.length ? h("ul", {}, tree.children.map(branch)) : null);
 }
 
-function events(told, detail, skip) {
+function events(history, detail, skip) {
   const row = (event) => h("tr", { id: `event-${event.id}` }, h("td", { class: "number" }, String(event.id)), h("td", { class: "mono" }, time(event.at)),
     h("td", {}, event.kind, event.of ? ` of #${event.of}` : "", event.name ? ` ${event.name}` : ""), h("td", { class: "text mono" }, event.detail || ""));
-  const more = (text, at) => h("a", { href: `${to(detail.id)}?execution=${told.execution}&skip=${at}` }, text);
-  const end = skip + told.events.length;
-  return [h("h3", {}, "Events"), table(`${told.total} events${skip ? `, from ${skip + 1}` : ""}. Times in UTC.`, ["#Event", "At", "What", "With"], told.events.map(row)),
-    h("div", { class: "pages" }, skip > 0 && more("Earlier", Math.max(0, skip - 1000)), end < told.total && more("Later", end))];
+  const more = (text, at) => h("a", { href: `${to(detail.id)}?execution=${history.execution}&skip=${at}` }, text);
+  const end = skip + history.events.length;
+  return [h("h3", {}, "Events"), table(`${history.total} events${skip ? `, from ${skip + 1}` : ""}. Times in UTC.`, ["#Event", "At", "What", "With"], history.events.map(row)),
+    h("div", { class: "pages" }, skip > 0 && more("Earlier", Math.max(0, skip - 1000)), end < history.total && more("Later", end))];
 }

@@ -1,4 +1,4 @@
-// Queues, slots, members and the service's pulse, live; the outbox by the page.
+// Queues, slots, members and the service's latency, live; the outbox by the page.
 
 import { ask } from "./ask.js";
 import { h, span, svg, table, time, to } from "./dom.js";
@@ -6,15 +6,15 @@ import { h, span, svg, table, time, to } from "./dom.js";
 const EVERY = 3000;
 
 export async function queues(turn) {
-  const place = { work: h("div", {}, h("p", {}, "Counting…")), pulse: h("div", {}, h("p", {}, "Measuring…")) };
-  turn.put(h("h2", {}, "Queues"), place.work, h("h3", {}, "The service, as this page meets it"), place.pulse);
+  const place = { work: h("div", {}, h("p", {}, "Counting…")), latency: h("div", {}, h("p", {}, "Measuring…")) };
+  turn.put(h("h2", {}, "Queues"), place.work, h("h3", {}, "The service, as this page meets it"), place.latency);
   while (turn.current()) {
     // Counting takes a while where there is much; what is known is shown meanwhile.
     const counted = ask("queues").then((work) => {
       place.work.replaceChildren(...tiles(work.queues), ...slots(work.queues.slots), ...members(work.members));
       turn.say(`as of ${time(work.members.now)} UTC`);
     });
-    const measured = ask("pulse").then((beats) => place.pulse.replaceChildren(...pulse(beats)));
+    const measured = ask("latency").then((samples) => place.latency.replaceChildren(...latency(samples)));
     try {
       await Promise.all([counted, measured]);
     } catch (error) {
@@ -50,21 +50,21 @@ function members(group) {
   return [h("h3", {}, "Members"), table(`Of the group ${group.group}.`, ["Member", "State", "#Slots", "Seen"], group.members.map(row))];
 }
 
-function pulse(beats) {
-  if (beats.length < 2) return [h("p", {}, "Measuring…")];
-  const total = (name) => beats.reduce((sum, beat) => sum + beat[name], 0);
-  const seconds = (beats.at(-1).at - beats[0].at) / 1000;
-  return [chart(beats, "latencyMs", "latency of a point read, ms"), chart(beats, "charge", "request units of this page"),
+function latency(samples) {
+  if (samples.length < 2) return [h("p", {}, "Measuring…")];
+  const total = (name) => samples.reduce((sum, sample) => sum + sample[name], 0);
+  const seconds = (samples.at(-1).at - samples[0].at) / 1000;
+  return [chart(samples, "latencyMs", "latency of a point read, ms"), chart(samples, "charge", "request units of this page"),
     h("p", {}, `${total("requests")} requests, ${total("charge").toFixed(0)} RU, ${total("throttled")} throttled in ${span(seconds * 1000)}. What the whole container uses is in Azure Monitor.`)];
 }
 
-function chart(beats, name, label) {
+function chart(samples, name, label) {
   const [width, height] = [700, 90];
-  const known = beats.filter((beat) => beat[name] !== null && beat[name] !== undefined);
-  const most = Math.max(...known.map((beat) => beat[name]), 0.001);
-  const [first, last] = [beats[0].at, Math.max(beats.at(-1).at, beats[0].at + 1)];
-  const point = (beat) => [((beat.at - first) / (last - first)) * width, height - (beat[name] / most) * (height - 20)];
-  const line = known.map((beat) => point(beat).map((number) => number.toFixed(1)).join(",")).join(" ");
+  const known = samples.filter((sample) => sample[name] !== null && sample[name] !== undefined);
+  const most = Math.max(...known.map((sample) => sample[name]), 0.001);
+  const [first, last] = [samples[0].at, Math.max(samples.at(-1).at, samples[0].at + 1)];
+  const point = (sample) => [((sample.at - first) / (last - first)) * width, height - (sample[name] / most) * (height - 20)];
+  const line = known.map((sample) => point(sample).map((number) => number.toFixed(1)).join(",")).join(" ");
   const words = `${label}: now ${known.length ? known.at(-1)[name].toFixed(1) : "unknown"}, at most ${most.toFixed(1)}`;
   return svg("svg", { viewBox: `0 0 ${width} ${height}`, width, role: "img", "aria-label": words },
     svg("line", { class: "grid", x1: 0, x2: width, y1: height - 0.5, y2: height - 0.5 }), svg("polyline", { class: "line", points: line }), svg("text", { x: 0, y: 12 }, words));

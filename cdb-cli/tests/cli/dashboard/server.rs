@@ -90,7 +90,7 @@ async fn a_history_comes_with_what_lasted_how_long() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn queues_members_outbox_and_the_pulse_are_told() {
+async fn queues_members_outbox_and_latency_are_shown() {
     let account = Account::start().await;
     members(&fill(&account).await).await;
     let serving = Serving::start(&account, &[]);
@@ -99,12 +99,12 @@ async fn queues_members_outbox_and_the_pulse_are_told() {
     assert_eq!(work["members"]["members"][1]["silent"], true);
     let outbox = json(&serving, "api/outbox").await;
     assert_eq!(outbox["intents"][0]["target"], "order-2::sub::4");
-    let pulse = json(&serving, "api/pulse").await;
+    let samples = json(&serving, "api/latency").await;
     assert!(
-        pulse[0]["latencyMs"]
+        samples[0]["latencyMs"]
             .as_f64()
             .is_some_and(|latency| latency > 0.0),
-        "{pulse}"
+        "{samples}"
     );
     assert_eq!(json(&serving, "api/about").await["actions"], false);
 }
@@ -178,9 +178,9 @@ async fn other_names_are_refused_and_the_page_runs_nothing_but_its_own() {
         "app.js",
         "ask.js",
         "dom.js",
-        "list.js",
+        "instances.js",
         "instance.js",
-        "letters.js",
+        "deadletters.js",
         "timeline.js",
         "queues.js",
     ] {

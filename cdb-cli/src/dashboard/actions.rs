@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::api::{dead_letter_id, gone};
 use super::state::Dashboard;
-use crate::dead_letters::Fate;
+use crate::dead_letters::Action;
 use crate::exit::Failure;
-use crate::message_dead_letters::Settled;
+use crate::message_dead_letters::Outcome;
 
 /// That it was done.
 #[derive(Serialize)]
@@ -85,7 +85,7 @@ pub(super) async fn redrive(
     State(dashboard): State<Arc<Dashboard>>,
     Path(name): Path<String>,
 ) -> Answer {
-    settle(&dashboard, &name, Fate::Redrive).await?;
+    apply(&dashboard, &name, Action::Redrive).await?;
     Ok(done("it is tried again"))
 }
 
@@ -93,17 +93,17 @@ pub(super) async fn discard(
     State(dashboard): State<Arc<Dashboard>>,
     Path(name): Path<String>,
 ) -> Answer {
-    settle(&dashboard, &name, Fate::Discard).await?;
+    apply(&dashboard, &name, Action::Discard).await?;
     Ok(done("it is thrown away"))
 }
 
-async fn settle(dashboard: &Dashboard, name: &str, fate: Fate) -> Result<(), Failure> {
+async fn apply(dashboard: &Dashboard, name: &str, action: Action) -> Result<(), Failure> {
     match dashboard
-        .office
-        .settle(&dead_letter_id(name)?, fate)
+        .dead_letters
+        .apply(&dead_letter_id(name)?, action)
         .await?
     {
-        Settled::Done => Ok(()),
-        Settled::Gone => Err(gone(name)),
+        Outcome::Done => Ok(()),
+        Outcome::Gone => Err(gone(name)),
     }
 }

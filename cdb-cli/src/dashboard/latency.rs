@@ -1,4 +1,4 @@
-//! The service's pulse: how long a point read takes, and what this page itself uses, every few seconds.
+//! The service's latency: how long a point read takes, and what this page itself uses, every few seconds.
 //!
 //! What the whole container uses is known to Azure Monitor alone; the data plane does not tell.
 
@@ -22,11 +22,11 @@ const PROBE: &str = "cdb-dashboard";
 /// One measurement.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Beat {
+pub(super) struct Sample {
     at: Timestamp,
     /// How long the point read took, in milliseconds; nothing when it failed.
     latency_ms: Option<f64>,
-    /// Requests and request units of this page since the beat before.
+    /// Requests and request units of this page since the sample before.
     requests: u64,
     charge: f64,
     throttled: u64,
@@ -34,25 +34,25 @@ pub(super) struct Beat {
 
 /// The last measurements.
 #[derive(Debug, Default)]
-pub(super) struct Pulse(Mutex<VecDeque<Beat>>);
+pub(super) struct LatencyLog(Mutex<VecDeque<Sample>>);
 
-impl Pulse {
-    pub(super) fn beats(&self) -> Vec<Beat> {
-        let beats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        beats.iter().cloned().collect()
+impl LatencyLog {
+    pub(super) fn samples(&self) -> Vec<Sample> {
+        let samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        samples.iter().cloned().collect()
     }
 
-    fn add(&self, beat: Beat) {
-        let mut beats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if beats.len() >= KEPT {
-            beats.pop_front();
+    fn add(&self, sample: Sample) {
+        let mut samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if samples.len() >= KEPT {
+            samples.pop_front();
         }
-        beats.push_back(beat);
+        samples.push_back(sample);
     }
 }
 
 /// Measures until the task is aborted.
-pub(super) async fn beat(container: &ContainerClient<Durable>, pulse: &Pulse) {
+pub(super) async fn measure(container: &ContainerClient<Durable>, log: &LatencyLog) {
     let mut before = container.usage();
     loop {
         let started = Instant::now();
@@ -61,7 +61,7 @@ pub(super) async fn beat(container: &ContainerClient<Durable>, pulse: &Pulse) {
         let now = container.usage();
         let used = now.since(&before).total();
         before = now;
-        pulse.add(Beat {
+        log.add(Sample {
             at: container.now(),
             latency_ms: read.is_ok().then_some(latency.as_secs_f64() * 1000.0),
             requests: used.requests,

@@ -77,7 +77,7 @@ mod tests {
         let failure = wait(&endpoint).unwrap_err();
         assert_eq!(failure.exit, Exit::Service);
         assert!(
-            failure.told("shop").contains("`shop emulator`"),
+            failure.text("shop").contains("`shop emulator`"),
             "{failure}"
         );
         let mut late = None;

@@ -12,7 +12,7 @@ use crate::view::instances::Row;
 
 /// Whether to do it.
 #[derive(Debug, Args)]
-pub(crate) struct Consent {
+pub(crate) struct Confirmation {
     /// Do it
     #[arg(long, conflicts_with = "dry_run")]
     yes: bool,
@@ -22,7 +22,7 @@ pub(crate) struct Consent {
 }
 
 /// What would be done.
-pub(crate) trait Intent: Serialize + fmt::Display {
+pub(crate) trait Planned: Serialize + fmt::Display {
     /// To how many.
     fn count(&self) -> u64;
 }
@@ -62,9 +62,9 @@ impl Plan {
     }
 }
 
-impl Consent {
-    /// Shows the plan unless it is to be carried out, and says how to end then. A plan of nothing needs no consent.
-    pub(crate) fn refuses<P: Intent>(
+impl Confirmation {
+    /// Shows the plan unless it is to be carried out, and says how to end then. A plan of nothing needs no confirmation.
+    pub(crate) fn stop_unless_given<P: Planned>(
         &self,
         plan: &P,
         console: &mut Console<'_>,
@@ -82,7 +82,7 @@ impl Consent {
     }
 }
 
-impl Intent for Plan {
+impl Planned for Plan {
     fn count(&self) -> u64 {
         self.count
     }
