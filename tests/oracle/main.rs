@@ -127,7 +127,10 @@ fn section() -> String {
 
 #[test]
 fn the_manual_lists_what_is_compared_and_what_differs() {
-    let manual = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/emulator-compared.md");
+    let manual = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/emulator-compared.md"
+    );
     let manual = std::fs::read_to_string(manual).expect("the manual can be read");
     let section = section();
     assert!(

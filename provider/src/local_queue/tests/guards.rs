@@ -1,11 +1,14 @@
 //! One test per guard of a transition: each fails without the guard that it names.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use super::promises::{learn, takes};
+use super::promises::{learn, sleeper, takes};
 use super::{LIMITS, LOCK, Paint, ask, ms, queue, won};
 use crate::local_queue::claim::Claim;
+use crate::local_queue::dispatcher::{Ask, Next};
 use crate::local_queue::queue::Queue;
+use crate::local_queue::slot::Work as _;
 
 /// An item whose lock request was dropped.
 fn dropped_lock(queue: &mut Queue<Paint>, token: &str, now: Instant) -> Claim<u8> {
@@ -136,4 +139,117 @@ fn a_polled_item_that_this_process_learns_itself_outlives_the_next_poll() {
     queue.finish_poll(second, &[], |_| true, now);
     let waiter = queue.ask(ask(0));
     assert!(takes(&mut queue, waiter, now).is_some());
+}
+
+#[test]
+fn an_item_keeps_what_is_known_of_it_through_a_backoff() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    learn(&mut queue, 1, 0, now);
+    let (claim, _) = queue.claim(&1, now, now + LOCK).expect("it is idle");
+    queue.back_off(&claim, now + ms(10), now, |_| {});
+    queue.tick(now + ms(10));
+    let known = queue.known(&1).expect("it is due");
+    assert_eq!((known.pending.len(), known.load), (1, None));
+}
+
+#[test]
+fn a_forgotten_item_takes_no_memory() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    for key in 0..8 {
+        queue.learn(&key, now, |known| known.pending.push(now + LOCK));
+    }
+    for key in 8..20 {
+        queue.learn(&key, now, |known| known.load = Some(now));
+    }
+    let held = (0..20).filter_map(|key| queue.known(&key));
+    let held: usize = held.map(|known| Paint::memory(known).pending).sum();
+    assert_eq!(queue.memory.pending, held);
+}
+
+#[test]
+fn a_dispatcher_that_leaves_is_replaced_by_one_that_can_take_its_item() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    let first = sleeper(&mut queue, 1, now);
+    sleeper(&mut queue, 2, now);
+    sleeper(&mut queue, 1, now);
+    learn(&mut queue, 7, 1, now);
+    queue.leave(first, now);
+    let woken = queue
+        .waiting()
+        .any(|(colours, woken)| colours == 1 && woken);
+    assert!(woken, "the other dispatcher for this colour sleeps");
+}
+
+#[test]
+fn an_outdated_fetch_gives_up() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    let waiter = sleeper(&mut queue, 1, now);
+    learn(&mut queue, 7, 2, now);
+    queue.end_fetches(|_, known| known.colour == 2);
+    assert!(matches!(queue.next(waiter, now), Next::GiveUp));
+}
+
+#[test]
+fn a_fetch_that_polls_once_waits_for_no_other_attempts_than_it_saw() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    let seen = |queue: &mut Queue<Paint>| {
+        let (claim, _) = queue.claim(&7, now, now + LOCK).expect("it is idle");
+        let once = Ask {
+            long_poll: false,
+            ..ask(1)
+        };
+        let waiter = queue.ask(once);
+        assert!(matches!(queue.next(waiter, now), Next::Poll(_)));
+        queue.end_own_poll(waiter, &[7], now);
+        assert!(matches!(queue.next(waiter, now), Next::WaitForAttempt));
+        (claim, waiter)
+    };
+    learn(&mut queue, 7, 0, now);
+    let (claim, waiter) = seen(&mut queue);
+    queue.give_back(&claim, now, |_| {});
+    let (claim, _) = queue.claim(&7, now, now + LOCK).expect("it is idle again");
+    assert!(
+        matches!(queue.next(waiter, now), Next::GiveUp),
+        "another attempt"
+    );
+    queue.give_back(&claim, now, |_| {});
+    let (claim, waiter) = seen(&mut queue);
+    let running = won(Arc::new(0), "t", now + LOCK);
+    assert!(queue.hand_out(&claim, running, true, now, |_| {}));
+    assert!(
+        matches!(queue.next(waiter, now), Next::GiveUp),
+        "handed out"
+    );
+}
+
+#[test]
+fn a_dispatcher_that_begins_a_prelocked_item_has_it_alone() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    learn(&mut queue, 1, 0, now);
+    let (claim, _) = queue.claim(&1, now, now + LOCK).expect("it is idle");
+    queue.prelocked(&claim, won(0, "t", now + LOCK), now, |_| {});
+    let first = queue.ask(ask(0));
+    let begun = takes(&mut queue, first, now).expect("it is locked");
+    let second = queue.ask(ask(0));
+    assert_eq!(takes(&mut queue, second, now), None);
+    queue.dropped(&begun, now);
+    assert_eq!(queue.take_releasing(), [(begun, "t".to_owned())]);
+}
+
+#[test]
+fn a_prelocked_item_ends_no_fetch() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    let waiter = sleeper(&mut queue, 1, now);
+    learn(&mut queue, 7, 2, now);
+    let (claim, _) = queue.claim(&7, now, now + LOCK).expect("it is idle");
+    queue.prelocked(&claim, won(2, "t", now + LOCK), now, |_| {});
+    queue.end_fetches(|_, known| known.colour == 2);
+    assert!(matches!(queue.next(waiter, now), Next::Wait(_)));
 }

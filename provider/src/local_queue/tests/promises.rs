@@ -25,7 +25,7 @@ pub(super) fn takes(queue: &mut Queue<Paint>, waiter: WaiterId, now: Instant) ->
 }
 
 /// A dispatcher that has found nothing and waits.
-fn sleeper(queue: &mut Queue<Paint>, colours: Colours, now: Instant) -> WaiterId {
+pub(super) fn sleeper(queue: &mut Queue<Paint>, colours: Colours, now: Instant) -> WaiterId {
     let waiter = queue.ask(ask(colours));
     assert_eq!(takes(queue, waiter, now), None);
     waiter
