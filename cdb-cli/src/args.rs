@@ -14,14 +14,14 @@ use crate::command::outbox::OutboxArgs;
 use crate::command::policy::PolicyArgs;
 use crate::command::queues::QueuesArgs;
 
-/// Documents and orchestrations on Azure Cosmos DB: compare a container with its model, look after instances and queues,
-/// find what is wrong, run an emulator.
+/// Inspects and manages documents and orchestrations on Azure Cosmos DB, and runs an emulator.
 ///
-/// Exit codes: 0 done; 1 a finding, such as drift; 2 asked wrongly; 3 the service refuses or cannot be reached.
+/// Exit codes: 0 success; 1 a finding, such as drift; 2 wrong usage; 3 the service refused a
+/// request or cannot be reached.
 #[derive(Debug, Parser)]
 #[command(name = "cdb", version)]
 pub(crate) struct Args {
-    /// Answer with one JSON value
+    /// Print the answer as one JSON value
     #[arg(long, global = true)]
     pub(crate) json: bool,
     #[command(subcommand)]
@@ -30,29 +30,29 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// The container's indexing policy: print, compare, replace
+    /// Print, compare or replace the container's indexing policy
     Policy(PolicyArgs),
-    /// The document types, and which index serves which query
+    /// Show the document types and the index that serves each query
     Model(ModelArgs),
-    /// Orchestration instances: look at them, and intervene
+    /// List, show, cancel and delete orchestration instances
     Instances(InstancesArgs),
-    /// How much waits, and for how long
+    /// Show the length of each queue and the age of its oldest item
     Queues(QueuesArgs),
-    /// Messages between instances that are on their way
+    /// List the undelivered messages between instances
     Outbox(OutboxArgs),
-    /// Messages that were given up: look at them, have them tried again, or throw them away
+    /// List, show, redrive and discard dead letters
     #[command(name = "deadletters")]
     DeadLetters(DeadLettersArgs),
-    /// The runtimes that share the container's slots
+    /// List the runtimes that share the dispatch slots
     Members(MembersArgs),
-    /// Find what is wrong, and say what to do about it
+    /// Check the account, the container and its runtimes, with a remedy for each finding
     Doctor(DoctorArgs),
-    /// Serve a page on this machine that shows all of it, live
+    /// Serve a local web page with live instances, queues and dead letters
     #[cfg(feature = "dashboard")]
     Dashboard(DashboardArgs),
-    /// Run the emulator
+    /// Run an emulator of Azure Cosmos DB
     Emulator(EmulatorCommand),
-    /// Print the completions of a shell
+    /// Print completions for a shell
     Completions {
         /// The shell
         shell: clap_complete::Shell,

@@ -1,4 +1,4 @@
-//! The text of an error with the texts of its causes.
+//! Error texts with their causes.
 
 /// Returns the text of an error, followed by the texts of its causes that it does not contain.
 pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {

@@ -1,4 +1,4 @@
-//! The command for one container type: from arguments to an exit code.
+//! The command for one container type: reads arguments, runs a subcommand, returns an exit code.
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -16,7 +16,7 @@ use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::output::Console;
 
-/// The command for the container `C`, with what it should know besides the model.
+/// The command for the container `C`, with the queries and settings of the program.
 ///
 /// ```no_run
 /// use cdb_cli::Cli;
@@ -25,7 +25,7 @@ use crate::output::Console;
 ///
 /// fn main() -> std::process::ExitCode {
 ///     let failed = Query::<Instance>::across_partitions().filter(Instance::STATUS.eq(Status::Failed));
-///     // `policy diff` says what becomes of it, `model` which index serves it.
+///     // `policy diff` reports whether the live policy serves the query, `model` which index does.
 ///     Cli::<Durable>::new().query("failed instances", failed).run()
 /// }
 /// ```
@@ -35,7 +35,7 @@ pub struct Cli<C> {
 }
 
 impl<C: Container> Cli<C> {
-    /// The command for `C`.
+    /// Creates the command for `C`.
     pub fn new() -> Self {
         Self {
             model: Model::of::<C>(),
@@ -43,23 +43,24 @@ impl<C: Container> Cli<C> {
         }
     }
 
-    /// Adds a query that your program asks, under a name for people: `model` explains it, and `policy diff` says what
-    /// becomes of it under another policy. The query forms that the model declares indexes for are known anyway.
+    /// Adds a query of your program, with a name to show. `model` lists the indexes that serve the
+    /// query, and `policy diff` reports whether the live policy serves it. The command knows the
+    /// query forms that the model declares indexes for.
     #[must_use]
     pub fn query<T: Queryable>(mut self, name: impl Into<String>, query: Query<T>) -> Self {
         self.model.add_query(name.into(), query);
         self
     }
 
-    /// Sets the messaging settings of the container, if they are not the default ones: a dead letter that is redriven gets
-    /// the lifetime that they give to messages.
+    /// Sets the messaging settings of the container. A redriven dead letter gets the message
+    /// lifetime of these settings.
     #[must_use]
     pub fn messaging(mut self, config: MessagingConfig) -> Self {
         self.model.messaging = config;
         self
     }
 
-    /// Runs on this process's arguments, to its standard streams.
+    /// Runs with the arguments of this process and writes to its standard streams.
     pub fn run(self) -> ExitCode {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
@@ -74,14 +75,14 @@ impl<C: Container> Cli<C> {
                     .into()
             }
             Err(error) => {
-                eprintln!("cdb: no threads to run on: {error}");
+                eprintln!("cdb: cannot start the async runtime: {error}");
                 Exit::Usage.into()
             }
         }
     }
 
-    /// Runs on these arguments, the first of which is the program's name, and writes to these streams: for tests and for
-    /// programs that have the command inside.
+    /// Runs with `arguments`, whose first item is the program's name, and writes to `out` and
+    /// `err`. For tests and for programs that embed the command.
     pub async fn run_with(
         &self,
         arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
@@ -102,17 +103,7 @@ impl<C: Container> Cli<C> {
         let program = program(arguments.first());
         let args = match Args::try_parse_from(arguments) {
             Ok(args) => args,
-            Err(refused) => {
-                let text = refused.render().to_string();
-                let asked_for = !refused.use_stderr();
-                // There is nobody left to complain to.
-                let _ = if asked_for {
-                    out.write_all(text.as_bytes())
-                } else {
-                    err.write_all(text.as_bytes())
-                };
-                return if asked_for { Exit::Ok } else { Exit::Usage };
-            }
+            Err(error) => return show_usage(&error, out, err),
         };
         let mut console = Console::new(out, err, args.json, terminal, &program);
         match Box::pin(self.dispatch(args.command, &mut console)).await {
@@ -120,7 +111,7 @@ impl<C: Container> Cli<C> {
             Err(failure) => {
                 if !failure.message.is_empty() {
                     let text = failure.text(&program);
-                    // There is nobody left to complain to.
+                    // Standard error itself failed: there is no other stream for this error.
                     let _ = console.remark(&format!("{program}: {text}"));
                 }
                 failure.exit
@@ -147,7 +138,7 @@ impl<C: Container> Cli<C> {
                 Err(error) => Err(Failure::usage(error.to_string())),
             },
             Command::Completions { shell } => {
-                // It would panic on a reader that goes away.
+                // `generate` panics when it cannot write, as after `cdb completions bash | head`.
                 let mut completions = Vec::new();
                 clap_complete::generate(
                     shell,
@@ -162,7 +153,19 @@ impl<C: Container> Cli<C> {
     }
 }
 
-/// What the reader calls the program, by its first argument.
+/// Writes a help text to `out`, or a usage error to `err`.
+fn show_usage<'a>(error: &clap::Error, out: &'a mut dyn Write, err: &'a mut dyn Write) -> Exit {
+    let (stream, exit) = if error.use_stderr() {
+        (err, Exit::Usage)
+    } else {
+        (out, Exit::Ok)
+    };
+    // The stream itself failed: there is no other stream for this error.
+    let _ = stream.write_all(error.render().to_string().as_bytes());
+    exit
+}
+
+/// The name by which the program was called, from its first argument.
 fn program(first: Option<&OsString>) -> String {
     let stem = first.and_then(|path| Path::new(path).file_stem());
     stem.map_or_else(

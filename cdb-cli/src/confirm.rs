@@ -1,4 +1,4 @@
-//! What cannot be undone is shown first, and done with `--yes` only.
+//! The confirmation of destructive commands: without `--yes` a command only shows its plan.
 
 use std::fmt;
 
@@ -10,24 +10,24 @@ use crate::exit::{Exit, Failure};
 use crate::output::{Console, short, table};
 use crate::view::instances::Row;
 
-/// Whether to do it.
+/// The options `--yes` and `--dry-run`.
 #[derive(Debug, Args)]
 pub(crate) struct Confirmation {
-    /// Do it
+    /// Make the change; without it the command only shows the plan
     #[arg(long, conflicts_with = "dry_run")]
     yes: bool,
-    /// Show what would be done, and do nothing
+    /// Show the plan and change nothing
     #[arg(long)]
     dry_run: bool,
 }
 
-/// What would be done.
+/// A plan of a destructive command.
 pub(crate) trait Planned: Serialize + fmt::Display {
-    /// To how many.
+    /// The number of affected items.
     fn count(&self) -> u64;
 }
 
-/// What would be done to instances.
+/// A plan for instances.
 #[derive(Debug, Serialize)]
 pub(crate) struct Plan {
     #[serde(rename = "would")]
@@ -45,14 +45,14 @@ impl Plan {
         }
     }
 
-    /// One of those that are named and have more to do.
+    /// Returns the id of a running instance of the plan, if there is one.
     pub(crate) fn running(&self) -> Option<&str> {
         let mut rows = self.instances.iter();
         let row = rows.find(|row| row.status == Status::Running)?;
         Some(&row.id)
     }
 
-    /// More than are named.
+    /// A plan for `count` instances, of which it lists `some`.
     pub(crate) fn of_many(action: &'static str, count: u64, some: Vec<Row>) -> Self {
         Self {
             action,
@@ -63,7 +63,11 @@ impl Plan {
 }
 
 impl Confirmation {
-    /// Shows the plan unless it is to be carried out, and says how to end then. A plan of nothing needs no confirmation.
+    /// Returns `None` when `--yes` was given. Otherwise shows the plan and returns the exit code;
+    /// an empty plan needs no confirmation.
+    ///
+    /// # Errors
+    /// When the plan is not empty and neither `--yes` nor `--dry-run` was given.
     pub(crate) fn stop_unless_given<P: Planned>(
         &self,
         plan: &P,
@@ -77,7 +81,7 @@ impl Confirmation {
             return Ok(Some(Exit::Ok));
         }
         Err(Failure::usage(
-            "nothing was changed; repeat it with --yes to do it, or with --dry-run to look only",
+            "nothing was changed; pass --yes to make the change, or --dry-run to see the plan only",
         ))
     }
 }

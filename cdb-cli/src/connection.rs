@@ -1,4 +1,5 @@
-//! How the command reaches an account: options, environment variables, a connection string. Secrets are never shown.
+//! The options, environment variables and connection string that select an account. Secrets are
+//! never shown.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -13,12 +14,12 @@ use crate::exit::Failure;
 use crate::token::{StaticToken, TokenCommand};
 use crate::wait_for_port;
 
-/// Where the container is, and who asks.
+/// The account, the container and the credential.
 #[expect(clippy::struct_field_names, reason = "fields are options' names")]
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct Connection {
-    /// The account, https://NAME.documents.azure.com
+    /// The account's address: https://NAME.documents.azure.com
     #[arg(
         long,
         global = true,
@@ -27,7 +28,8 @@ pub(crate) struct Connection {
         hide_env_values = true
     )]
     pub(crate) endpoint: Option<String>,
-    /// Its key, base64. Other programs can see options: prefer the variable. Loopback endpoints default to the emulators' key
+    /// The account's key, in base64. Other programs can see options: prefer the variable. Default
+    /// for loopback endpoints: the emulators' well-known key
     #[arg(
         long,
         global = true,
@@ -36,7 +38,7 @@ pub(crate) struct Connection {
         hide_env_values = true
     )]
     key: Option<Secret>,
-    /// AccountEndpoint=…;AccountKey=…; where --endpoint or --key are not given
+    /// AccountEndpoint=…;AccountKey=…; --endpoint and --key take precedence
     #[arg(
         long,
         global = true,
@@ -45,7 +47,7 @@ pub(crate) struct Connection {
         hide_env_values = true
     )]
     connection_string: Option<Secret>,
-    /// A token of Microsoft Entra ID, instead of a key. Nothing renews it; prefer the variable
+    /// A Microsoft Entra ID token, instead of a key. It is not renewed. Prefer the variable
     #[arg(
         long,
         global = true,
@@ -54,8 +56,9 @@ pub(crate) struct Connection {
         hide_env_values = true
     )]
     token: Option<Secret>,
-    /// A command that writes such a token; it is run again when the token's time is over: az account get-access-token
-    /// --resource https://cosmos.azure.com --query accessToken --output tsv
+    /// A command that prints a Microsoft Entra ID token, run again when the token expires: az
+    /// account get-access-token --resource https://cosmos.azure.com --query accessToken --output
+    /// tsv
     #[arg(
         long,
         global = true,
@@ -64,7 +67,7 @@ pub(crate) struct Connection {
         hide_env_values = true
     )]
     token_command: Option<String>,
-    /// The database
+    /// The name of the database
     #[arg(
         long,
         global = true,
@@ -74,7 +77,7 @@ pub(crate) struct Connection {
         default_value = "duroxide"
     )]
     pub(crate) database: String,
-    /// The container
+    /// The name of the container
     #[arg(
         long,
         global = true,
@@ -84,18 +87,18 @@ pub(crate) struct Connection {
         default_value = "duroxide"
     )]
     pub(crate) container: String,
-    /// Seconds until a request is given up, its repetitions included
+    /// Deadline of a request in seconds, retries included
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 30)]
     timeout: u64,
-    /// Accept any certificate of an emulator on this machine
+    /// Accept any certificate from an emulator on this machine
     #[arg(long, global = true)]
     accept_invalid_certificate: bool,
-    /// Opened once: a token command then runs once, whatever a command looks at.
+    /// The client, built once, so that a token command runs once per token.
     #[arg(skip)]
-    opened: OnceLock<CosmosClient>,
+    client: OnceLock<CosmosClient>,
 }
 
-/// Text that is not shown.
+/// A text that `Debug` redacts.
 #[derive(Clone)]
 pub(crate) struct Secret(String);
 
@@ -114,16 +117,16 @@ impl fmt::Debug for Secret {
 }
 
 impl Connection {
-    /// The client of the account. Sends nothing.
+    /// Returns the client of the account. Sends no request.
     pub(crate) fn client(&self) -> Result<CosmosClient, Failure> {
-        if let Some(opened) = self.opened.get() {
-            return Ok(opened.clone());
+        if let Some(client) = self.client.get() {
+            return Ok(client.clone());
         }
-        let client = self.open()?;
-        Ok(self.opened.get_or_init(|| client).clone())
+        let client = self.build_client()?;
+        Ok(self.client.get_or_init(|| client).clone())
     }
 
-    fn open(&self) -> Result<CosmosClient, Failure> {
+    fn build_client(&self) -> Result<CosmosClient, Failure> {
         let account = self.account()?;
         if account.endpoint().is_none() {
             return Err(Failure::usage(
@@ -156,7 +159,7 @@ impl Connection {
         Ok(client)
     }
 
-    /// What is known of the account: the connection string, and options of their own before it.
+    /// Returns the parts of the connection string, overridden by `--endpoint` and `--key`.
     fn account(&self) -> Result<ConnectionStringParts, Failure> {
         let mut account = match &self.connection_string {
             Some(Secret(text)) => ConnectionStringParts::parse(text)?,
@@ -171,7 +174,8 @@ impl Connection {
         Ok(account)
     }
 
-    /// The database that is named. Sends nothing, but looks whether anything listens where an emulator should be.
+    /// Returns the database. Sends no request, but on loopback waits until the port of the emulator
+    /// is open.
     pub(crate) fn database(&self) -> Result<DatabaseClient, Failure> {
         let client = self.client()?;
         if self.is_loopback() {
@@ -180,13 +184,13 @@ impl Connection {
         Ok(client.database(&self.database))
     }
 
-    /// The account's address, of a connection that was opened: it holds no secret.
+    /// The account's address, without secrets. Empty when it is not given or not valid.
     pub(crate) fn shown_endpoint(&self) -> String {
         let account = self.account().unwrap_or_default();
         account.endpoint().unwrap_or_default().to_owned()
     }
 
-    /// Whether that is on this machine, as emulators are.
+    /// Returns `true` for a loopback address, as emulators have.
     pub(crate) fn is_loopback(&self) -> bool {
         CosmosClient::builder(self.shown_endpoint()).is_loopback()
     }
@@ -196,8 +200,8 @@ impl Connection {
 mod tests {
     use super::*;
 
-    /// Built here, because options take variables that may be set where this test runs.
-    fn opened(
+    /// Opens a connection without clap, which would read the environment of the test process.
+    fn open(
         connection_string: &str,
         endpoint: Option<&str>,
         key: Option<&str>,
@@ -213,7 +217,7 @@ mod tests {
             container: "duroxide".to_owned(),
             timeout: 30,
             accept_invalid_certificate: false,
-            opened: OnceLock::new(),
+            client: OnceLock::new(),
         };
         match connection.client() {
             Ok(_) => Ok(connection),
@@ -222,43 +226,43 @@ mod tests {
     }
 
     #[test]
-    fn one_part_of_a_connection_string_goes_with_what_is_given_beside_it() {
+    fn options_complete_and_override_a_connection_string() {
         let here = "http://localhost:8081/";
         let key_alone = format!("accountkey={WELL_KNOWN_KEY};");
-        let opened_here = [
-            opened(&format!("AccountEndpoint={here}"), None, None),
-            opened(
+        let connections = [
+            open(&format!("AccountEndpoint={here}"), None, None),
+            open(
                 &format!("AccountEndpoint={here}"),
                 None,
                 Some(WELL_KNOWN_KEY),
             ),
-            opened(&key_alone, Some(here), None),
-            opened("AccountEndpoint=https://nowhere.invalid/", Some(here), None),
+            open(&key_alone, Some(here), None),
+            open("AccountEndpoint=https://nowhere.invalid/", Some(here), None),
         ];
-        for connection in opened_here {
+        for connection in connections {
             let connection = connection.unwrap();
             assert_eq!(connection.shown_endpoint(), here);
             assert!(connection.is_loopback());
         }
-        let error = opened(&key_alone, None, None).unwrap_err();
+        let error = open(&key_alone, None, None).unwrap_err();
         assert!(error.contains("pass --endpoint"), "{error}");
     }
 
     #[test]
-    fn only_this_machine_gets_the_well_known_key() {
+    fn the_well_known_key_is_used_for_loopback_endpoints_only() {
         let elsewhere = "AccountEndpoint=https://shop.documents.azure.com:443/";
-        let error = opened(elsewhere, None, None).unwrap_err();
+        let error = open(elsewhere, None, None).unwrap_err();
         assert!(error.contains("no key given"), "{error}");
-        let connection = opened(elsewhere, None, Some(WELL_KNOWN_KEY)).unwrap();
+        let connection = open(elsewhere, None, Some(WELL_KNOWN_KEY)).unwrap();
         assert!(!connection.is_loopback());
     }
 
     #[test]
-    fn unchecked_certificates_are_for_this_machine_only() {
+    fn certificate_checks_can_be_disabled_for_loopback_endpoints_only() {
         let unchecked = "DisableServerCertificateValidation=true";
         let at = |endpoint: &str| {
             let text = format!("AccountEndpoint={endpoint};{unchecked}");
-            opened(&text, None, Some(WELL_KNOWN_KEY))
+            open(&text, None, Some(WELL_KNOWN_KEY))
         };
         assert!(at("https://localhost:8081").is_ok());
         let error = at("https://shop.documents.azure.com").unwrap_err();
@@ -266,13 +270,13 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_not_shown() {
+    fn errors_and_debug_output_show_no_secret() {
         for text in [
             "hunter2",
             "AccountEndpoint=hunter2+/=;AccountKey=x",
             "AccountKey=hunter2",
         ] {
-            let error = opened(text, None, None).unwrap_err();
+            let error = open(text, None, None).unwrap_err();
             assert!(!error.contains("hunter2"), "{error}");
         }
         assert!(!format!("{:?}", Secret("hunter2".to_owned())).contains("hunter2"));

@@ -1,13 +1,15 @@
-//! The id of a dead letter on a command line: its kind and id, `@`, and the partition that stores it.
+//! The id of a dead letter on a command line: its kind and id, `@`, and the partition that stores
+//! it.
 //!
-//! `intent-…@order-2` belongs to an orchestration's runtime, `out-…@ann` to an outbox, `in-…@ann` to an
-//! inbox. A partition that is not one plain word is written as the JSON array of its levels.
+//! `intent-…@order-2` belongs to the outbox of an instance, `out-…@ann` to an outbox of messaging,
+//! `in-…@ann` to an inbox. A partition that is not one plain word is written as the JSON array of
+//! its levels.
 
 use std::fmt;
 
 use cdb_model::{PartitionKey, PartitionKeyValue};
 
-/// A dead letter's name.
+/// The id of a dead letter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DeadLetterId {
     /// Messages of an instance's turn.
@@ -21,27 +23,30 @@ pub(crate) enum DeadLetterId {
 
 const INTENT: &str = "intent-";
 
-/// Reads a name as it is shown.
+/// Parses the id that `deadletters list` shows.
 pub(crate) fn parse_dead_letter_id(text: &str) -> Result<DeadLetterId, String> {
-    let refused =
-        || "a dead letter is named as `deadletters list` shows it: …@partition".to_owned();
-    let (what, partition) = text.split_once('@').ok_or_else(refused)?;
-    let partition = parse_partition(partition).ok_or_else(refused)?;
-    if let Some(key) = what.strip_prefix(INTENT) {
+    let invalid = || {
+        format!(
+            "`{text}` is not the name of a dead letter; use a name from `deadletters list`, as …@partition"
+        )
+    };
+    let (name, partition) = text.split_once('@').ok_or_else(invalid)?;
+    let partition = parse_partition(partition).ok_or_else(invalid)?;
+    if let Some(key) = name.strip_prefix(INTENT) {
         let [PartitionKeyValue::String(instance)] = partition.values() else {
-            return Err(refused());
+            return Err(invalid());
         };
         return Ok(DeadLetterId::Intent {
             instance: instance.clone(),
             key: key.replace("~40", "@").replace("~7E", "~"),
         });
     }
-    if !what.starts_with("in-") && !what.starts_with("out-") {
-        return Err(refused());
+    if !name.starts_with("in-") && !name.starts_with("out-") {
+        return Err(invalid());
     }
     Ok(DeadLetterId::Message {
         partition,
-        name: what.to_owned(),
+        name: name.to_owned(),
     })
 }
 
@@ -53,8 +58,8 @@ fn parse_partition(text: &str) -> Option<PartitionKey> {
     (1..=3).contains(&key.values().len()).then_some(key)
 }
 
-/// The partition as one word, if it is one, or as JSON.
-fn shown(partition: &PartitionKey) -> String {
+/// Formats a partition as one word, or as JSON when it is not one word.
+fn format_partition(partition: &PartitionKey) -> String {
     match partition.values() {
         [PartitionKeyValue::String(text)] if is_word(text) => text.clone(),
         _ => partition.to_header(),
@@ -74,10 +79,12 @@ impl fmt::Display for DeadLetterId {
                 write!(
                     f,
                     "{INTENT}{key}@{}",
-                    shown(&PartitionKey::from(&**instance))
+                    format_partition(&PartitionKey::from(&**instance))
                 )
             }
-            Self::Message { partition, name } => write!(f, "{name}@{}", shown(partition)),
+            Self::Message { partition, name } => {
+                write!(f, "{name}@{}", format_partition(partition))
+            }
         }
     }
 }
@@ -87,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_is_read_back_as_it_is_shown() {
+    fn an_id_is_parsed_from_its_text_form() {
         let intent = |instance: &str, key: &str| DeadLetterId::Intent {
             instance: instance.to_owned(),
             key: key.to_owned(),
@@ -117,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused_with_the_way_to_one() {
+    fn an_invalid_id_is_an_error_that_names_the_list_command() {
         for text in [
             "",
             "in-1",

@@ -1,7 +1,8 @@
 //! The dead letters of a container, from both sources: messages between instances, which the
 //! provider's outbox stores with their senders, and messages between partitions.
 //!
-//! Between a look and an act somebody else may have acted: both sources decide by the version that was read.
+//! Both sources check the version of a dead letter that was read, so that of concurrent redrives
+//! and discards one succeeds.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,29 +24,29 @@ use crate::orchestrations::Orchestrations;
 /// The dead letters of a container.
 #[derive(Clone)]
 pub(crate) struct DeadLetterSources {
-    /// Knows the service's time, whatever is in it.
+    /// The source of the service's time, whatever documents the container holds.
     container: ContainerClient<Durable>,
     orchestrations: Option<Orchestrations>,
     messages: Option<Arc<dyn MessageDeadLetters>>,
 }
 
-/// One of them.
+/// A dead letter of one of the sources.
 #[derive(Clone, Debug)]
 pub(crate) enum FoundDeadLetter {
-    /// What an instance's turn had for another.
+    /// The messages of one turn of an instance to another instance.
     Intent(Stored<OutboxIntent>),
     /// A message between partitions.
     Message(DeadLetter),
 }
 
-/// What is to become of a dead letter.
+/// A change of a dead letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Redrive,
     Discard,
 }
 
-/// Where a page begins: those of the instances come first.
+/// The start of a page. Dead letters of instances come before those of messaging.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub(crate) enum PageStart {
@@ -53,7 +54,7 @@ pub(crate) enum PageStart {
     Messages(Option<Continuation>),
 }
 
-/// Some of them, and where the next ones begin.
+/// A page of dead letters, and the start of the next page.
 #[derive(Debug)]
 pub(crate) struct DeadLetterPage {
     pub letters: Vec<FoundDeadLetter>,
@@ -76,12 +77,14 @@ impl FoundDeadLetter {
     }
 }
 
-fn given_up() -> Query<OutboxIntent> {
+/// Queries the outbox intents of instances that are dead letters.
+fn dead_intents() -> Query<OutboxIntent> {
     Query::across_partitions().filter(OutboxIntent::CREATED_AT.ge(NEVER))
 }
 
 impl DeadLetterSources {
-    /// Reads the container's definition, which tells whether it holds messages between partitions.
+    /// Opens the sources. Reads the container's definition, whose indexes show whether the
+    /// container holds messages between partitions.
     pub(crate) async fn open(connection: &Connection, model: &Model) -> Result<Self, Failure> {
         let live = model
             .live(&connection.database()?, &connection.container)
@@ -89,11 +92,11 @@ impl DeadLetterSources {
         Self::of(connection, model, &live).await
     }
 
-    /// Writes nothing.
+    /// Opens the sources of a container with the definition `live`. Writes nothing.
     ///
     /// # Errors
-    /// When the container holds neither orchestrations nor messages, or messages that this command cannot
-    /// read.
+    /// When the container holds neither orchestrations nor messages, or messages that this command
+    /// cannot read.
     pub(crate) async fn of(
         connection: &Connection,
         model: &Model,
@@ -107,7 +110,7 @@ impl DeadLetterSources {
         };
         if orchestrations.is_none() && messages.is_none() {
             return Err(Failure::usage(format!(
-                "`{}` holds neither orchestrations nor messages between partitions; dead letters come from these",
+                "`{}` holds neither orchestrations nor messages between partitions, so it has no dead letters",
                 model.name
             )));
         }
@@ -135,9 +138,9 @@ impl DeadLetterSources {
             (PageStart::Messages(from), _) => from,
             (PageStart::Intents(_), None) => None,
             (PageStart::Intents(from), Some(orchestrations)) => {
-                let query = given_up().order_by(OutboxIntent::BY_CREATED.asc());
-                let asked = orchestrations.container.query(query);
-                let page = asked.page(rows, from.as_ref()).await?;
+                let query = dead_intents().order_by(OutboxIntent::BY_CREATED.asc());
+                let run = orchestrations.container.query(query);
+                let page = run.page(rows, from.as_ref()).await?;
                 letters.extend(page.rows.into_iter().map(FoundDeadLetter::Intent));
                 if page.next.is_some() {
                     return Ok(DeadLetterPage {
@@ -169,7 +172,7 @@ impl DeadLetterSources {
     pub(crate) async fn count(&self) -> Result<u64, Failure> {
         let intents = match &self.orchestrations {
             Some(orchestrations) => {
-                let count = orchestrations.container.query(given_up().count());
+                let count = orchestrations.container.query(dead_intents().count());
                 count.first().await?
             }
             None => None,
@@ -181,14 +184,15 @@ impl DeadLetterSources {
         Ok(intents.unwrap_or_default() + messages)
     }
 
-    /// The dead letter of this name; `None` when it is gone.
+    /// Reads a dead letter. Returns `None` when it does not exist.
     pub(crate) async fn find(
         &self,
         name: &DeadLetterId,
     ) -> Result<Option<FoundDeadLetter>, Failure> {
         match (name, &self.orchestrations, &self.messages) {
             (DeadLetterId::Intent { instance, key }, Some(orchestrations), _) => {
-                // The id is another one where `duroxide-cdb` has written it, so it is looked for by its key.
+                // Documents that `duroxide-cdb` wrote have other ids, so the key selects the
+                // intent.
                 let query = Query::<OutboxIntent>::in_partition(&**instance)
                     .filter(OutboxIntent::CREATED_AT.ge(NEVER));
                 let found = orchestrations.container.query(query).all().await?;
@@ -205,7 +209,8 @@ impl DeadLetterSources {
         }
     }
 
-    /// Lets a dead letter meet its action, unless somebody else was faster.
+    /// Redrives or discards a dead letter. Returns [`Outcome::Gone`] when another process did so
+    /// first.
     pub(crate) async fn apply(
         &self,
         name: &DeadLetterId,
@@ -265,14 +270,16 @@ impl FromStr for PageStart {
         match word {
             "intents" => Ok(Self::Intents(at)),
             "mail" => Ok(Self::Messages(at)),
-            _ => Err("the text to go on from was not made by a list of dead letters".to_owned()),
+            _ => Err(format!(
+                "`{text}` is not the start of a page; use the text that `deadletters list` shows after `--from`"
+            )),
         }
     }
 }
 
 impl From<PageStart> for String {
-    fn from(place: PageStart) -> Self {
-        place.to_string()
+    fn from(start: PageStart) -> Self {
+        start.to_string()
     }
 }
 

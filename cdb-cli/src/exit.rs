@@ -1,4 +1,4 @@
-//! How a run ends: four codes that scripts can rely on, and the failures behind three of them.
+//! The exit codes, and the failures that lead to them.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -11,31 +11,18 @@ use crate::causes::with_causes;
 use crate::remedy;
 
 /// The exit codes of the command.
-///
-/// ```
-/// use cdb_cli::{Cli, Exit};
-/// use cdb_provider::documents::Durable;
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let (mut out, mut err) = (Vec::new(), Vec::new());
-/// let check = ["cdb", "policy", "check", "--file", "/no/such/file"];
-/// let exit = Cli::<Durable>::new().run_with(check, &mut out, &mut err).await;
-/// // 1 would be a file that differs from the model; one that is not there was never compared.
-/// assert_eq!(exit, Exit::Usage);
-/// # }
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Exit {
-    /// 0: done, and nothing to complain about.
+    /// 0: the command succeeded, without a finding.
     Ok = 0,
-    /// 1: the answer is a finding: the policy drifts, the doctor is worried, the instance is not there.
+    /// 1: the answer is a finding: the policy drifts, the doctor found a problem, the instance does
+    /// not exist.
     Finding = 1,
-    /// 2: asked in a way that cannot work: an unknown option, no endpoint, a destructive command without `--yes`.
+    /// 2: wrong usage: an unknown option, no endpoint, a destructive command without `--yes`.
     Usage = 2,
-    /// 3: the service cannot be reached, or refuses.
+    /// 3: the service cannot be reached, or refused a request.
     Service = 3,
 }
 
@@ -45,12 +32,13 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command gave no answer, in a sentence for people; nothing where nobody listens any more.
+/// The reason why a command gave no answer.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub exit: Exit,
+    /// One sentence. Empty when the reader closed standard output, so nothing is reported.
     pub message: String,
-    /// What to do about it, where the message does not say so.
+    /// What to do, when the message does not say it.
     pub remedy: Option<&'static str>,
 }
 
@@ -75,7 +63,7 @@ impl Failure {
         }
     }
 
-    /// The message with its remedy, for a reader who runs the command as `program`.
+    /// Returns the message and the remedy, for a user who calls the command `program`.
     pub(crate) fn text(&self, program: &str) -> String {
         match &self.remedy {
             Some(remedy) => format!("{}; {}", self.message, remedy::for_program(remedy, program)),
@@ -122,7 +110,7 @@ impl From<ClientError> for Failure {
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
-            // The reader has seen enough, as `head` does.
+            // A reader such as `head` closes the pipe early; this is not an error.
             return Self::new(Exit::Ok, "");
         }
         Self::usage(error.to_string())

@@ -25,12 +25,13 @@
 //! }
 //! ```
 //!
-//! `shop policy check` then compares the live container with `Shop`. Commands about orchestrations work when the container
-//! extends the provider's. Exit codes are in [`Exit`]; `--json` makes every answer one JSON value.
+//! `shop policy check` then compares the live container with `Shop`. Commands about orchestrations
+//! need a container that extends the provider's. [`Exit`] lists the exit codes. With `--json` every
+//! answer is one JSON value.
 //!
 //! # Features
 //!
-//! - `dashboard` (on by default): `cdb dashboard`, a local web page; without it axum is not compiled.
+//! - `dashboard` (on by default): `cdb dashboard`, a local web page, served with axum.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -61,7 +62,7 @@ use std::process::ExitCode;
 
 use cdb_model::Container;
 
-/// The README's examples, compiled as tests.
+/// Compiles the examples of the README as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
@@ -69,13 +70,13 @@ struct Readme;
 pub use cli::Cli;
 pub use exit::Exit;
 
-/// Runs the command on this process's arguments, for the container `C`.
+/// Runs the command for the container `C` with the arguments of this process.
 ///
 /// ```no_run
 /// use cdb_provider::documents::Durable;
 ///
 /// fn main() -> std::process::ExitCode {
-///     cdb_cli::run::<Durable>() // all that `cdb` itself is
+///     cdb_cli::run::<Durable>() // the whole `main` of `cdb`
 /// }
 /// ```
 pub fn run<C: Container>() -> ExitCode {

@@ -1,4 +1,4 @@
-//! The `cdb` command for the container of the provider.
+//! The `cdb` command for the provider's container.
 
 use std::process::ExitCode;
 

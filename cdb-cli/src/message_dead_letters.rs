@@ -1,8 +1,8 @@
 //! The dead letters between partitions, also for a container type without a variant for messages.
 //!
-//! `MessageDocument<C>` uses only the partition key paths and the discriminator of its container. So the
-//! command reads through [`MessagesOf`], a container type with messages alone. The built-in `cdb` finds
-//! the messages of every container that has the provider's partition key.
+//! `MessageDocument<C>` uses only the partition key paths and the discriminator of its container.
+//! So the command reads through [`MessagesOf`], a container type with messages alone. The built-in
+//! `cdb` finds the messages of every container that has the provider's partition key.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -112,7 +112,7 @@ fn outcome(result: Result<(), OutboxError>) -> Result<Outcome, Failure> {
 /// indexes that outboxes and inboxes need.
 ///
 /// # Errors
-/// When the container has these indexes, but another partition key than `C`.
+/// When the container has these indexes, but its partition key differs from that of `C`.
 pub(crate) fn open<C: Container>(
     database: &DatabaseClient,
     name: &str,
@@ -125,7 +125,7 @@ pub(crate) fn open<C: Container>(
     }
     if live.partition_key.paths != C::PARTITION_KEY {
         return Err(Failure::usage(format!(
-            "container `{name}` is partitioned by {}, `{}` by {}: use a command of the container's own, `cdb_cli::run::<YourContainer>()`",
+            "container `{name}` is partitioned by {}, `{}` by {}; use a command for that container, `cdb_cli::run::<YourContainer>()`",
             live.partition_key.paths.join(", "),
             C::NAME,
             C::PARTITION_KEY.join(", "),

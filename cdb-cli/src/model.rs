@@ -1,4 +1,4 @@
-//! A container type as plain data: what the commands need of it, so that none of them is generic.
+//! A container type as plain data, so that the commands are not generic.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use cdb_provider::documents::Durable;
 use crate::exit::Failure;
 use crate::message_dead_letters::{self, MessageDeadLetters};
 
-/// What a function that is generic over the container does, behind a pointer that is not.
+/// The results of functions that are generic over the container.
 type Creating = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 type Reading = Pin<Box<dyn Future<Output = Result<ContainerDefinition, cdb_client::Error>> + Send>>;
 type OpenMessages = fn(
@@ -39,9 +39,8 @@ pub(crate) struct Model {
     messages: OpenMessages,
 }
 
-/// Something that is asked of the container.
+/// A query with the name to show.
 pub(crate) struct NamedQuery {
-    /// In words.
     pub name: String,
     explain: Explain,
 }
@@ -72,7 +71,7 @@ impl Model {
         }
     }
 
-    /// Adds a query of the program's own.
+    /// Adds a query of the program.
     pub(crate) fn add_query<T: Queryable>(&mut self, name: String, query: Query<T>) {
         self.queries.push(NamedQuery {
             name,
@@ -84,39 +83,37 @@ impl Model {
         &self.queries
     }
 
-    /// What serves a query under a policy.
+    /// Explains which indexes of a policy serve a query.
     pub(crate) fn explain(&self, query: &NamedQuery, policy: &IndexingPolicy) -> Explanation {
         (query.explain)(policy, self.discriminator)
     }
 
-    /// The queries that `live` serves less well than the model's policy, each with what becomes of it.
+    /// Returns the queries that `live` serves less well than the model's policy, each with its
+    /// explanation under `live`.
     pub(crate) fn degraded_queries(
         &self,
         live: &IndexingPolicy,
     ) -> Vec<(&NamedQuery, Explanation)> {
-        let wanted = &self.definition.indexing_policy;
-        let pairs = self.queries.iter().map(|query| {
-            let (model, live) = (self.explain(query, wanted), self.explain(query, live));
-            (query, model, live)
-        });
-        let suffers = |(_, model, live): &(&NamedQuery, Explanation, Explanation)| {
-            let left = live
+        let expected = &self.definition.indexing_policy;
+        let degraded = self.queries.iter().filter_map(|query| {
+            let (model, live) = (self.explain(query, expected), self.explain(query, live));
+            let scans = live
                 .leftover
                 .iter()
                 .any(|part| !model.leftover.contains(part));
             let refused = live.refused.len() > model.refused.len();
-            left || refused || (model.is_served() && !live.is_served())
-        };
-        let hit = pairs.filter(suffers);
-        hit.map(|(query, _, live)| (query, live)).collect()
+            let unserved = model.is_served() && !live.is_served();
+            (scans || refused || unserved).then_some((query, live))
+        });
+        degraded.collect()
     }
 
-    /// Creates the container, if it is not there.
+    /// Creates the container if it is missing.
     pub(crate) async fn create(&self, database: DatabaseClient, name: &str) -> Result<(), Failure> {
         (self.create)(database, name.to_owned()).await
     }
 
-    /// The definition of the live container.
+    /// Reads the definition of the live container.
     pub(crate) async fn live(
         &self,
         database: &DatabaseClient,
@@ -125,7 +122,8 @@ impl Model {
         (self.live)(database.clone(), name.to_owned()).await
     }
 
-    /// The dead letters of the outboxes and inboxes in the live container with the definition `live`.
+    /// Opens the dead letters of outboxes and inboxes in the container with the definition `live`.
+    /// Returns `None` when the container holds no messages.
     pub(crate) fn message_dead_letters(
         &self,
         database: &DatabaseClient,
@@ -135,22 +133,22 @@ impl Model {
         (self.messages)(database, name, live, self.messaging)
     }
 
-    /// Whether orchestrations are kept in the container.
+    /// Checks that the container holds orchestrations.
     ///
     /// # Errors
-    /// Says how they could be, when they are not.
+    /// When it does not. The error names the variant to add.
     pub(crate) fn holds_orchestrations(&self) -> Result<(), Failure> {
-        let all = Durable::DOCUMENTS.iter().all(|wanted| {
+        let all = Durable::DOCUMENTS.iter().all(|required| {
             let mut known = self.documents.iter();
             known.any(|shape| {
-                shape.name == wanted.name && shape.discriminator == wanted.discriminator
+                shape.name == required.name && shape.discriminator == required.discriminator
             })
         });
         if all && self.discriminator == Durable::DISCRIMINATOR {
             return Ok(());
         }
         Err(Failure::usage(format!(
-            "`{}` holds no orchestrations; add a variant `#[container(extends)] Durable(Durable)` to it to keep both in one container",
+            "`{}` holds no orchestrations; add a variant `#[container(extends)] Durable(Durable)` to it to hold both in one container",
             self.name
         )))
     }

@@ -1,4 +1,5 @@
-//! The orchestrations in a container: duroxide's client for changes, the typed container for queries.
+//! The orchestrations of a container: duroxide's client for changes, the typed container for
+//! queries.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::exit::Failure;
 use crate::model::Model;
 use crate::view::work_item::describe;
 
-/// What commands about orchestrations work on.
+/// The clients that commands about orchestrations use.
 #[derive(Clone)]
 pub(crate) struct Orchestrations {
     pub container: ContainerClient<Durable>,
@@ -25,10 +26,11 @@ pub(crate) struct Orchestrations {
 }
 
 impl Orchestrations {
-    /// Reads the schema of the container, and writes nothing.
+    /// Opens the container after a check of its schema version. Writes nothing.
     ///
     /// # Errors
-    /// When the container keeps no orchestrations, has a newer form than this command knows, or cannot be read.
+    /// When the container holds no orchestrations, has a newer schema than this command, or cannot
+    /// be read.
     pub(crate) async fn open(connection: &Connection, model: &Model) -> Result<Self, Failure> {
         model.holds_orchestrations()?;
         let container = connection
@@ -47,21 +49,22 @@ impl Orchestrations {
         })
     }
 
-    /// The instance, which must exist.
+    /// Reads an instance.
     ///
     /// # Errors
-    /// A finding that names it when it does not.
+    /// A finding when the instance does not exist.
     pub(crate) async fn instance(&self, id: &str) -> Result<Instance, Failure> {
         let found = self.container.read(&InstanceKey::new(id)).await?;
         let found = found.map(|stored| stored.document);
         match found {
             Some(instance) if instance.is_created() => Ok(instance),
-            begun => Err(self.missing(id, begun.as_ref()).await?),
+            pending => Err(self.missing(id, pending.as_ref()).await?),
         }
     }
 
-    /// That there is no instance, or not yet: one that nobody has taken up is a message in a queue.
-    async fn missing(&self, id: &str, begun: Option<&Instance>) -> Result<Failure, Failure> {
+    /// Returns the finding for an instance that does not exist, or that is still a message in a
+    /// queue.
+    async fn missing(&self, id: &str, pending: Option<&Instance>) -> Result<Failure, Failure> {
         let messages = Query::<OrchestratorItem>::in_partition(id);
         let messages = self.container.query(messages).all().await?;
         let mut waiting = messages
@@ -69,25 +72,27 @@ impl Orchestrations {
             .map(|stored| stored.document)
             .filter(|message| message.visible_at < NEVER);
         let Some(first) = waiting.next() else {
-            return Ok(Failure::finding(format!("there is no instance `{id}`")));
+            return Ok(Failure::finding(format!("instance `{id}` does not exist")));
         };
-        let attempts = begun.and_then(|instance| instance.attempts.values().copied().max());
-        let taken = match attempts {
-            None | Some(0) => "no runtime has taken it; look whether one runs".to_owned(),
+        let attempts = pending.and_then(|instance| instance.attempts.values().copied().max());
+        let state = match attempts {
+            None | Some(0) => {
+                "no runtime has fetched the message; check that a runtime runs".to_owned()
+            }
             Some(attempts) => format!(
-                "it was taken {attempts} times and given back; look whether a runtime has the orchestration registered"
+                "the message was fetched {attempts} times and abandoned; check that a runtime has the orchestration registered"
             ),
         };
         Ok(Failure::finding(format!(
-            "there is no instance `{id}` yet: {} waits for it, and {taken}",
+            "instance `{id}` does not exist yet: {} is queued, and {state}",
             describe(first.work_item.header())
         )))
     }
 
-    /// The instance, which must have more to do.
+    /// Reads an instance that has not ended.
     ///
     /// # Errors
-    /// A finding that says how it ended.
+    /// A finding when the instance does not exist or has ended.
     pub(crate) async fn running(&self, id: &str) -> Result<Instance, Failure> {
         let instance = self.instance(id).await?;
         if instance.has_more() {

@@ -1,4 +1,5 @@
-//! Where answers go: text or JSON to standard output, progress and complaints to standard error.
+//! The output of a run: answers to standard output as text or JSON, progress and errors to standard
+//! error.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,9 +16,9 @@ pub(crate) struct Console<'a> {
     pub json: bool,
     /// Whether progress overwrites its own line.
     pub terminal: bool,
-    /// What the reader calls the program.
+    /// The name by which the program was called.
     pub program: &'a str,
-    /// What stands on the line of progress now.
+    /// The text of the current progress line.
     progress: String,
 }
 
@@ -39,7 +40,7 @@ impl<'a> Console<'a> {
         }
     }
 
-    /// The answer of a command: what it displays, or with `--json` its members.
+    /// Writes the answer of a command, as text or, with `--json`, as JSON.
     pub(crate) fn answer<T: Serialize + fmt::Display>(
         &mut self,
         answer: &T,
@@ -53,30 +54,31 @@ impl<'a> Console<'a> {
         self.text(&json)
     }
 
-    /// Text with a line break at its end.
+    /// Writes a text and a line break to standard output.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
         Ok(writeln!(self.out, "{}", sanitized(text.trim_end()))?)
     }
 
-    /// Sends out what was answered, before work that does not end.
+    /// Flushes standard output, before a command that runs until it is stopped.
     #[cfg(feature = "dashboard")]
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         Ok(self.out.flush()?)
     }
 
-    /// A remark beside the answer.
+    /// Writes a remark to standard error.
     pub(crate) fn remark(&mut self, text: &str) -> io::Result<()> {
         self.end_progress()?;
         writeln!(self.err, "{}", sanitized(text))
     }
 
-    /// How far long work has come. On a terminal it overwrites itself, elsewhere each change is a line.
+    /// Reports progress: on a terminal in one line that is overwritten, elsewhere in one line per
+    /// change.
     pub(crate) fn progress(&mut self, text: String) -> io::Result<()> {
         if text == self.progress {
             return Ok(());
         }
         if self.terminal {
-            // Erases to the end of the line: the text before may have been longer.
+            // `\x1b[K` erases the rest of a longer previous text.
             write!(self.err, "\r{text}\x1b[K")?;
         } else {
             writeln!(self.err, "{text}")?;
@@ -102,7 +104,7 @@ impl fmt::Debug for Console<'_> {
     }
 }
 
-/// Rows with their columns aligned. The last column is not padded.
+/// Aligns the columns of rows. The last column is not padded.
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = head.iter().map(|name| name.chars().count()).collect();
     for row in rows {
@@ -126,7 +128,7 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Text in which nothing but line breaks moves the cursor: ids and errors come from outside.
+/// Replaces control characters other than line breaks: ids and error texts are untrusted input.
 fn sanitized(text: &str) -> Cow<'_, str> {
     let control = |c: char| c.is_control() && c != '\n';
     if text.contains(control) {
@@ -136,7 +138,7 @@ fn sanitized(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Text on one line, cut to `most` characters.
+/// Returns a text on one line, cut to `most` characters.
 pub(crate) fn short(text: &str, most: usize) -> String {
     let mut kept: String = text
         .chars()
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn text_from_outside_cannot_move_the_cursor() {
+    fn control_characters_are_replaced() {
         assert_eq!(short("a\x1b[2Jb\nc", 20), "a [2Jb c");
         assert_eq!(sanitized("a\x1b[2Jb\nc"), "a [2Jb\nc");
         assert_eq!(short("abcdef", 4), "abc…");
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_on_a_terminal_overwrites_itself_and_ends_before_the_answer() {
+    fn progress_on_a_terminal_overwrites_its_line_and_ends_before_the_answer() {
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let mut console = Console::new(&mut out, &mut err, false, true, "cdb");
         console.progress("1 %".to_owned()).unwrap();

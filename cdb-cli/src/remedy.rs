@@ -1,43 +1,45 @@
-//! What to do about something that is wrong. Remedies name commands, and only the one who prints them knows what the
-//! reader calls the program: `cdb` on a container that another program has extended would take that program's indexes away.
+//! Remedies for errors.
+//!
+//! A remedy names the program with a placeholder, because `cdb policy apply` on the container of
+//! another program would remove the indexes of that program.
 
 use cdb_client::{Error, ErrorKind};
 
 use crate::causes::with_causes;
 
-/// How a remedy names the program.
+/// The placeholder for the name of the program.
 const PROGRAM: &str = "{cdb}";
 
-/// A remedy for a reader who runs the command as `program`.
+/// Returns a remedy for a user who calls the command `program`.
 pub(crate) fn for_program(remedy: &str, program: &str) -> String {
     remedy.replace(PROGRAM, program)
 }
 
-/// What to do about an error of the service, where anything can be said.
+/// Returns the remedy for an error of the service, or `None` when none is known.
 pub(crate) fn of(error: &Error) -> Option<&'static str> {
     let remedy = match error.kind() {
         ErrorKind::Unauthorized => {
-            "take a key from the portal (Keys) and set COSMOS_KEY, or sign in anew for another token; a key that was regenerated no longer works"
+            "copy a key from the portal (Keys) to COSMOS_KEY, or sign in again for a new token; a regenerated key no longer works"
         }
         ErrorKind::Forbidden => {
-            "give this identity the right, and look at the account's firewall and its `disableLocalAuth`"
+            "grant this identity the permission, and check the account's firewall and its `disableLocalAuth`"
         }
-        // Documents that are not there are no errors to the command, so this is their container.
+        // The command treats a missing document as `None`, so here the container is missing.
         ErrorKind::NotFound => {
             "check --database and --container, or create it: {cdb} policy apply --create"
         }
         ErrorKind::Throttled => {
-            "wait, or raise the container's request units; requests about databases and containers share a small budget of the account"
+            "wait, or raise the container's request units; requests about databases and containers share a small budget per account"
         }
         ErrorKind::Untrusted => {
-            "trust the certificate's authority on this machine; for an emulator here, --accept-invalid-certificate"
+            "install the certificate authority on this machine; for a local emulator, pass --accept-invalid-certificate"
         }
-        // Nothing but rustls' words tells.
+        // Only the text of rustls' error identifies a plain HTTP server.
         ErrorKind::Unavailable if with_causes(error).contains("InvalidContentType") => {
-            "no HTTPS is spoken there; an emulator speaks it with --tls, and wants http:// without"
+            "the server does not speak HTTPS; start the emulator with --tls, or use http://"
         }
         ErrorKind::Unavailable if error.status().is_some() => {
-            "the service is there and did not take it in time: try again, with a longer --timeout"
+            "the service answered but did not accept the request in time: try again with a longer --timeout"
         }
         ErrorKind::Unavailable => {
             "check the account's name, its firewall and private endpoints, and this machine's DNS and proxy"

@@ -1,8 +1,8 @@
-//! A token of Microsoft Entra ID instead of a key: one that is given, or the output of a command that knows how to get one.
+//! Microsoft Entra ID tokens as credentials: a given token, or the output of a command.
 //!
-//! Which identity asks, and how it proves itself, is the command's business (`az`, `azd`, a script around a managed identity), so this
-//! program brings none of the Azure SDK along. The command runs once, and again when the service refuses its token, which it
-//! does when the token's time is over.
+//! The command (`az`, `azd`, a script for a managed identity) signs in, so this program does not
+//! depend on the Azure SDK. The command runs once, and again when the service rejects the token as
+//! expired.
 
 use std::fmt;
 use std::process::Stdio;
@@ -13,13 +13,13 @@ use async_trait::async_trait;
 use cdb_client::{Authorization, Credential, Error, SigningContext};
 use tokio::process::Command;
 
-/// How long a command may take: `az` starts slowly.
+/// The time limit of a command. `az` starts slowly.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Most characters of a command's complaint that are repeated.
+/// The maximum length of a command's error output in an error message.
 const MAX_ERROR_CHARACTERS: usize = 500;
 
-/// A token that was given. Nothing renews it.
+/// A given token. It is not renewed.
 pub(crate) struct StaticToken(Authorization);
 
 impl StaticToken {
@@ -41,18 +41,19 @@ impl fmt::Debug for StaticToken {
     }
 }
 
-/// Tokens of a command.
+/// A credential that runs a command for its tokens.
 pub(crate) struct TokenCommand {
     command: String,
     cache: Mutex<Cache>,
-    /// Whoever holds it runs the command.
+    /// Held while the command runs, so that concurrent requests run it once.
     running: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct Cache {
     token: Option<Authorization>,
-    /// How often the command ran, so that a late refusal of an old token is not taken for one of the new.
+    /// The number of runs, which identifies a token: a late rejection of an old token keeps the new
+    /// token.
     runs: u64,
 }
 
@@ -73,12 +74,12 @@ impl TokenCommand {
 #[async_trait]
 impl Credential for TokenCommand {
     async fn authorize(&self, _context: &SigningContext<'_>) -> Result<Authorization, Error> {
-        let _only = self.running.lock().await;
+        let _running = self.running.lock().await;
         if let Some(token) = &self.cache().token {
             return Ok(token.clone());
         }
         let token = output(&self.command).await.map_err(|why| {
-            Error::unauthorized(format!("no token from `{}`: {why}", self.command))
+            Error::unauthorized(format!("`{}` returned no token: {why}", self.command))
         })?;
         let mut cache = self.cache();
         cache.runs += 1;
@@ -103,7 +104,8 @@ impl fmt::Debug for TokenCommand {
     }
 }
 
-/// What a command of the system's shell writes, or why it writes no token.
+/// Runs a command in the system's shell and returns the token that it prints, or the reason why
+/// there is none.
 async fn output(command: &str) -> Result<String, String> {
     let (shell, flag) = if cfg!(windows) {
         ("cmd", "/C")
@@ -117,21 +119,16 @@ async fn output(command: &str) -> Result<String, String> {
         .output();
     let ended = tokio::time::timeout(TIMEOUT, run)
         .await
-        .map_err(|_| format!("it has not ended after {} s", TIMEOUT.as_secs()))?
+        .map_err(|_| format!("it did not finish within {} s", TIMEOUT.as_secs()))?
         .map_err(|error| error.to_string())?;
     if !ended.status.success() {
-        let said = String::from_utf8_lossy(&ended.stderr);
-        let said: String = said.trim().chars().take(MAX_ERROR_CHARACTERS).collect();
-        let said = if said.is_empty() {
-            "it says nothing"
-        } else {
-            &said
-        };
-        return Err(format!("{}: {said}", ended.status));
+        let errors = String::from_utf8_lossy(&ended.stderr);
+        let errors: String = errors.trim().chars().take(MAX_ERROR_CHARACTERS).collect();
+        return Err(format!("{}: {errors}", ended.status));
     }
     let token = String::from_utf8_lossy(&ended.stdout).trim().to_owned();
     if token.is_empty() || token.contains(char::is_whitespace) {
-        return Err("it writes something else; let it write the token alone (`--query accessToken --output tsv`)".to_owned());
+        return Err("its output is not a token; make it print the token alone (`--query accessToken --output tsv`)".to_owned());
     }
     Ok(token)
 }
@@ -141,7 +138,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_a_command_writes_is_the_token_and_what_goes_wrong_is_told() {
+    async fn a_command_prints_the_token_or_its_error_is_reported() {
         assert_eq!(output("echo abc.def").await.as_deref(), Ok("abc.def"));
         for (command, reason) in [
             (
@@ -158,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn no_token_is_shown() {
+    fn debug_output_shows_no_token() {
         let token = StaticToken::new("hunter2").unwrap();
         assert!(!format!("{token:?}").contains("hunter2"));
     }

@@ -1,5 +1,7 @@
-//! Whether anything listens where an emulator on this machine should be. The client would ask again until its deadline, as
-//! a service far away deserves; here a refusal means that nothing was started, and half a minute of silence says less.
+//! Waits until the port of a local emulator is open.
+//!
+//! On loopback a refused connection means that no emulator is running. The client would retry until
+//! its deadline of half a minute; this check fails after 1.5 seconds.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -9,34 +11,34 @@ use cdb_client::http::Uri;
 
 use crate::exit::{Exit, Failure};
 
-/// How often a script that starts an emulator and goes on is given another chance.
-const CHANCES: u32 = 10;
+/// The number of attempts: a script may have started the emulator just before.
+const ATTEMPTS: u32 = 10;
 
-/// The time between two of them.
-const BETWEEN: Duration = Duration::from_millis(150);
+/// The pause between two attempts.
+const PAUSE: Duration = Duration::from_millis(150);
 
-/// Waits for a listener at a loopback address, not for long.
+/// Waits for a listener at a loopback address.
 ///
 /// # Errors
-/// When every address refuses. What else can be wrong, the client says better.
+/// When every address refuses connections. The client reports any other error.
 pub(crate) fn wait(endpoint: &str) -> Result<(), Failure> {
-    wait_with(endpoint, || std::thread::sleep(BETWEEN))
+    wait_with(endpoint, || std::thread::sleep(PAUSE))
 }
 
 fn wait_with(endpoint: &str, mut pause: impl FnMut()) -> Result<(), Failure> {
     let addresses = addresses(endpoint);
-    for chance in 0..CHANCES {
+    for attempt in 1..=ATTEMPTS {
         if addresses.is_empty() || !addresses.iter().all(refuses) {
             return Ok(());
         }
-        if chance + 1 < CHANCES {
+        if attempt < ATTEMPTS {
             pause();
         }
     }
     Err(Failure {
         exit: Exit::Service,
         message: format!("nothing listens at {endpoint}"),
-        remedy: Some("start an emulator there, `{cdb} emulator`, or name another --endpoint"),
+        remedy: Some("start an emulator with `{cdb} emulator`, or pass another --endpoint"),
     })
 }
 
@@ -45,7 +47,7 @@ fn refuses(address: &SocketAddr) -> bool {
         .is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
 }
 
-/// None where the endpoint has no form that we know.
+/// Resolves the host of an endpoint. Returns no address when the endpoint is not a URL.
 fn addresses(endpoint: &str) -> Vec<SocketAddr> {
     let Ok(uri) = endpoint.parse::<Uri>() else {
         return Vec::new();
@@ -53,9 +55,9 @@ fn addresses(endpoint: &str) -> Vec<SocketAddr> {
     let (Some(scheme), Some(host)) = (uri.scheme_str(), uri.host()) else {
         return Vec::new();
     };
-    let usual = if scheme == "https" { 443 } else { 80 };
+    let default_port = if scheme == "https" { 443 } else { 80 };
     let host = host.trim_matches(['[', ']']);
-    (host, uri.port_u16().unwrap_or(usual))
+    (host, uri.port_u16().unwrap_or(default_port))
         .to_socket_addrs()
         .map(Iterator::collect)
         .unwrap_or_default()
@@ -68,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_listens_late_is_waited_for_and_what_never_does_is_named() {
+    fn a_late_listener_is_awaited_and_a_missing_one_is_an_error() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let endpoint = format!("http://{address}/");
@@ -89,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_is_not_named_is_the_schemes() {
+    fn an_endpoint_without_a_port_uses_the_port_of_its_scheme() {
         for (endpoint, port) in [
             ("https://127.0.0.1", 443),
             ("http://127.0.0.1/", 80),

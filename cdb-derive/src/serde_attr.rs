@@ -93,7 +93,7 @@ impl SerdeField {
     }
 }
 
-/// Calls `read` for every word in `#[serde(…)]`. `read` returns whether it has consumed the value
+/// Calls `read` for each word in `#[serde(…)]`. `read` returns whether it has consumed the value
 /// of the word.
 fn for_each(
     attrs: &[Attribute],

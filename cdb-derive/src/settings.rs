@@ -33,7 +33,7 @@ pub(crate) struct Word<'a> {
 }
 
 impl<S: Copy, F> Vocabulary<S, F> {
-    /// Calls `read` for every known setting, and reports the others. Returns `false` if an
+    /// Calls `read` for each known setting, and reports the others. Returns `false` if an
     /// attribute could not be parsed, so that a missing setting must not be reported.
     pub(crate) fn read(
         &self,

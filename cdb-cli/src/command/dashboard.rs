@@ -1,4 +1,4 @@
-//! `cdb dashboard`: a page on this machine.
+//! `cdb dashboard`: a local web page.
 
 use std::net::Ipv4Addr;
 
@@ -18,15 +18,16 @@ use crate::output::Console;
 pub(crate) struct DashboardArgs {
     #[command(flatten)]
     connection: Connection,
-    /// Port to listen on, on the loopback address; 0 for any free one
+    /// Port on the loopback address; 0 for any free port
     #[arg(long, value_name = "PORT", default_value_t = 8090)]
     port: u16,
-    /// Let the page cancel, raise, delete, redrive and discard; the address that is shown then holds a token
+    /// Let the page cancel, raise, delete, redrive and discard; the printed address then contains a
+    /// token
     #[arg(long)]
     allow_actions: bool,
 }
 
-/// Where the page is.
+/// The address of the page.
 #[derive(Serialize)]
 struct Address {
     address: String,
@@ -35,12 +36,16 @@ struct Address {
 
 impl std::fmt::Display for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let may = if self.actions {
-            "it may change things"
+        let mode = if self.actions {
+            "with actions"
         } else {
             "read-only"
         };
-        write!(f, "dashboard at {} ({may}); ctrl-c ends it", self.address)
+        write!(
+            f,
+            "dashboard at {} ({mode}); stop it with ctrl-c",
+            self.address
+        )
     }
 }
 
@@ -49,14 +54,14 @@ pub(crate) async fn run(
     model: &Model,
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
-    // Fails here, and not in the page, when the account or the container is not there.
+    // A missing account or container fails here rather than in the page.
     let dead_letters = DeadLetterSources::open(&args.connection, model).await?;
     let orchestrations = Orchestrations::open(&args.connection, model).await?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
         .await
         .map_err(|error| {
             Failure::usage(format!(
-                "cannot listen on port {}: {error}; choose another with --port, or 0 for any",
+                "cannot listen on port {}: {error}; pass another --port, or 0 for any free port",
                 args.port
             ))
         })?;

@@ -1,4 +1,4 @@
-//! `cdb deadletters`: what was given up, to look at, to have tried again, to throw away.
+//! `cdb deadletters`: lists, shows, redrives and discards dead letters.
 
 use std::fmt;
 
@@ -16,8 +16,8 @@ use crate::model::Model;
 use crate::output::Console;
 use crate::view::dead_letters::{DeadLetterDetail, DeadLetterList, Row, dead_letter_table};
 
-/// How many names are read at once, and how often progress is told.
-const STEP: usize = 100;
+/// The number of names per page, and of dead letters between two progress reports.
+const BATCH: usize = 100;
 
 #[derive(Debug, Args)]
 pub(crate) struct DeadLettersArgs {
@@ -29,24 +29,25 @@ pub(crate) struct DeadLettersArgs {
 
 #[derive(Debug, Subcommand)]
 enum DeadLettersCommand {
-    /// List dead letters and their reasons by the page, the oldest first: between instances, then between partitions
+    /// List dead letters with their reasons, oldest first: those between instances, then those
+    /// between partitions
     List {
-        /// How many to show
+        /// Maximum number of dead letters
         #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
         limit: u16,
-        /// Go on where an earlier page ended
+        /// Start of the page, as the previous page printed it
         #[arg(long, value_name = "TEXT")]
         from: Option<PageStart>,
     },
-    /// Show one dead letter: what it holds, and each attempt
+    /// Show a dead letter with its contents and attempts
     Show {
-        /// Its name, as the list shows it
+        /// Name, as `deadletters list` shows it
         #[arg(value_parser = parse_dead_letter_id)]
         name: DeadLetterId,
     },
-    /// Have dead letters tried again as if they were new, once what stopped them is mended
+    /// Send dead letters again as new messages, after the cause of the failure is fixed
     Redrive(Chosen),
-    /// Throw dead letters away; whoever waits for one waits on
+    /// Delete dead letters; their messages are never delivered
     Discard(Chosen),
 }
 
@@ -61,15 +62,15 @@ struct Chosen {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct Which {
-    /// Their names, as the list shows them
+    /// Names, as `deadletters list` shows them
     #[arg(value_name = "NAME", value_parser = parse_dead_letter_id)]
     names: Vec<DeadLetterId>,
-    /// All that there are now
+    /// All dead letters that exist now
     #[arg(long)]
     all: bool,
 }
 
-/// What would be done.
+/// The plan without `--yes`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Plan {
@@ -80,13 +81,13 @@ struct Plan {
     now: Timestamp,
 }
 
-/// What was done, in numbers.
+/// The result of a command, in numbers.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Done {
     action: &'static str,
     dead_letters: u64,
-    /// Those that somebody else had redriven or discarded meanwhile.
+    /// The number that another process had redriven or discarded before.
     gone: u64,
 }
 
@@ -119,7 +120,7 @@ async fn find(
     name: &DeadLetterId,
 ) -> Result<FoundDeadLetter, Failure> {
     let found = dead_letters.find(name).await?;
-    found.ok_or_else(|| Failure::finding(format!("there is no dead letter `{name}`")))
+    found.ok_or_else(|| Failure::finding(format!("dead letter `{name}` does not exist")))
 }
 
 impl Chosen {
@@ -151,7 +152,7 @@ impl Chosen {
                 Outcome::Done => done.dead_letters += 1,
                 Outcome::Gone => done.gone += 1,
             }
-            if (number + 1) % STEP == 0 {
+            if (number + 1) % BATCH == 0 {
                 console.progress(format!("{} of {} dead letters", number + 1, names.len()))?;
             }
         }
@@ -188,12 +189,13 @@ impl Which {
     }
 }
 
-/// The names of all, read before any of them is touched: what is redriven and fails again is not met twice.
+/// Reads the names of all dead letters before the first change, so that one that fails again is not
+/// processed twice.
 async fn all(dead_letters: &DeadLetterSources) -> Result<Vec<DeadLetterId>, Failure> {
     let mut names = Vec::new();
     let mut from = None;
     loop {
-        let page = dead_letters.page(STEP, from).await?;
+        let page = dead_letters.page(BATCH, from).await?;
         names.extend(page.letters.iter().map(FoundDeadLetter::name));
         from = page.next;
         if from.is_none() {
@@ -222,7 +224,7 @@ impl fmt::Display for Done {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} dead letter(s)", self.action, self.dead_letters)?;
         if self.gone > 0 {
-            write!(f, "; {} were gone already", self.gone)?;
+            write!(f, "; {} no longer existed", self.gone)?;
         }
         Ok(())
     }

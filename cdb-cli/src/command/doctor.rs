@@ -1,4 +1,4 @@
-//! `cdb doctor`: what is wrong, and what to do about it.
+//! `cdb doctor`: checks the account, the container and its runtimes.
 
 use clap::Args;
 

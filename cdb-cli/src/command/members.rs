@@ -1,4 +1,4 @@
-//! `cdb members`: who shares the container's slots.
+//! `cdb members`: lists the runtimes that share the dispatch slots.
 
 use clap::Args;
 
@@ -13,7 +13,7 @@ use crate::view::members;
 pub(crate) struct MembersArgs {
     #[command(flatten)]
     connection: Connection,
-    /// The group, when the runtimes name one of their own
+    /// Membership group of the runtimes, if it is not the default group
     #[arg(long, value_name = "NAME")]
     group: Option<String>,
 }

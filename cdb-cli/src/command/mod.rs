@@ -1,4 +1,4 @@
-//! One command per file.
+//! The subcommands, one per file.
 
 #[cfg(feature = "dashboard")]
 pub(crate) mod dashboard;

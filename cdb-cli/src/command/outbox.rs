@@ -1,4 +1,4 @@
-//! `cdb outbox`: what is on its way between instances.
+//! `cdb outbox`: lists the undelivered messages between instances.
 
 use cdb_client::Continuation;
 use clap::Args;
@@ -14,10 +14,10 @@ use crate::view::outbox;
 pub(crate) struct OutboxArgs {
     #[command(flatten)]
     connection: Connection,
-    /// How many to show
+    /// Maximum number of rows
     #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
-    /// Go on where an earlier page ended
+    /// Start of the page, as the previous page printed it
     #[arg(long, value_name = "TEXT")]
     from: Option<Continuation>,
 }

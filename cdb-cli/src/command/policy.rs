@@ -1,4 +1,5 @@
-//! `cdb policy`: the model's indexing policy beside the live one, and how to get from one to the other.
+//! `cdb policy`: prints the model's indexing policy, compares it with the live policy, and replaces
+//! the live policy.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use crate::format::Format;
 use crate::model::Model;
 use crate::output::Console;
 
-/// How often the service is asked for its progress.
+/// The interval between two reads of the indexing progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
@@ -30,43 +31,52 @@ pub(crate) struct PolicyArgs {
 enum PolicyCommand {
     /// Print the model's policy, for review or for infrastructure as code
     Print {
-        /// In which language
+        /// Output format
         #[arg(long, value_enum, default_value_t = Format::Json)]
         format: Format,
     },
-    /// Show what differs from the live container, and what it costs to change; ends with 1 when anything does
+    /// Show the differences to the live container and the cost of each change; exit code 1 if there
+    /// are any
     Diff {
-        /// Compare a file with a policy in JSON instead of the live container
+        /// Compare with a policy file in JSON instead of the live container
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
     },
-    /// Replace the live container's policy, without interruption, and follow the indexing
-    Apply {
-        /// Show what would change, and change nothing
-        #[arg(long)]
-        dry_run: bool,
-        /// Create the container, and its database, if there is none
-        #[arg(long)]
-        create: bool,
-        /// Change the default time to live too; documents that have outlived it are deleted
-        #[arg(long)]
-        time_to_live: bool,
-        /// Only add indexes, remove none: the first of two steps while an older program still runs
-        #[arg(long)]
-        add_only: bool,
-        /// Do not wait until the indexes are built
-        #[arg(long)]
-        no_wait: bool,
-    },
-    /// For CI: end with 1 when the live container, or a file, differs from the model
+    /// Replace the live container's policy online, and wait until the indexes are built
+    Apply(ApplyOptions),
+    /// For CI: exit code 1 if the live container, or a file, differs from the model
     Check {
-        /// Compare a file with a policy in JSON instead of the live container
+        /// Compare with a policy file in JSON instead of the live container
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
-        /// Complain only about what makes queries scan or be refused, not about what only costs
+        /// Fail only for differences that make queries scan or fail, not for those that only raise
+        /// the cost
         #[arg(long)]
         breaking_only: bool,
     },
+}
+
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of its own"
+)]
+#[derive(Debug, Args)]
+struct ApplyOptions {
+    /// Show the changes and make none
+    #[arg(long)]
+    dry_run: bool,
+    /// Create the container and its database if they are missing
+    #[arg(long)]
+    create: bool,
+    /// Change the default time to live too; the service deletes documents older than that
+    #[arg(long)]
+    time_to_live: bool,
+    /// Add indexes and remove none: the first of two steps while an older program still runs
+    #[arg(long)]
+    add_only: bool,
+    /// Do not wait until the indexes are built
+    #[arg(long)]
+    no_wait: bool,
 }
 
 pub(crate) async fn run(
@@ -79,7 +89,7 @@ pub(crate) async fn run(
         PolicyCommand::Print { format } => {
             if console.json && !format.is_json() {
                 return Err(Failure::usage(
-                    "--json goes with --format json or arm; the others are no JSON",
+                    "--json requires --format json or --format arm; the other formats are not JSON",
                 ));
             }
             console.text(&format.write(&connection.container, &model.definition))?;
@@ -95,56 +105,55 @@ pub(crate) async fn run(
             breaking_only,
         } => {
             let comparison = Comparison::of(connection, model, file.as_deref()).await?;
-            let exit = comparison.exit(*breaking_only);
-            let (what, name) = (&comparison.compared_with, &comparison.model);
-            let text = match exit {
-                Exit::Ok => format!("{what} is as {name} wants it"),
-                _ => format!(
-                    "{what} is not as {name} wants it; `{} policy apply` changes it\n\n{comparison}",
-                    console.program
-                ),
-            };
-            if console.json {
-                console.answer(&comparison)?;
-            } else {
-                console.text(&text)?;
-            }
-            Ok(exit)
+            check(&comparison, *breaking_only, console)
         }
-        PolicyCommand::Apply {
-            dry_run,
-            create,
-            time_to_live,
-            add_only,
-            no_wait,
-        } => {
+        PolicyCommand::Apply(options) => {
             let apply = Apply {
                 connection,
                 model,
-                time_to_live: *time_to_live,
-                add_only: *add_only,
+                options,
             };
-            apply.run((*dry_run, *create, *no_wait), console).await
+            apply.run(console).await
         }
     }
 }
 
-/// How something is not as the model wants it.
+fn check(
+    comparison: &Comparison,
+    breaking_only: bool,
+    console: &mut Console<'_>,
+) -> Result<Exit, Failure> {
+    let exit = comparison.exit(breaking_only);
+    let (what, name) = (&comparison.compared_with, &comparison.model);
+    if console.json {
+        console.answer(comparison)?;
+    } else if exit == Exit::Ok {
+        console.text(&format!("{what} matches {name}"))?;
+    } else {
+        console.text(&format!(
+            "{what} does not match {name}; `{} policy apply` changes it\n\n{comparison}",
+            console.program
+        ))?;
+    }
+    Ok(exit)
+}
+
+/// The differences between the model and a live container or a policy file.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Comparison {
     model: &'static str,
-    /// What the model was compared with, in words.
+    /// The container or the file that the model was compared with.
     compared_with: String,
     differences: Vec<Item>,
-    /// What becomes of the model's queries until it is changed.
+    /// The queries that the live policy does not serve.
     queries: Vec<DegradedQuery>,
-    /// Whether indexes have to be built, which reads every document with spare request units.
+    /// Whether the change builds indexes, which reads every document with spare request units.
     reindexes: bool,
-    /// How far the index follows the live policy, in percent.
+    /// The progress of the index towards the live policy, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     indexing_progress: Option<u8>,
-    /// Whether the container was made just now.
+    /// Whether this command created the container.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     created: bool,
 }
@@ -154,9 +163,9 @@ struct Comparison {
 #[serde(rename_all = "camelCase")]
 struct Item {
     text: String,
-    /// Whether queries scan or are refused because of it, or nothing can be stored.
+    /// Whether the difference makes queries scan or fail, or makes writes fail.
     breaking: bool,
-    /// Whether it can be changed on a container that exists.
+    /// Whether an existing container can be changed in this respect.
     changeable: bool,
 }
 
@@ -165,7 +174,7 @@ struct Item {
 #[serde(rename_all = "camelCase")]
 struct DegradedQuery {
     query: String,
-    /// Whether the service refuses it; otherwise it looks at documents one by one.
+    /// Whether the service refuses the query. If not, the query scans documents.
     refused: bool,
 }
 
@@ -176,15 +185,11 @@ impl Comparison {
         file: Option<&Path>,
     ) -> Result<Self, Failure> {
         if let Some(file) = file {
-            let live = read_policy(file)?;
-            let drift = model.definition.indexing_policy.drift_of(&live);
+            let policy = read_policy(file)?;
+            let drift = model.definition.indexing_policy.drift_of(&policy);
             let differences: Vec<_> = drift.into_iter().map(Difference::Indexing).collect();
-            return Ok(Self::new(
-                model,
-                file.display().to_string(),
-                &differences,
-                &live,
-            ));
+            let file = file.display().to_string();
+            return Ok(Self::new(model, file, &differences, &policy));
         }
         let database = connection.database()?;
         Self::with_live(&database, &connection.container, model).await
@@ -245,13 +250,9 @@ impl Comparison {
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.created {
-            writeln!(
-                f,
-                "{} is created, as {} wants it",
-                self.compared_with, self.model
-            )?;
+            writeln!(f, "{} was created for {}", self.compared_with, self.model)?;
         } else if self.differences.is_empty() {
-            writeln!(f, "{} is as {} wants it", self.compared_with, self.model)?;
+            writeln!(f, "{} matches {}", self.compared_with, self.model)?;
         } else {
             writeln!(f, "{} differs from {}:", self.compared_with, self.model)?;
         }
@@ -263,29 +264,29 @@ impl fmt::Display for Comparison {
                 item.text
             )?;
         }
-        for (refused, says) in [
-            (true, "refused"),
-            (false, "documents are looked at one by one"),
+        for (refused, heading) in [
+            (true, "queries that the service refuses"),
+            (false, "queries that scan documents"),
         ] {
-            let mut hit = self
+            let mut queries = self
                 .queries
                 .iter()
                 .filter(|query| query.refused == refused)
                 .peekable();
-            if hit.peek().is_some() {
-                writeln!(f, "until it is changed and indexed, {says}:")?;
+            if queries.peek().is_some() {
+                writeln!(f, "{heading} until the policy is changed and indexed:")?;
             }
-            for query in hit {
+            for query in queries {
                 writeln!(f, "  {}", query.query)?;
             }
         }
         if self.reindexes {
             writeln!(
                 f,
-                "changing it builds indexes: every document is read once with spare request units, while writes and queries go on"
+                "the change builds indexes: the service reads every document once with spare request units; reads and writes continue"
             )?;
         } else if !self.differences.is_empty() {
-            writeln!(f, "changing it builds no index and takes effect at once")?;
+            writeln!(f, "the change builds no index and takes effect at once")?;
         }
         match self.indexing_progress {
             Some(percent) if percent < 100 => writeln!(f, "an earlier change is at {percent} %"),
@@ -326,29 +327,24 @@ fn read_policy(file: &Path) -> Result<IndexingPolicy, Failure> {
     let text = std::fs::read(file)
         .map_err(|error| Failure::usage(format!("cannot read {name}: {error}")))?;
     serde_json::from_slice(&text)
-        .map_err(|error| Failure::usage(format!("no indexing policy in {name}: {error}")))
+        .map_err(|error| Failure::usage(format!("{name} is not an indexing policy: {error}")))
 }
 
-/// The way to the model's policy.
+/// A run of `cdb policy apply`.
 struct Apply<'a> {
     connection: &'a Connection,
     model: &'a Model,
-    time_to_live: bool,
-    add_only: bool,
+    options: &'a ApplyOptions,
 }
 
 impl Apply<'_> {
-    async fn run(
-        &self,
-        (dry_run, create, no_wait): (bool, bool, bool),
-        console: &mut Console<'_>,
-    ) -> Result<Exit, Failure> {
-        let (name, model) = (&self.connection.container, self.model);
+    async fn run(&self, console: &mut Console<'_>) -> Result<Exit, Failure> {
+        let (name, model, options) = (&self.connection.container, self.model, self.options);
         let database = self.connection.database()?;
-        let created = create && !dry_run && self.create(&database).await?;
+        let created = options.create && !options.dry_run && self.create(&database).await?;
         let mut comparison = Comparison::with_live(&database, name, model).await?;
         comparison.created = created && comparison.differences.is_empty();
-        if dry_run || comparison.differences.is_empty() {
+        if options.dry_run || comparison.differences.is_empty() {
             console.answer(&comparison)?;
             return Ok(comparison.exit(false));
         }
@@ -364,15 +360,15 @@ impl Apply<'_> {
         }
         let live = model.live(&database, name).await?.indexing_policy;
         database.change_container(name, &self.change(live)).await?;
-        if !no_wait {
-            follow(&database, name, console).await?;
+        if !options.no_wait {
+            wait_for_index(&database, name, console).await?;
         }
-        let left = Comparison::with_live(&database, name, model).await?;
-        console.answer(&left)?;
-        Ok(left.exit(self.add_only))
+        let remaining = Comparison::with_live(&database, name, model).await?;
+        console.answer(&remaining)?;
+        Ok(remaining.exit(options.add_only))
     }
 
-    /// Makes the container where there is none, and says whether it did.
+    /// Creates the container if it is missing. Returns `true` if it was missing.
     async fn create(&self, database: &DatabaseClient) -> Result<bool, Failure> {
         let name = &self.connection.container;
         match self.model.live(database, name).await {
@@ -385,14 +381,14 @@ impl Apply<'_> {
     }
 
     fn change(&self, live: IndexingPolicy) -> ContainerChange {
-        let wanted = self.model.definition.indexing_policy.clone();
-        let policy = if self.add_only {
-            added(live, wanted)
+        let policy = self.model.definition.indexing_policy.clone();
+        let policy = if self.options.add_only {
+            with_added_indexes(live, policy)
         } else {
-            wanted
+            policy
         };
         let change = ContainerChange::default().with_indexing_policy(policy);
-        if self.time_to_live {
+        if self.options.time_to_live {
             change.with_default_ttl(self.model.definition.default_ttl)
         } else {
             change
@@ -400,33 +396,33 @@ impl Apply<'_> {
     }
 }
 
-/// The live policy with what the model indexes besides, and nothing less than before.
-fn added(mut live: IndexingPolicy, wanted: IndexingPolicy) -> IndexingPolicy {
-    live.indexing_mode = wanted.indexing_mode;
+/// Returns the live policy with the indexes of the model added and none removed.
+fn with_added_indexes(mut live: IndexingPolicy, model: IndexingPolicy) -> IndexingPolicy {
+    live.indexing_mode = model.indexing_mode;
     let excluded = &mut live.excluded_paths;
     excluded.retain(|path| {
-        wanted
+        model
             .included_paths
             .iter()
             .all(|included| included.path != path.path)
     });
-    for path in wanted.included_paths {
+    for path in model.included_paths {
         if !live.included_paths.contains(&path) {
             live.included_paths.push(path);
         }
     }
-    // The service wants the root on one of the two lists.
+    // The service requires the root in one of the two lists.
     let has_root = live.included_paths.iter().any(|path| path.path == "/*")
         || live.excluded_paths.iter().any(|path| path.path == "/*");
     if !has_root {
         live.excluded_paths.extend(
-            wanted
+            model
                 .excluded_paths
                 .into_iter()
                 .filter(|path| path.path == "/*"),
         );
     }
-    for composite in wanted.composite_indexes {
+    for composite in model.composite_indexes {
         if !live.composite_indexes.contains(&composite) {
             live.composite_indexes.push(composite);
         }
@@ -434,15 +430,15 @@ fn added(mut live: IndexingPolicy, wanted: IndexingPolicy) -> IndexingPolicy {
     live
 }
 
-/// Shows how far the index follows the policy, until it does.
-async fn follow(
+/// Reports the indexing progress until the index is complete.
+async fn wait_for_index(
     database: &DatabaseClient,
     name: &str,
     console: &mut Console<'_>,
 ) -> Result<(), Failure> {
     loop {
         let Some(percent) = database.indexing_progress(name).await? else {
-            console.remark("the service does not tell how far the indexing is")?;
+            console.remark("the service does not report the indexing progress")?;
             return Ok(());
         };
         console.progress(format!("indexing: {percent} %"))?;
@@ -465,8 +461,8 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_two_steps_takes_no_index_away() {
-        let wanted = Durable::definition().indexing_policy;
+    fn add_only_removes_no_index() {
+        let model = Durable::definition().indexing_policy;
         for live in [
             r#"{ "indexingMode": "consistent", "includedPaths": [{ "path": "/*" }], "excludedPaths": [{ "path": "/\"_etag\"/?" }] }"#,
             r#"{ "indexingMode": "consistent", "includedPaths": [{ "path": "/old/?" }], "excludedPaths": [{ "path": "/*" }],
@@ -474,18 +470,18 @@ mod tests {
             r#"{ "indexingMode": "none" }"#,
         ] {
             let live = policy(live);
-            let step = added(live.clone(), wanted.clone());
+            let policy = with_added_indexes(live.clone(), model.clone());
             assert!(
                 live.included_paths
                     .iter()
-                    .all(|path| step.included_paths.contains(path))
+                    .all(|path| policy.included_paths.contains(path))
             );
             assert!(
                 live.composite_indexes
                     .iter()
-                    .all(|index| step.composite_indexes.contains(index))
+                    .all(|index| policy.composite_indexes.contains(index))
             );
-            let drift = wanted.drift_of(&step);
+            let drift = model.drift_of(&policy);
             assert!(!drift.iter().any(Drift::breaks_queries), "{drift:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! `cdb queues`: how much waits.
+//! `cdb queues`: the length of each queue and the age of its oldest item.
 
 use clap::Args;
 
@@ -13,7 +13,7 @@ use crate::view::queues::{self, slot_table};
 pub(crate) struct QueuesArgs {
     #[command(flatten)]
     connection: Connection,
-    /// Show which dispatch slots the 1,000 messages belong to that have been due longest
+    /// Also show the dispatch slots of the 1,000 oldest due messages
     #[arg(long)]
     slots: bool,
 }

@@ -1,8 +1,9 @@
-//! The token that allows the page to change something.
+//! The token that authorizes changes.
 
 use axum::http::header::HeaderValue;
 
-/// The secret that a request for a change must carry: 122 random bits, made at the start and shown in the terminal only.
+/// The secret that a request for a change must carry: 122 random bits, created at the start and
+/// printed only in the terminal.
 #[derive(Clone)]
 pub(crate) struct Token(String);
 
@@ -15,8 +16,9 @@ impl Token {
         &self.0
     }
 
-    /// Whether a header carries this token. Compares every byte, so that the time does not depend on the first difference.
-    pub(super) fn is(&self, given: Option<&HeaderValue>) -> bool {
+    /// Compares a header with this token, every byte, so that the time does not reveal the first
+    /// difference.
+    pub(super) fn matches(&self, given: Option<&HeaderValue>) -> bool {
         let given = given.map_or(&[][..], HeaderValue::as_bytes);
         let differences = self
             .0
@@ -38,11 +40,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_all_of_itself_and_is_not_shown() {
+    fn a_token_matches_only_itself_and_is_redacted() {
         let token = Token("abc".to_owned());
-        let is = |text: &str| token.is(Some(&HeaderValue::from_str(text).unwrap()));
-        assert!(is("abc"));
-        assert!(!is("abcd") && !is("ab") && !is("") && !is("abd") && !token.is(None));
+        let matches = |text: &str| token.matches(Some(&HeaderValue::from_str(text).unwrap()));
+        assert!(matches("abc"));
+        for wrong in ["abcd", "ab", "", "abd"] {
+            assert!(!matches(wrong), "{wrong}");
+        }
+        assert!(!token.matches(None));
         assert!(!format!("{token:?}").contains("abc"));
         assert_ne!(Token::random().as_str(), Token::random().as_str());
     }

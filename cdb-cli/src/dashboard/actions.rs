@@ -1,4 +1,4 @@
-//! What the page can change. The guard has let the request through: it brought the token.
+//! The changes that the page can make. The guard has checked the token of each request.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::dead_letters::Action;
 use crate::exit::Failure;
 use crate::message_dead_letters::Outcome;
 
-/// That it was done.
+/// The message about a change that succeeded.
 #[derive(Serialize)]
 pub(super) struct Done {
     done: &'static str,
@@ -51,7 +51,7 @@ pub(super) async fn cancel(
         .client
         .cancel_instance(&id, reason)
         .await?;
-    Ok(done("it ends at its next turn"))
+    Ok(done("the instance ends at its next turn"))
 }
 
 pub(super) async fn raise(
@@ -78,7 +78,7 @@ pub(super) async fn delete(
         .client
         .delete_instance(&id, force)
         .await?;
-    Ok(done("it is deleted"))
+    Ok(done("the instance is deleted"))
 }
 
 pub(super) async fn redrive(
@@ -86,7 +86,7 @@ pub(super) async fn redrive(
     Path(name): Path<String>,
 ) -> Answer {
     apply(&dashboard, &name, Action::Redrive).await?;
-    Ok(done("it is tried again"))
+    Ok(done("the message is sent again"))
 }
 
 pub(super) async fn discard(
@@ -94,7 +94,7 @@ pub(super) async fn discard(
     Path(name): Path<String>,
 ) -> Answer {
     apply(&dashboard, &name, Action::Discard).await?;
-    Ok(done("it is thrown away"))
+    Ok(done("the dead letter is deleted"))
 }
 
 async fn apply(dashboard: &Dashboard, name: &str, action: Action) -> Result<(), Failure> {

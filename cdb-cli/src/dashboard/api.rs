@@ -1,4 +1,4 @@
-//! What the page asks for: the same views as the commands', as JSON.
+//! The JSON endpoints of the page. They return the answers of the commands.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use crate::exit::{Exit, Failure};
 use crate::view::dead_letters::{DeadLetterDetail, DeadLetterList};
 use crate::view::{detail, history, instances, members, outbox, queues, tree};
 
-/// Most rows of a page.
-const MOST: usize = 500;
+/// The maximum number of rows of a page.
+const MAX_ROWS: usize = 500;
 
-/// Most events of a history that are sent at once.
+/// The number of events of a page of a history.
 const EVENTS: usize = 1_000;
 
 type App = State<Arc<Dashboard>>;
@@ -31,7 +31,7 @@ type Answer<T> = Result<Json<T>, Failure>;
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         #[derive(Serialize)]
-        struct Refusal {
+        struct ErrorBody {
             error: String,
         }
         let status = match self.exit {
@@ -39,17 +39,12 @@ impl IntoResponse for Failure {
             Exit::Usage => StatusCode::BAD_REQUEST,
             Exit::Ok | Exit::Service => StatusCode::BAD_GATEWAY,
         };
-        (
-            status,
-            Json(Refusal {
-                error: self.message,
-            }),
-        )
-            .into_response()
+        let error = self.message;
+        (status, Json(ErrorBody { error })).into_response()
     }
 }
 
-/// What the page is about.
+/// The container, the model and the mode of the page.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct About {
@@ -69,7 +64,7 @@ pub(super) async fn about(State(dashboard): App) -> Json<About> {
     })
 }
 
-/// The filters of a list, as the page's address has them.
+/// The filters of a list, from the page's address.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Filters {
@@ -80,7 +75,7 @@ pub(super) struct Filters {
     limit: Option<usize>,
 }
 
-fn filled(text: Option<String>) -> Option<String> {
+fn non_empty(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
 
@@ -88,19 +83,19 @@ pub(super) async fn instances(
     State(dashboard): App,
     Query(filters): Query<Filters>,
 ) -> Answer<instances::Page> {
-    let wanted = instances::ListFilter {
-        statuses: filled(filters.status)
+    let filter = instances::ListFilter {
+        statuses: non_empty(filters.status)
             .map(Status::from)
             .into_iter()
             .collect(),
-        parent: filled(filters.parent),
-        text: filled(filters.text),
+        parent: non_empty(filters.parent),
+        text: non_empty(filters.text),
         ..instances::ListFilter::default()
     };
-    let rows = filters.limit.unwrap_or(50).clamp(1, MOST);
+    let rows = filters.limit.unwrap_or(50).clamp(1, MAX_ROWS);
     let container = &dashboard.orchestrations.container;
     Ok(Json(
-        instances::list(container, &wanted, rows, filters.from).await?,
+        instances::list(container, &filter, rows, filters.from).await?,
     ))
 }
 
@@ -114,7 +109,7 @@ pub(super) async fn instance(
     ))
 }
 
-/// Which events.
+/// The requested events.
 #[derive(Deserialize)]
 pub(super) struct Window {
     execution: Option<u64>,
@@ -135,7 +130,7 @@ pub(super) async fn history(
         events,
         true,
     );
-    Ok(Json(read.await?.for_people()))
+    Ok(Json(read.await?.without_data()))
 }
 
 pub(super) async fn tree(State(dashboard): App, Path(id): Path<String>) -> Answer<tree::Tree> {
@@ -145,7 +140,7 @@ pub(super) async fn tree(State(dashboard): App, Path(id): Path<String>) -> Answe
     ))
 }
 
-/// The queues, and who serves them.
+/// The queues and the members.
 #[derive(Serialize)]
 pub(super) struct Work {
     queues: queues::Queues,
@@ -161,33 +156,27 @@ pub(super) async fn queues(State(dashboard): App) -> Answer<Work> {
     Ok(Json(Work { queues, members }))
 }
 
-/// Where in the outbox.
+/// The start of a page.
 #[derive(Deserialize)]
-pub(super) struct From {
-    from: Option<Continuation>,
+pub(super) struct Start<T> {
+    from: Option<T>,
 }
 
 pub(super) async fn outbox(
     State(dashboard): App,
-    Query(place): Query<From>,
+    Query(start): Query<Start<Continuation>>,
 ) -> Answer<outbox::Outbox> {
     let container = &dashboard.orchestrations.container;
     Ok(Json(
-        outbox::read(container, 50, place.from.as_ref()).await?,
+        outbox::read(container, 50, start.from.as_ref()).await?,
     ))
-}
-
-/// Where among the dead letters.
-#[derive(Deserialize)]
-pub(super) struct FromLetter {
-    from: Option<PageStart>,
 }
 
 pub(super) async fn dead_letters(
     State(dashboard): App,
-    Query(at): Query<FromLetter>,
+    Query(start): Query<Start<PageStart>>,
 ) -> Answer<DeadLetterList> {
-    let page = dashboard.dead_letters.page(50, at.from).await?;
+    let page = dashboard.dead_letters.page(50, start.from).await?;
     Ok(Json(DeadLetterList::from(page)))
 }
 
@@ -206,7 +195,7 @@ pub(super) fn dead_letter_id(name: &str) -> Result<DeadLetterId, Failure> {
 
 pub(super) fn gone(name: &str) -> Failure {
     Failure::finding(format!(
-        "there is no dead letter `{name}`; somebody has redriven or discarded it"
+        "dead letter `{name}` does not exist; it was redriven or discarded"
     ))
 }
 

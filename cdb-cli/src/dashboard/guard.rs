@@ -1,4 +1,5 @@
-//! Who is answered: this machine's names, and for changes whoever has the token.
+//! Access control: every request must name this machine as its host, and a change must carry the
+//! token.
 
 use std::sync::Arc;
 
@@ -13,21 +14,23 @@ use axum::response::{IntoResponse, Response};
 
 use super::state::Dashboard;
 
-/// The header that carries the token. A page of another origin cannot send it without asking first, and is refused then.
+/// The header that carries the token. A page of another origin cannot send it without a CORS
+/// preflight, which this server rejects.
 const TOKEN: &str = "x-cdb-token";
 
-/// The page loads what this server has, and nothing else; no other page may put it into a frame.
+/// The content security policy: the page loads files of this server only, and no other page can
+/// frame it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Refuses what is not for us, and says to the browser what the page may do.
+/// Rejects unauthorized requests, and adds the security headers to each response.
 pub(super) async fn check(
     State(dashboard): State<Arc<Dashboard>>,
     request: Request,
     next: Next,
 ) -> Response {
-    let mut response = match refusal(&dashboard, request.method(), request.headers()) {
-        Some(refusal) => refusal.into_response(),
+    let mut response = match rejection(&dashboard, request.method(), request.headers()) {
+        Some(rejection) => rejection.into_response(),
         None => next.run(request).await,
     };
     let headers = response.headers_mut();
@@ -38,7 +41,7 @@ pub(super) async fn check(
     response
 }
 
-fn refusal(
+fn rejection(
     dashboard: &Dashboard,
     method: &Method,
     headers: &HeaderMap,
@@ -47,7 +50,7 @@ fn refusal(
     if !host.is_some_and(is_this_machine) {
         return Some((
             StatusCode::MISDIRECTED_REQUEST,
-            "the dashboard answers to localhost only",
+            "the dashboard accepts requests to localhost only",
         ));
     }
     if method == Method::GET || method == Method::HEAD {
@@ -56,17 +59,18 @@ fn refusal(
     match &dashboard.token {
         None => Some((
             StatusCode::FORBIDDEN,
-            "started without --allow-actions: nothing can be changed here",
+            "the dashboard is read-only; start it with --allow-actions",
         )),
-        Some(token) if !token.is(headers.get(TOKEN)) => Some((
+        Some(token) if !token.matches(headers.get(TOKEN)) => Some((
             StatusCode::FORBIDDEN,
-            "open the address that the terminal shows: it has the token for actions",
+            "the request has no valid token; open the address that the terminal shows",
         )),
         Some(_) => None,
     }
 }
 
-/// Whether a `Host` names this machine, whatever the port: a tunnel may have another.
+/// Returns `true` if a `Host` header names this machine, with any port: a tunnel may use another
+/// port.
 fn is_this_machine(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
@@ -80,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_this_machine_s_names_are_answered_to() {
+    fn only_names_of_this_machine_are_accepted() {
         for host in ["localhost:8090", "127.0.0.1", "[::1]:8090"] {
             assert!(is_this_machine(host), "{host}");
         }

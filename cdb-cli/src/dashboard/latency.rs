@@ -1,6 +1,6 @@
-//! The service's latency: how long a point read takes, and what this page itself uses, every few seconds.
+//! Measures the latency of a point read and the request units of the dashboard, every two seconds.
 //!
-//! What the whole container uses is known to Azure Monitor alone; the data plane does not tell.
+//! The data plane does not report the usage of the whole container; Azure Monitor does.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -13,10 +13,10 @@ use serde::Serialize;
 
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// Twenty minutes.
+/// The number of kept samples: twenty minutes.
 const KEPT: usize = 600;
 
-/// An id that nobody has: the read costs one request unit and finds nothing.
+/// The id of the read. No such instance exists, so the read costs one request unit.
 const PROBE: &str = "cdb-dashboard";
 
 /// One measurement.
@@ -24,15 +24,15 @@ const PROBE: &str = "cdb-dashboard";
 #[serde(rename_all = "camelCase")]
 pub(super) struct Sample {
     at: Timestamp,
-    /// How long the point read took, in milliseconds; nothing when it failed.
+    /// The latency of the point read in milliseconds. `None` when it failed.
     latency_ms: Option<f64>,
-    /// Requests and request units of this page since the sample before.
+    /// The requests and request units of the dashboard since the previous sample.
     requests: u64,
     charge: f64,
     throttled: u64,
 }
 
-/// The last measurements.
+/// The last [`KEPT`] measurements.
 #[derive(Debug, Default)]
 pub(super) struct LatencyLog(Mutex<VecDeque<Sample>>);
 

@@ -1,8 +1,8 @@
-//! The dashboard: a page on this machine that shows what the other commands show, live.
+//! The dashboard: a local web page with the live answers of the other commands.
 //!
-//! It listens on the loopback address alone, answers to this machine's names alone (a page elsewhere whose name is made to
-//! point here gets nothing), runs no script and loads nothing but its own, and changes nothing unless it was started with
-//! actions; each of them then needs the token that only the terminal has shown.
+//! The server listens on the loopback address only and accepts only requests whose `Host` names
+//! this machine, which defeats DNS rebinding. The page loads no file of another server. Changes
+//! need `--allow-actions` and the token that the terminal shows.
 
 mod action_token;
 mod actions;
@@ -29,12 +29,12 @@ impl Dashboard {
     /// When the listener fails.
     pub(crate) async fn serve(self, listener: TcpListener) -> std::io::Result<()> {
         let dashboard = Arc::new(self);
-        let measured = dashboard.clone();
-        let samples = tokio::spawn(async move {
-            latency::measure(&measured.orchestrations.container, &measured.latency).await;
+        let state = dashboard.clone();
+        let measuring = tokio::spawn(async move {
+            latency::measure(&state.orchestrations.container, &state.latency).await;
         });
         let served = axum::serve(listener, routes(dashboard)).await;
-        samples.abort();
+        measuring.abort();
         served
     }
 }

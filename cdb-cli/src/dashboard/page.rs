@@ -1,4 +1,4 @@
-//! The files of the page. They are part of the program: nothing is built, nothing is installed.
+//! The files of the page, compiled into the program.
 
 use axum::extract::Path;
 use axum::http::StatusCode;
@@ -23,9 +23,8 @@ pub(super) async fn index() -> Html<&'static str> {
 
 pub(super) async fn file(Path(name): Path<String>) -> Response {
     let Some((name, text)) = FILES.iter().find(|(known, _)| *known == name) else {
-        return (StatusCode::NOT_FOUND, "there is no such file").into_response();
+        return (StatusCode::NOT_FOUND, "no such file").into_response();
     };
-    // The one style sheet; all else is script.
     let kind = match *name {
         "style.css" => "text/css",
         _ => "text/javascript",

@@ -1,17 +1,17 @@
-//! The data that all requests of the dashboard share.
+//! The state that all requests of the dashboard share.
 
 use super::action_token::Token;
 use super::latency::LatencyLog;
 use crate::dead_letters::DeadLetterSources;
 use crate::orchestrations::Orchestrations;
 
-/// The data that all requests share.
+/// The state that all requests share.
 pub(crate) struct Dashboard {
     pub(super) orchestrations: Orchestrations,
     pub(super) dead_letters: DeadLetterSources,
-    /// The model's name, for the page's head.
+    /// The name of the model.
     pub(super) model: &'static str,
-    /// The token that changes must bring; without it nothing can be changed.
+    /// The token that a change must carry. `None` makes the page read-only.
     pub(super) token: Option<Token>,
     pub(super) latency: LatencyLog,
 }

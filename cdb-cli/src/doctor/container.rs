@@ -1,4 +1,4 @@
-//! The container: is it the one that the model describes, and is its index complete?
+//! Checks of the container's definition and index.
 
 use cdb_client::{DatabaseClient, Difference};
 use cdb_model::ContainerDefinition;
@@ -10,26 +10,23 @@ use crate::model::Model;
 pub(super) fn definition(model: &Model, live: &ContainerDefinition) -> Vec<Finding> {
     let differences = Difference::between(&model.definition, live);
     if differences.is_empty() {
-        return vec![Finding::ok(
-            "container",
-            format!("as {} wants it", model.name),
-        )];
+        return vec![Finding::ok("container", format!("matches {}", model.name))];
     }
     let findings = differences.iter().map(|difference| {
         let says = difference.to_string();
         match difference {
             Difference::PartitionKey { .. } | Difference::UniqueKeys { .. } => {
-                Finding::problem("container", says, "create another container and move the documents")
+                Finding::problem("container", says, "create a new container and copy the documents")
             }
             Difference::TimeToLive { .. } => Finding::warning(
                 "container",
                 says,
-                "{cdb} policy apply --time-to-live; records that should expire stay for ever without it",
+                "run {cdb} policy apply --time-to-live; without it, records that should expire are kept",
             ),
             Difference::Indexing(drift) if drift.breaks_queries() => {
-                Finding::problem("policy", says, "{cdb} policy diff shows which queries suffer, {cdb} policy apply changes it online")
+                Finding::problem("policy", says, "run {cdb} policy diff to see the affected queries, and {cdb} policy apply to change the policy online")
             }
-            _ => Finding::warning("policy", says, "{cdb} policy apply"),
+            _ => Finding::warning("policy", says, "run {cdb} policy apply"),
         }
     });
     findings.collect()
@@ -39,11 +36,11 @@ pub(super) async fn indexing(database: &DatabaseClient, name: &str) -> Result<Fi
     let finding = match database.indexing_progress(name).await? {
         Some(percent) if percent < 100 => Finding::warning(
             "indexing",
-            format!("a change of the policy is at {percent} %; queries may miss its indexes"),
-            "wait; it uses spare request units, so more of them make it faster",
+            format!("a policy change is at {percent} %; queries cannot use its indexes yet"),
+            "wait; indexing uses spare request units, so more request units make it faster",
         ),
-        Some(_) => Finding::ok("indexing", "the index follows the policy"),
-        None => Finding::ok("indexing", "the service does not tell"),
+        Some(_) => Finding::ok("indexing", "the index is complete"),
+        None => Finding::ok("indexing", "the service does not report the progress"),
     };
     Ok(finding)
 }

@@ -1,4 +1,4 @@
-//! What can be wrong with a container and its runtimes, looked at from outside: findings, each with its remedy.
+//! Checks of the account, the container and its runtimes. Each finding has a remedy.
 
 mod container;
 mod finding;
@@ -18,13 +18,13 @@ use crate::orchestrations::Orchestrations;
 use crate::remedy;
 use finding::{Finding, Level};
 
-/// All findings, in the order of the checks.
+/// The findings, in the order of the checks.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Diagnosis {
     pub findings: Vec<Finding>,
 }
 
-/// Examines the container. What depends on something that is broken is not looked at.
+/// Runs the checks. A failed check skips the checks that depend on it.
 pub(crate) async fn examine(connection: &Connection, model: &Model) -> Result<Diagnosis, Failure> {
     let mut findings = vec![service::endpoint(connection)];
     let database = match connection.database() {
@@ -69,7 +69,7 @@ pub(crate) async fn examine(connection: &Connection, model: &Model) -> Result<Di
 }
 
 impl Diagnosis {
-    /// With remedies for a reader who runs the command as `program`.
+    /// Fills in the name of the program in the remedies.
     pub(crate) fn for_program(mut self, program: &str) -> Self {
         for finding in &mut self.findings {
             if let Some(remedy) = &mut finding.remedy {

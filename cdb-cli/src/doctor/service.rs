@@ -1,4 +1,4 @@
-//! The account: is it there, may we, what time is it there, does it throttle?
+//! Checks of the account: endpoint, permissions, clock, throttling.
 
 use std::time::Duration;
 
@@ -12,13 +12,14 @@ use crate::exit::Failure;
 use crate::remedy;
 use crate::time::span;
 
-/// Signatures hold for 15 minutes; half of it leaves time to act.
+/// The service rejects signatures that are 15 minutes off. Half of it leaves time to act.
 const CLOCK_PROBLEM: Duration = Duration::from_secs(450);
 
-/// Locks are judged by the service's clock, so this only shows that the machine's is not kept.
+/// Locks use the service's clock, so a smaller offset only shows that the machine's clock is not
+/// synchronized.
 const CLOCK_WARNING: Duration = Duration::from_secs(2);
 
-/// An id that no instance has: instances' documents carry other discriminators.
+/// The id of the documents that the permission checks read and delete. No such document exists.
 const PROBE: &str = "cdb-doctor";
 
 pub(super) fn endpoint(connection: &Connection) -> Finding {
@@ -33,13 +34,13 @@ pub(super) fn endpoint(connection: &Connection) -> Finding {
     } else {
         Finding::problem(
             "endpoint",
-            format!("{endpoint}: requests and documents travel in the clear"),
+            format!("{endpoint}: requests and documents are not encrypted"),
             "use the account's https:// endpoint",
         )
     }
 }
 
-/// Why the container's definition cannot be read.
+/// Returns the finding for an error of reading the container's definition.
 pub(super) fn unreadable(error: &Error) -> Finding {
     let check = match error.kind() {
         ErrorKind::Unauthorized => "credentials",
@@ -49,17 +50,16 @@ pub(super) fn unreadable(error: &Error) -> Finding {
         ErrorKind::Untrusted => "tls",
         _ => "endpoint",
     };
-    let remedy =
-        remedy::of(error).unwrap_or("look at --endpoint: what answers there is no account");
+    let remedy = remedy::of(error).unwrap_or("check --endpoint: the server is not an account");
     Finding::problem(check, with_causes(error), remedy)
 }
 
-/// The machine's clock beside the service's.
+/// Compares the machine's clock with the service's clock.
 pub(super) fn clock(ahead_millis: Option<i64>) -> Finding {
     let Some(ahead) = ahead_millis else {
         return Finding::warning(
             "clock",
-            "the service's answers carry no date",
+            "the responses of the service have no date",
             "look for a proxy that removes headers",
         );
     };
@@ -68,7 +68,7 @@ pub(super) fn clock(ahead_millis: Option<i64>) -> Finding {
     let remedy = "synchronize this machine's clock (chrony, systemd-timesyncd, w32time)";
     if offset >= CLOCK_PROBLEM {
         let says = format!(
-            "this machine is {shown} {direction} the service; it refuses signatures at 15 minutes"
+            "this machine is {shown} {direction} the service, which rejects signatures at 15 minutes"
         );
         Finding::problem("clock", says, remedy)
     } else if offset >= CLOCK_WARNING {
@@ -82,8 +82,8 @@ pub(super) fn clock(ahead_millis: Option<i64>) -> Finding {
     }
 }
 
-/// What the identity may do with documents. The write deletes a document that cannot exist: the service looks at the right
-/// before it looks for the document.
+/// Checks the permissions for documents. The write check deletes a document that does not exist:
+/// the service checks the permission first.
 pub(super) async fn rights(container: &ContainerClient<Durable>) -> Result<Vec<Finding>, Failure> {
     let read = container.read(&InstanceKey::new(PROBE)).await.map(drop);
     let write = match container
@@ -98,18 +98,18 @@ pub(super) async fn rights(container: &ContainerClient<Durable>) -> Result<Vec<F
         (
             read,
             "read",
-            "grant a role that reads documents, such as `Cosmos DB Built-in Data Reader`",
+            "grant a role that can read documents, such as `Cosmos DB Built-in Data Reader`",
         ),
         (
             write,
             "write",
-            "use a read-write key, or grant `Cosmos DB Built-in Data Contributor`; runtimes need it, looking does not",
+            "use a read-write key, or grant `Cosmos DB Built-in Data Contributor`; runtimes need it, read-only commands do not",
         ),
     ] {
         match result {
-            Ok(()) => findings.push(Finding::ok("rights", format!("may {what} documents"))),
+            Ok(()) => findings.push(Finding::ok("rights", format!("can {what} documents"))),
             Err(error) if error.kind() == ErrorKind::Forbidden => {
-                let says = format!("may not {what} documents");
+                let says = format!("cannot {what} documents");
                 findings.push(Finding::problem("rights", says, remedy));
             }
             Err(error) => return Err(error.into()),
@@ -118,21 +118,21 @@ pub(super) async fn rights(container: &ContainerClient<Durable>) -> Result<Vec<F
     Ok(findings)
 }
 
-/// Whether this examination itself was held up.
+/// Reports whether the requests of these checks were throttled.
 pub(super) fn throttling(usage: &Usage) -> Finding {
     let total = usage.total();
     let (requests, throttled) = (total.requests, total.throttled);
     if throttled == 0 {
         let says = format!(
-            "none of {requests} requests was held up; they cost {:.0} RU",
+            "0 of {requests} requests were throttled; they cost {:.0} RU",
             total.charge
         );
         return Finding::ok("throttling", says);
     }
     Finding::warning(
         "throttling",
-        format!("{throttled} of {requests} requests were refused with 429 and sent again"),
-        "raise the container's request units or choose autoscale; if it is one hot partition, spread its load",
+        format!("{throttled} of {requests} requests were throttled (429) and retried"),
+        "raise the container's request units or use autoscale; if one partition is hot, spread its load",
     )
 }
 
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_is_judged_in_both_directions() {
+    fn a_clock_offset_is_reported_in_both_directions() {
         for (ahead, level) in [
             (Some(0), Level::Ok),
             (Some(-1_900), Level::Ok),

@@ -1,4 +1,6 @@
-//! The work: does somebody serve it, is something stuck? Only the oldest work is looked at: what is stuck is old.
+//! Checks of the queued work: unserved, stuck and dead-lettered messages and activities.
+//!
+//! Stuck work is old, so the checks read the oldest items only.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,28 +18,28 @@ use crate::time::span;
 use crate::view::detail::locked_until;
 use crate::view::{members, queues};
 
-/// Work that has been due for longer than this waits for somebody who does not come. Idle runtimes look once a second.
+/// Work due for longer is unserved: idle runtimes poll once a second.
 const UNSERVED: Duration = Duration::from_secs(60);
 
-/// Locks are renewed within seconds, so nobody needs one for longer.
+/// A longer lock is unusual: runtimes renew locks within seconds.
 const LONG_LOCK: Duration = Duration::from_secs(600);
 
-/// duroxide gives a message up at 10 attempts; half of it is no accident.
+/// The number of attempts that is reported. duroxide fails a message after 10 attempts.
 const MANY_ATTEMPTS: u32 = 5;
 
-/// How many of the oldest messages and activities are looked at.
+/// The number of oldest messages and activities that are read.
 const SAMPLE: u32 = 200;
 
-/// How many instances are looked at one by one.
+/// The maximum number of instances that are read.
 const INSTANCES: usize = 50;
 
-/// How many findings of one kind are told.
+/// The maximum number of reported stuck items.
 const MAX_FINDINGS: usize = 10;
 
 pub(super) async fn examine(orchestrations: &Orchestrations) -> Result<Vec<Finding>, Failure> {
     let container = &orchestrations.container;
     let queues = queues::read(container).await?;
-    let mut findings = served(&queues);
+    let mut findings = unserved(&queues);
     findings.extend(membership(container).await?);
     let stuck = [
         stuck_instances(container).await?,
@@ -45,79 +47,74 @@ pub(super) async fn examine(orchestrations: &Orchestrations) -> Result<Vec<Findi
     ]
     .concat();
     if stuck.is_empty() {
-        findings.push(Finding::ok("stuck", "nothing among the oldest work"));
+        findings.push(Finding::ok("stuck", "no stuck work"));
     }
     let more = stuck.len().saturating_sub(MAX_FINDINGS);
     findings.extend(stuck.into_iter().take(MAX_FINDINGS));
     if more > 0 {
-        let remedy = "{cdb} queues --slots, {cdb} instances list --status running";
-        findings.push(Finding::warning(
-            "stuck",
-            format!("and {more} more of the kind"),
-            remedy,
-        ));
+        let remedy = "run {cdb} queues --slots and {cdb} instances list --status running";
+        let says = format!("and {more} more instances or activities");
+        findings.push(Finding::warning("stuck", says, remedy));
     }
     Ok(findings)
 }
 
-fn served(queues: &queues::Queues) -> Vec<Finding> {
+fn unserved(queues: &queues::Queues) -> Vec<Finding> {
     let mut findings = Vec::new();
     let old = |waiting: &queues::Waiting| waiting.oldest.filter(|oldest| *oldest > UNSERVED);
-    let behind: Vec<String> = queues
-        .slots
-        .iter()
-        .filter(|slot| slot.oldest > UNSERVED)
-        .map(|slot| slot.number.to_string())
-        .collect();
     if let Some(oldest) = old(&queues.messages) {
-        let shown = behind
-            .iter()
-            .take(16)
-            .cloned()
-            .collect::<Vec<_>>()
-            .join(", ");
-        let more = if behind.len() > 16 { ", …" } else { "" };
         findings.push(Finding::problem(
             "slots",
-            format!("messages have been due for {}, in {} slot(s): {shown}{more}", span(oldest), behind.len()),
-            "start a runtime that serves these slots ({cdb} members shows who shares them), or more of them if all are busy",
+            format!("messages have been due for {}, in {}", span(oldest), late_slots(&queues.slots)),
+            "start a runtime that serves these slots ({cdb} members lists the members), or more runtimes if all are busy",
         ));
     }
     if let Some(oldest) = old(&queues.activities) {
         findings.push(Finding::problem(
             "activities",
-            format!("{} activities are free, the oldest for {}", queues.activities.count, span(oldest)),
-            "start workers, raise worker_concurrency, or check that a worker takes the activities' tags",
+            format!("due activities: {}, the oldest for {}", queues.activities.count, span(oldest)),
+            "start workers, raise worker_concurrency, or check that a worker accepts the tags of the activities",
         ));
     }
     if let Some(oldest) = old(&queues.outbox) {
         findings.push(Finding::problem(
             "outbox",
             format!(
-                "{} deliveries are open, the oldest for {}",
+                "undelivered intents: {}, the oldest for {}",
                 queues.outbox.count,
                 span(oldest)
             ),
-            "start a runtime: each of them delivers what others left; {cdb} outbox shows what it is",
+            "start a runtime, which delivers the intents of stopped runtimes too; {cdb} outbox lists them",
         ));
     }
     if findings.is_empty() {
-        findings.push(Finding::ok(
-            "slots",
-            "no work has been due for longer than a minute",
-        ));
+        let says = "no work has been due for longer than a minute";
+        findings.push(Finding::ok("slots", says));
     }
     findings
 }
 
+/// Lists the slots with unserved messages, at most 16 of them.
+fn late_slots(slots: &[queues::Slot]) -> String {
+    let late: Vec<String> = slots
+        .iter()
+        .filter(|slot| slot.oldest > UNSERVED)
+        .map(|slot| slot.number.to_string())
+        .collect();
+    let shown = late.iter().take(16).map(String::as_str);
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    let more = if late.len() > 16 { ", …" } else { "" };
+    format!("{} slot(s): {shown}{more}", late.len())
+}
+
 pub(super) fn dead_letters(count: u64) -> Finding {
     if count == 0 {
-        return Finding::ok("deadletters", "no message was given up");
+        return Finding::ok("deadletters", "no dead letters");
     }
     Finding::problem(
         "deadletters",
-        format!("{count} message(s) were given up; whoever waits for them waits for ever"),
-        "{cdb} deadletters list says why; mend it, then {cdb} deadletters redrive",
+        format!("{count} message(s) are dead letters; their receivers never get them"),
+        "run {cdb} deadletters list for the reasons, fix the cause, then run {cdb} deadletters redrive",
     )
 }
 
@@ -134,13 +131,14 @@ async fn membership(container: &ContainerClient<Durable>) -> Result<Option<Findi
         (all, []) => Some(Finding::ok("members", format!("{} alive", all.len()))),
         (_, silent) => Some(Finding::warning(
             "members",
-            format!("no sign of life from {}", silent.join(", ")),
-            "the others remove it and take its slots; if nobody is left, start a runtime",
+            format!("no heartbeat from {}", silent.join(", ")),
+            "the other members remove it and take over its slots; if no member is alive, start a runtime",
         )),
     })
 }
 
-/// Instances of the oldest due messages that are locked for long, or whose messages were fetched again and again.
+/// Finds instances with a long lock or with repeatedly fetched messages, among those of the oldest
+/// due messages.
 async fn stuck_instances(container: &ContainerClient<Durable>) -> Result<Vec<Finding>, Failure> {
     let now = container.now();
     let due = Query::<OrchestratorItem>::across_partitions()
@@ -169,10 +167,10 @@ fn instance(instance: &Instance, now: Timestamp) -> Option<Finding> {
     if attempts >= MANY_ATTEMPTS {
         return Some(Finding::problem(
             "stuck",
-            format!("instance `{id}`: a message was fetched {attempts} times and never committed"),
+            format!("instance `{id}`: a message was fetched {attempts} times and not committed"),
             format!(
-                "its turns fail or its runtime dies: look for its errors, register `{}` where it is missing; {{cdb}} instances show {id}, then cancel or \
-                 delete --force",
+                "its turns fail or crash the runtime: check the runtime's log and that `{}` is registered; run {{cdb}} instances show {id}, then \
+                 cancel or delete --force",
                 instance.orchestration_name
             ),
         ));
@@ -180,13 +178,13 @@ fn instance(instance: &Instance, now: Timestamp) -> Option<Finding> {
     locked.filter(|left| *left > LONG_LOCK).map(|left| {
         Finding::warning(
             "stuck",
-            format!("instance `{id}` is locked for another {}", span(left)),
-            "its dispatcher has an unusually long lock; if that runtime is gone, the lock ends by itself then",
+            format!("instance `{id}` is locked for {}", span(left)),
+            "the lock is unusually long; if its runtime has stopped, wait until the lock expires",
         )
     })
 }
 
-/// Activities that were taken again and again, or that somebody holds for long.
+/// Finds activities with a long lock or with many attempts.
 async fn stuck_activities(container: &ContainerClient<Durable>) -> Result<Vec<Finding>, Failure> {
     let now = container.now();
     let oldest = Query::<WorkerItem>::across_partitions()
@@ -220,11 +218,11 @@ fn activity(item: &WorkerItem, now: Timestamp) -> Option<Finding> {
         return Some(Finding::problem(
             "stuck",
             format!(
-                "{what} was taken {} times and never ended",
+                "{what} was fetched {} times and not completed",
                 item.attempt_count
             ),
             format!(
-                "it kills its worker, or none has it registered; {{cdb}} instances show {}, then cancel",
+                "it crashes its worker, or no worker has it registered; run {{cdb}} instances show {}, then cancel",
                 item.instance_id
             ),
         ));
@@ -233,8 +231,8 @@ fn activity(item: &WorkerItem, now: Timestamp) -> Option<Finding> {
     (left > LONG_LOCK).then(|| {
         Finding::warning(
             "stuck",
-            format!("{what} is held for another {}", span(left)),
-            "a worker has an unusually long lock; if it is gone, the activity is taken again then",
+            format!("{what} is locked for {}", span(left)),
+            "the lock is unusually long; if its worker has stopped, the activity runs again when the lock expires",
         )
     })
 }

@@ -1,9 +1,9 @@
-//! An ARM template: JSON, with the account and the database as parameters.
+//! Writes an ARM template in JSON, with the account and the database as parameters.
 
 use cdb_model::ContainerDefinition;
 use serde::Serialize;
 
-/// The version of the resource provider that ARM and Bicep name.
+/// The API version in ARM and Bicep.
 pub(super) const API_VERSION: &str = "2024-11-15";
 
 #[derive(Serialize)]
@@ -41,7 +41,7 @@ struct Properties<'a> {
     resource: Container<'a>,
 }
 
-/// The container as resource providers take it; Bicep writes the same.
+/// The container resource of ARM and Bicep.
 #[derive(Serialize)]
 pub(super) struct Container<'a> {
     pub(super) id: &'a str,
@@ -51,7 +51,7 @@ pub(super) struct Container<'a> {
 
 pub(super) fn write(name: &str, definition: &ContainerDefinition) -> String {
     let parameter = || Parameter { r#type: "string" };
-    // Inside an ARM expression a quotation mark is doubled.
+    // In an ARM expression a single quote is escaped by doubling.
     let quoted = name.replace('\'', "''");
     let template = Template {
         schema: "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#",
@@ -74,6 +74,6 @@ pub(super) fn write(name: &str, definition: &ContainerDefinition) -> String {
             },
         }],
     };
-    // Strings and numbers: nothing that JSON cannot hold.
+    // The template holds strings and numbers, which always serialize.
     serde_json::to_string_pretty(&template).unwrap_or_default()
 }

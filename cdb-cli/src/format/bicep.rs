@@ -1,7 +1,7 @@
-//! A Bicep resource: the same members as in ARM, in Bicep's own notation.
+//! Writes a Bicep resource, with the members of the ARM resource.
 //!
-//! The grammar (Bicep's specification): keys are bare words, strings stand in single quotes with `\` before `\`, `'` and
-//! `${`, members and elements are separated by line breaks.
+//! Bicep's grammar: keys are bare words; strings are in single quotes, with `\` before `\`, `'` and
+//! `${`; members and elements are separated by line breaks.
 
 use cdb_model::ContainerDefinition;
 use serde_json::Value;
@@ -14,7 +14,7 @@ pub(super) fn write(name: &str, definition: &ContainerDefinition) -> String {
         id: name,
         definition,
     };
-    // Strings and numbers: nothing that JSON cannot hold.
+    // The definition holds strings and numbers, which always serialize.
     let resource = serde_json::to_value(&container).unwrap_or_default();
     let mut text = format!(
         "param account string\nparam database string\n\nresource {} \
@@ -28,13 +28,13 @@ pub(super) fn write(name: &str, definition: &ContainerDefinition) -> String {
     text
 }
 
-/// Writes a value whose first line stands at a depth.
+/// Writes a value whose first line is indented to a depth.
 fn value(of: &Value, depth: usize, text: &mut String) {
     let line = |depth: usize| format!("\n{}", "  ".repeat(depth));
     match of {
         Value::Object(members) => {
             text.push('{');
-            // Sorted, whatever order this build of the JSON crate keeps.
+            // Sorted, because the order depends on the features of `serde_json`.
             let mut members: Vec<_> = members.iter().collect();
             members.sort_by_key(|(name, _)| *name);
             for (name, member) in members {
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_means_something_to_bicep_is_escaped() {
+    fn special_characters_of_bicep_are_escaped() {
         assert_eq!(format_string(r#"/"a'b"/?"#), r#"'/"a\'b"/?'"#);
         assert_eq!(format_string(r"\${x}"), r"'\\\${x}'");
     }

@@ -1,4 +1,4 @@
-//! A container's definition in the languages that infrastructure is written in.
+//! A container's definition as infrastructure as code.
 
 mod arm;
 mod bicep;
@@ -8,10 +8,10 @@ mod terraform;
 use cdb_model::ContainerDefinition;
 use clap::ValueEnum;
 
-/// What to write.
+/// An output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// The indexing policy alone, as the service and the portal take it
+    /// The indexing policy alone, as the service and the portal accept it
     Json,
     /// The container as a Bicep resource
     Bicep,
@@ -22,12 +22,12 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// Whether what is written is JSON.
+    /// Returns `true` if the format is JSON.
     pub(crate) fn is_json(self) -> bool {
         matches!(self, Self::Json | Self::Arm)
     }
 
-    /// The definition of the container `name`.
+    /// Writes the definition of the container `name`.
     pub(crate) fn write(self, name: &str, definition: &ContainerDefinition) -> String {
         match self {
             Self::Json => definition.indexing_policy.to_json_pretty(),

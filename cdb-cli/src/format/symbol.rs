@@ -1,4 +1,4 @@
-//! Names of resources inside of Bicep and Terraform files.
+//! Symbolic names of resources in Bicep and Terraform.
 
 /// Turns the name of a container into a symbol that Bicep and Terraform accept.
 pub(super) fn symbol(name: &str) -> String {

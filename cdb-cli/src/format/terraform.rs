@@ -1,4 +1,4 @@
-//! A resource of Terraform's azurerm provider, `azurerm_cosmosdb_sql_container`.
+//! Writes a resource of Terraform's azurerm provider, `azurerm_cosmosdb_sql_container`.
 
 use std::fmt::Write as _;
 
@@ -94,11 +94,11 @@ fn indexing_policy(definition: &ContainerDefinition, text: &mut String) {
 }
 
 fn line(text: &mut String, depth: usize, content: &str) {
-    // Writing to a string cannot fail.
+    // `write` to a `String` cannot fail.
     let _ = writeln!(text, "{}{content}", "  ".repeat(depth));
 }
 
-/// A string of HCL: JSON's escapes, and the two templates switched off.
+/// Quotes a string for HCL: with the escapes of JSON, and with both template markers escaped.
 fn string(text: &str) -> String {
     let quoted = text
         .replace('\\', "\\\\")
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn templates_of_hcl_are_switched_off() {
+    fn template_markers_of_hcl_are_escaped() {
         assert_eq!(string(r#"/"a${b}%{c}"/?"#), r#""/\"a$${b}%%{c}\"/?""#);
     }
 }

@@ -1,4 +1,4 @@
-//! Dead letters, for the terminal, for JSON and for the dashboard.
+//! Dead letters, as rows of a list and in detail.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::dead_letters::{DeadLetterPage, FoundDeadLetter, PageStart};
 use crate::output::{short, table};
 use crate::time::{span, utc};
 
-/// Some dead letters, and where the next ones begin.
+/// A page of dead letters, and the start of the next page.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DeadLetterList {
@@ -22,19 +22,19 @@ pub(crate) struct DeadLetterList {
     pub now: Timestamp,
 }
 
-/// Who gave it up.
+/// The component that dead-lettered a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Source {
-    /// A runtime: a message between instances could not be delivered.
+    /// The outbox of an instance: a message to another instance could not be delivered.
     Instances,
-    /// An outbox: the message could not be delivered.
+    /// An outbox of messaging: the message could not be delivered.
     Outbox,
-    /// An inbox: the message could not be received.
+    /// An inbox of messaging: the message could not be received.
     Inbox,
 }
 
-/// One of them in a list.
+/// A dead letter in a list.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Row {
@@ -48,7 +48,7 @@ pub(crate) struct Row {
     pub given_up_at: Timestamp,
 }
 
-/// One of them with all that is known.
+/// A dead letter in detail.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DeadLetterDetail {
@@ -56,7 +56,7 @@ pub(crate) struct DeadLetterDetail {
     pub row: Row,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sent_at: Option<Timestamp>,
-    /// What it holds: the message as JSON text, or what each of the messages is.
+    /// The payload of the message, or a description of each message of an intent.
     pub contents: Vec<String>,
     /// The newest attempts.
     pub history: Vec<Attempt>,
@@ -144,7 +144,8 @@ impl From<DeadLetterPage> for DeadLetterList {
     }
 }
 
-/// Dead letters as a table. Names are not cut: they are what other commands take.
+/// Formats dead letters as a table. Names are not cut, because other commands take them as
+/// arguments.
 pub(crate) fn dead_letter_table(rows: &[Row], now: Timestamp) -> String {
     let cells = |row: &Row| {
         vec![
@@ -177,9 +178,9 @@ impl fmt::Display for DeadLetterList {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Instances => "an instance's message could not be delivered",
-            Self::Outbox => "the outbox could not deliver it",
-            Self::Inbox => "the inbox could not receive it",
+            Self::Instances => "outbox of an instance, not delivered",
+            Self::Outbox => "outbox, not delivered",
+            Self::Inbox => "inbox, not received",
         })
     }
 }
@@ -195,14 +196,14 @@ impl fmt::Display for DeadLetterDetail {
         if let Some(sent) = self.sent_at {
             writeln!(f, "sent:        {}", utc(sent))?;
         }
-        writeln!(f, "given up:    {}", utc(row.given_up_at))?;
+        writeln!(f, "dead since:  {}", utc(row.given_up_at))?;
         writeln!(f, "attempts:    {}", row.attempts)?;
         writeln!(f, "why:         {}", row.reason)?;
         for attempt in &self.history {
             writeln!(f, "attempt: {}, {}", utc(attempt.at), attempt.reason)?;
         }
         for contents in &self.contents {
-            writeln!(f, "holds: {contents}")?;
+            writeln!(f, "contents: {contents}")?;
         }
         Ok(())
     }

@@ -1,10 +1,11 @@
-//! One instance: its state, and everything that waits in its partition.
+//! One instance: its state and the documents of its partition.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use cdb_client::ContainerClient;
-use cdb_model::{Query, Timestamp};
+use cdb_model::{Fetch, Query, Queryable, Stored, Timestamp};
 use cdb_provider::documents::{
     Durable, Execution, Instance, KeyValue, KeyValueDelta, NEVER, OrchestratorItem, OutboxIntent,
     Session, Status, WorkerItem,
@@ -18,7 +19,7 @@ use crate::exit::Failure;
 use crate::output::short;
 use crate::time::{span, utc};
 
-/// How many earlier executions a terminal is filled with.
+/// The number of earlier executions that the text form lists.
 const SHOWN_EXECUTIONS: usize = 5;
 
 /// One instance.
@@ -31,19 +32,19 @@ pub(crate) struct Detail {
     pub output: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub custom_status: Option<String>,
-    /// Until when a dispatcher works on it, if one does.
+    /// The end of the dispatcher's lock, while the instance is locked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locked_until: Option<Timestamp>,
     pub slot: u8,
-    /// Earlier executions, the latest first.
+    /// Earlier executions, newest first.
     pub executions: Vec<PastExecution>,
     pub messages: Vec<Message>,
     pub activities: Vec<Activity>,
-    /// Messages to other instances that are on their way.
+    /// Undelivered messages to other instances.
     pub outgoing: Vec<Outgoing>,
     pub values: Vec<KeyAndValue>,
     pub sessions: Vec<SessionLock>,
-    /// When this was read, by the service's clock.
+    /// The service's time of the read.
     pub now: Timestamp,
 }
 
@@ -58,7 +59,7 @@ pub(crate) struct PastExecution {
     pub completed_at: Option<Timestamp>,
 }
 
-/// A message that waits for the instance.
+/// A queued message for the instance.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Message {
@@ -67,7 +68,7 @@ pub(crate) struct Message {
     pub attempts: u32,
 }
 
-/// An activity that waits or runs.
+/// A queued or running activity.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Activity {
@@ -109,70 +110,73 @@ pub(crate) struct SessionLock {
     pub locked_until: Timestamp,
 }
 
-/// Reads everything about an instance that is there.
+/// Reads the documents of an instance.
 pub(crate) async fn read(
     container: &ContainerClient<Durable>,
     instance: Instance,
 ) -> Result<Detail, Failure> {
-    let id = instance.instance_id.clone();
-    let id = &*id;
+    let id = &*instance.instance_id;
+    let messages = container.query(Query::<OrchestratorItem>::in_partition(id));
     let (messages, activities, executions, outgoing, sessions, values, changes) = try_join!(
-        container
-            .query(Query::<OrchestratorItem>::in_partition(id))
-            .all(),
-        container.query(Query::<WorkerItem>::in_partition(id)).all(),
-        container.query(Query::<Execution>::in_partition(id)).all(),
-        container
-            .query(Query::<OutboxIntent>::in_partition(id))
-            .all(),
-        container.query(Query::<Session>::in_partition(id)).all(),
-        container.query(Query::<KeyValue>::in_partition(id)).all(),
-        container
-            .query(Query::<KeyValueDelta>::in_partition(id))
-            .all(),
+        messages.all(),
+        all::<WorkerItem>(container, id),
+        all::<Execution>(container, id),
+        all::<OutboxIntent>(container, id),
+        all::<Session>(container, id),
+        all::<KeyValue>(container, id),
+        all::<KeyValueDelta>(container, id),
     )?;
     let now = container.now();
-    let attempts = |item: &str| instance.attempts.get(item).copied().unwrap_or_default();
-    // A consumed message leaves a trace that is never due.
-    let waiting = messages
-        .iter()
-        .filter(|message| message.document.visible_at < NEVER);
-    let messages = waiting.map(|message| Message {
-        what: describe(message.document.work_item.header()),
-        due_at: message.document.due_at(),
-        attempts: attempts(message.id.as_str()),
-    });
-    let mut messages: Vec<Message> = messages.collect();
-    messages.sort_by_key(|message| message.due_at);
     Ok(Detail {
         slot: cdb_provider::documents::dispatch_slot(id),
         output: instance.output.as_ref().map(shown),
         custom_status: instance.custom_status.clone(),
         locked_until: locked_until(&instance, now),
-        messages,
+        messages: queued(&messages, &instance),
         activities: activities
             .into_iter()
-            .map(|stored| activity(stored.document, now))
+            .map(|item| activity(item, now))
             .collect(),
-        executions: earlier(executions.into_iter().map(|stored| stored.document)),
-        outgoing: outgoing
-            .into_iter()
-            .map(|stored| on_its_way(stored.document))
-            .collect(),
-        values: merged(
-            values.into_iter().map(|stored| stored.document),
-            changes.into_iter().map(|stored| stored.document),
-        ),
-        sessions: sessions
-            .into_iter()
-            .map(|stored| bound(stored.document))
-            .collect(),
+        executions: past_executions(executions),
+        outgoing: outgoing.into_iter().map(undelivered).collect(),
+        values: merged(values, changes),
+        sessions: sessions.into_iter().map(session_lock).collect(),
         row: Row::of(instance),
         now,
     })
 }
 
-/// Until when somebody works on an instance, if somebody does.
+/// Reads the documents of a type in the partition of an instance.
+async fn all<T: Queryable>(
+    container: &ContainerClient<Durable>,
+    id: &str,
+) -> Result<Vec<T>, cdb_client::Error>
+where
+    Query<T>: Fetch<Durable, Row = Stored<T>>,
+{
+    let stored = container.query(Query::<T>::in_partition(id)).all().await?;
+    Ok(stored.into_iter().map(|stored| stored.document).collect())
+}
+
+/// Returns the queued messages, oldest first. A consumed message is stored with a due time of
+/// `NEVER`.
+fn queued(messages: &[Stored<OrchestratorItem>], instance: &Instance) -> Vec<Message> {
+    let mut queued: Vec<Message> = messages
+        .iter()
+        .filter(|message| message.document.visible_at < NEVER)
+        .map(|message| Message {
+            what: describe(message.document.work_item.header()),
+            due_at: message.document.due_at(),
+            attempts: (instance.attempts.get(message.id.as_str()))
+                .copied()
+                .unwrap_or_default(),
+        })
+        .collect();
+    queued.sort_by_key(|message| message.due_at);
+    queued
+}
+
+/// Returns the end of the dispatcher's lock, or `None` when the instance is not locked.
 pub(crate) fn locked_until(instance: &Instance, now: Timestamp) -> Option<Timestamp> {
     let until = instance.locked_until.filter(|until| *until > now);
     until.filter(|_| instance.lock_token.is_some())
@@ -190,9 +194,11 @@ fn activity(item: WorkerItem, now: Timestamp) -> Activity {
     }
 }
 
-/// The latest first. Their ids are texts, by which the tenth comes before the second.
-fn earlier(executions: impl Iterator<Item = Execution>) -> Vec<PastExecution> {
-    let mut earlier: Vec<PastExecution> = executions
+/// Sorts executions, newest first. The service sorts them by id, a text, in which 10 comes before
+/// 2.
+fn past_executions(executions: Vec<Execution>) -> Vec<PastExecution> {
+    let mut past: Vec<PastExecution> = executions
+        .into_iter()
         .map(|execution| PastExecution {
             execution: execution.execution_id,
             status: execution.status.to_string(),
@@ -200,11 +206,11 @@ fn earlier(executions: impl Iterator<Item = Execution>) -> Vec<PastExecution> {
             completed_at: execution.completed_at,
         })
         .collect();
-    earlier.sort_by_key(|earlier| Reverse(earlier.execution));
-    earlier
+    past.sort_by_key(|past| Reverse(past.execution));
+    past
 }
 
-fn on_its_way(intent: OutboxIntent) -> Outgoing {
+fn undelivered(intent: OutboxIntent) -> Outgoing {
     Outgoing {
         target: intent.target_instance_id,
         messages: intent
@@ -216,7 +222,7 @@ fn on_its_way(intent: OutboxIntent) -> Outgoing {
     }
 }
 
-fn bound(session: Session) -> SessionLock {
+fn session_lock(session: Session) -> SessionLock {
     SessionLock {
         session: session.session_id,
         owner: session.owner_id,
@@ -224,13 +230,10 @@ fn bound(session: Session) -> SessionLock {
     }
 }
 
-/// The store with the running execution's changes applied.
-fn merged(
-    values: impl Iterator<Item = KeyValue>,
-    changes: impl Iterator<Item = KeyValueDelta>,
-) -> Vec<KeyAndValue> {
-    let mut store: std::collections::BTreeMap<String, String> =
-        values.map(|value| (value.key, value.value)).collect();
+/// Applies the changes of the running execution to the key-value store.
+fn merged(values: Vec<KeyValue>, changes: Vec<KeyValueDelta>) -> Vec<KeyAndValue> {
+    let values = values.into_iter().map(|value| (value.key, value.value));
+    let mut store: BTreeMap<String, String> = values.collect();
     for change in changes {
         match change.value {
             Some(value) => store.insert(change.key, value),
@@ -263,21 +266,19 @@ impl fmt::Display for Detail {
                 activity.event
             )?;
             match activity.locked_until {
-                Some(until) => write!(
-                    f,
-                    "runs, locked for another {}",
-                    span(until.since(self.now))
-                )?,
+                Some(until) => {
+                    write!(f, "running, locked for {}", span(until.since(self.now)))?;
+                }
                 None => f.write_str(&due(activity.due_at, self.now))?,
             }
             fetched(f, activity.attempts)?;
         }
-        self.belongings(f)
+        self.owned_documents(f)
     }
 }
 
 impl Detail {
-    fn earlier(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn past_executions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for earlier in self.executions.iter().take(SHOWN_EXECUTIONS) {
             writeln!(
                 f,
@@ -289,16 +290,16 @@ impl Detail {
         }
         match self.executions.len().saturating_sub(SHOWN_EXECUTIONS) {
             0 => Ok(()),
-            more => writeln!(f, "and {more} before them (--json shows all)"),
+            more => writeln!(f, "and {more} earlier executions (--json lists all)"),
         }
     }
 
-    fn belongings(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn owned_documents(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for outgoing in &self.outgoing {
             let age = span(self.now.since(outgoing.created_at));
             write!(
                 f,
-                "outgoing: {} message(s) to {}, for {age}",
+                "outgoing: {} message(s) to {}, undelivered for {age}",
                 outgoing.messages,
                 short(&outgoing.target, 120)
             )?;
@@ -307,7 +308,7 @@ impl Detail {
         for session in &self.sessions {
             writeln!(
                 f,
-                "session: {} at {}",
+                "session: {} of {}",
                 short(&session.session, 60),
                 short(&session.owner, 60)
             )?;
@@ -320,7 +321,7 @@ impl Detail {
                 short(&value.value, 100)
             )?;
         }
-        self.earlier(f)
+        self.past_executions(f)
     }
 
     fn state(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -338,7 +339,7 @@ impl Detail {
             row.status, row.execution
         )?;
         if let Some(parent) = &row.parent {
-            writeln!(f, "started by:    {}", short(parent, 200))?;
+            writeln!(f, "parent:        {}", short(parent, 200))?;
         }
         writeln!(f, "created:       {}", utc(row.created_at))?;
         writeln!(f, "last turn:     {}", utc(row.updated_at))?;
@@ -346,11 +347,7 @@ impl Detail {
             writeln!(f, "completed:     {}", utc(completed))?;
         }
         match self.locked_until {
-            Some(until) => writeln!(
-                f,
-                "lock:          for another {}",
-                span(until.since(self.now))
-            )?,
+            Some(until) => writeln!(f, "lock:          for {}", span(until.since(self.now)))?,
             None => writeln!(f, "lock:          none")?,
         }
         writeln!(f, "slot:          {}", self.slot)?;
@@ -377,7 +374,7 @@ fn due(at: Timestamp, now: Timestamp) -> String {
     if at > now {
         format!("due in {}", span(at.since(now)))
     } else {
-        format!("waits for {}", span(now.since(at)))
+        format!("due for {}", span(now.since(at)))
     }
 }
 

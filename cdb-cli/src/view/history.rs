@@ -1,4 +1,4 @@
-//! The events of an execution, and what lasted how long between them.
+//! The events of an execution, and the bars of its timeline.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,7 +22,7 @@ use crate::time::utc;
 pub(crate) struct History {
     pub instance: String,
     pub execution: u64,
-    /// How many events the execution has.
+    /// The number of events of the execution.
     pub total: usize,
     pub events: Vec<EventRow>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -37,36 +37,36 @@ pub(crate) struct EventRow {
     pub kind: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The event that this one ends.
+    /// The event that this event completes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of: Option<u64>,
-    /// What it carries, for people: input, result, error.
+    /// The input, result or error as text.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub detail: String,
-    /// The same for programs, as duroxide writes it.
+    /// The members of the event as duroxide stores them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub data: BTreeMap<String, Value>,
 }
 
-/// Something that lasted.
+/// A bar of the timeline.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Bar {
     pub lane: Lane,
     pub name: String,
     pub from: Timestamp,
-    /// Nothing while it lasts.
+    /// `None` while the activity, timer or sub-orchestration is running.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Timestamp>,
     pub failed: bool,
-    /// The event that began it.
+    /// The id of the first event.
     pub event: u64,
-    /// The instance that a sub-orchestration is.
+    /// The instance id of a sub-orchestration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
 }
 
-/// What kind of thing lasted.
+/// The kind of a bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Lane {
@@ -77,7 +77,7 @@ pub(crate) enum Lane {
     Event,
 }
 
-/// An event as it is written, whichever its kind.
+/// An event in its stored form, for all kinds of events.
 #[derive(Deserialize)]
 struct RawEvent {
     event_id: u64,
@@ -90,10 +90,11 @@ struct RawEvent {
     rest: BTreeMap<String, Value>,
 }
 
-/// What stands beside every event and says nothing about this one.
+/// Members that every event has and that are not shown.
 const COMMON: [&str; 3] = ["instance_id", "execution_id", "duroxide_version"];
 
-/// The events `skip..skip + most` of an execution, the newest one unless another is named, and its bars when wanted.
+/// Reads the events `skip..skip + most` of an execution, by default of the newest one. Computes the
+/// bars of the timeline `with_bars`.
 pub(crate) async fn read(
     orchestrations: &Orchestrations,
     instance: &str,
@@ -108,56 +109,59 @@ pub(crate) async fn read(
     let execution = execution.unwrap_or(newest);
     if execution == 0 || execution > newest {
         return Err(Failure::finding(format!(
-            "`{instance}` has no execution {execution}; the newest one is {newest}"
+            "instance `{instance}` has no execution {execution}; its newest execution is {newest}"
         )));
     }
     let events = orchestrations
         .provider
         .read_history_with_execution_id(instance, execution)
         .await?;
-    let written = events.iter().map(written).collect::<Result<Vec<_>, _>>()?;
+    let raw = events
+        .iter()
+        .map(raw_event)
+        .collect::<Result<Vec<_>, _>>()?;
     let bars = if with_bars {
         let turns = turns(&orchestrations.container, instance, execution).await?;
-        bars(&written, &turns)
+        bars(&raw, &turns)
     } else {
         Vec::new()
     };
-    let lines = written.into_iter().skip(skip).take(most);
+    let rows = raw.into_iter().skip(skip).take(most);
     Ok(History {
         instance: instance.to_owned(),
         execution,
         total: events.len(),
-        events: lines.map(line).collect(),
+        events: rows.map(event_row).collect(),
         bars,
     })
 }
 
 impl History {
-    /// Without what is there for programs, which would send every input twice.
+    /// Removes `data`, which the page does not show.
     #[cfg(feature = "dashboard")]
-    pub(crate) fn for_people(mut self) -> Self {
-        for line in &mut self.events {
-            line.data.clear();
+    pub(crate) fn without_data(mut self) -> Self {
+        for event in &mut self.events {
+            event.data.clear();
         }
         self
     }
 }
 
-fn written(event: &Event) -> Result<RawEvent, Failure> {
-    let shown = serde_json::to_value(event).and_then(serde_json::from_value::<RawEvent>);
-    let mut written =
-        shown.map_err(|error| Failure::service(format!("an event cannot be shown: {error}")))?;
-    written
-        .rest
+fn raw_event(event: &Event) -> Result<RawEvent, Failure> {
+    let raw = serde_json::to_value(event).and_then(serde_json::from_value::<RawEvent>);
+    let mut raw = raw.map_err(|error| {
+        Failure::service(format!("event {} cannot be read: {error}", event.event_id))
+    })?;
+    raw.rest
         .retain(|name, value| !COMMON.contains(&&**name) && !value.is_null());
-    // An id that duroxide has made up is stored without the parent's, which is a part of it.
-    written.instance = written
+    // duroxide stores a generated child id without the prefix of the parent's id.
+    raw.instance = raw
         .instance
         .map(|child| build_child_instance_id(&event.instance_id, &child));
-    Ok(written)
+    Ok(raw)
 }
 
-fn line(event: RawEvent) -> EventRow {
+fn event_row(event: RawEvent) -> EventRow {
     let instance = event.instance.map(Value::String);
     let mut data = event.rest;
     let members = data.iter().map(|(name, value)| member_text(name, value));
@@ -178,7 +182,7 @@ fn line(event: RawEvent) -> EventRow {
     }
 }
 
-/// A member of an event for people: an error in its own words, a time as a time.
+/// Formats a member of an event: an error as its message, a time in UTC.
 fn member_text(name: &str, value: &Value) -> String {
     let error = || ErrorDetails::deserialize(value).map(|error| error.display_message());
     match (name, value) {
@@ -195,7 +199,8 @@ fn member_text(name: &str, value: &Value) -> String {
     }
 }
 
-/// The first events of the turns of an execution, ascending: each turn's events are one document.
+/// Returns the id of the first event of each turn of an execution, ascending. A turn is stored as
+/// one document.
 async fn turns(
     container: &ContainerClient<Durable>,
     instance: &str,
@@ -210,16 +215,16 @@ async fn turns(
 }
 
 fn bars(events: &[RawEvent], turns: &[u64]) -> Vec<Bar> {
-    let begun = |event: &RawEvent| lane(&event.r#type).map(|lane| bar(event, lane));
-    let mut bars: Vec<Bar> = events.iter().filter_map(begun).collect();
+    let open = |event: &RawEvent| lane(&event.r#type).map(|lane| bar(event, lane));
+    let mut bars: Vec<Bar> = events.iter().filter_map(open).collect();
     for event in events {
         let Some(source) = event.source_event_id else {
             continue;
         };
-        let ended = bars
+        let completed = bars
             .iter_mut()
             .find(|bar| bar.event == source && bar.to.is_none());
-        if let Some(bar) = ended {
+        if let Some(bar) = completed {
             bar.to = Some(Timestamp::from_millis(event.timestamp_ms));
             bar.failed = event.r#type.ends_with("Failed");
         }
@@ -234,7 +239,7 @@ fn bars(events: &[RawEvent], turns: &[u64]) -> Vec<Bar> {
     all
 }
 
-/// What begins something that lasts.
+/// Returns the lane of an event that opens a bar.
 fn lane(kind: &str) -> Option<Lane> {
     match kind {
         "ActivityScheduled" => Some(Lane::Activity),
@@ -257,7 +262,8 @@ fn bar(event: &RawEvent, lane: Lane) -> Bar {
     }
 }
 
-/// External events name no subscription: the first one of a name ends the first wait for it.
+/// Closes the bars of external events. An event has no subscription id, so it closes the first open
+/// bar of its name.
 fn match_raised(events: &[RawEvent], bars: &mut [Bar]) {
     for event in events
         .iter()
@@ -275,7 +281,7 @@ fn match_raised(events: &[RawEvent], bars: &mut [Bar]) {
     }
 }
 
-/// A turn, from its first event to its last.
+/// Returns the bar of a turn, from its first event to its last.
 fn turn(events: &[RawEvent], turns: &[u64], number: usize, first: u64) -> Option<Bar> {
     let next = turns.get(number + 1).copied().unwrap_or(u64::MAX);
     let mut of_turn = events
@@ -305,15 +311,15 @@ impl fmt::Display for History {
             self.execution,
             self.total
         )?;
-        let rows = self.events.iter().map(|line| {
-            let of = line.of.map(|of| format!(" of #{of}")).unwrap_or_default();
-            let name = line.name.as_deref().unwrap_or_default();
-            let what = format!("{}{of} {}", line.kind, short(name, 60));
+        let rows = self.events.iter().map(|event| {
+            let of = event.of.map(|of| format!(" of #{of}")).unwrap_or_default();
+            let name = event.name.as_deref().unwrap_or_default();
+            let what = format!("{}{of} {}", event.kind, short(name, 60));
             vec![
-                format!("#{}", line.id),
-                utc(line.at),
+                format!("#{}", event.id),
+                utc(event.at),
                 what.trim_end().to_owned(),
-                short(&line.detail, 120),
+                short(&event.detail, 120),
             ]
         });
         let rows: Vec<Vec<String>> = rows.collect();

@@ -1,4 +1,4 @@
-//! Instances by the page, newest first.
+//! Pages of instances, newest first.
 
 use std::fmt;
 
@@ -11,23 +11,24 @@ use crate::exit::Failure;
 use crate::output::{short, table};
 use crate::time::utc;
 
-/// How many instances a search by text looks at before it gives back what it has.
+/// The number of instances that a text search reads before it returns what it found.
 const MOST_EXAMINED: usize = 5_000;
 
-/// Which instances.
+/// The filters of a list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ListFilter {
-    /// In one of these states; in any when empty.
+    /// The accepted states. Empty accepts any state.
     pub statuses: Vec<Status>,
-    /// Started by this instance.
+    /// The parent instance.
     pub parent: Option<String>,
     pub created_after: Option<Timestamp>,
     pub created_before: Option<Timestamp>,
-    /// Within the id or the orchestration's name. No index serves that: it is looked for in what the others leave.
+    /// A text in the id or the orchestration's name. No index serves it, so the command tests each
+    /// instance that the other filters return.
     pub text: Option<String>,
 }
 
-/// One instance of a list.
+/// An instance in a list.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Row {
@@ -45,7 +46,7 @@ pub(crate) struct Row {
     pub completed_at: Option<Timestamp>,
 }
 
-/// Some instances, and where the next ones begin.
+/// A page of instances, and the start of the next page.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Page {
     pub instances: Vec<Row>,
@@ -71,7 +72,7 @@ impl Row {
 
 impl ListFilter {
     fn filter(&self) -> Filter<Instance> {
-        // Before the first commit there is only a lock, which is nobody's business.
+        // A pending instance is a lock without an orchestration, before the first commit.
         let mut filter = match &*self.statuses {
             [] => Instance::STATUS.ne(Status::Pending),
             [one] => Instance::STATUS.eq(one.clone()),
@@ -96,31 +97,28 @@ impl ListFilter {
     }
 }
 
-/// A page of the instances that are wanted.
+/// Reads a page of the instances that match a filter.
 pub(crate) async fn list(
     container: &ContainerClient<Durable>,
-    wanted: &ListFilter,
+    filter: &ListFilter,
     rows: usize,
     from: Option<Continuation>,
 ) -> Result<Page, Failure> {
     let query = Query::<Instance>::across_partitions()
-        .filter(wanted.filter())
+        .filter(filter.filter())
         .order_by(Instance::BY_CREATED.desc());
     let (mut instances, mut examined, mut from) = (Vec::new(), 0, from);
     loop {
-        // What is looked for by text is looked for in large pages; those that fit decide where the answer ends.
+        // A page holds the missing rows only, so that the continuation points behind the last
+        // match.
         let size = rows - instances.len();
         let page = container
             .query(query.clone())
             .page(size, from.as_ref())
             .await?;
         examined += page.rows.len();
-        let fitting = page.rows.into_iter().map(|stored| stored.document);
-        instances.extend(
-            fitting
-                .filter(|instance| wanted.matches(instance))
-                .map(Row::of),
-        );
+        let read = page.rows.into_iter().map(|stored| stored.document);
+        instances.extend(read.filter(|one| filter.matches(one)).map(Row::of));
         from = page.next;
         if from.is_none() || instances.len() >= rows || examined >= MOST_EXAMINED {
             let next = from;

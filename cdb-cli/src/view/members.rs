@@ -1,4 +1,4 @@
-//! The runtimes that share a container, as their own documents tell.
+//! The runtimes that share a container, from their membership documents.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::exit::Failure;
 use crate::output::{short, table};
 use crate::time::span;
 
-/// How many heartbeats a member may miss: then the others remove it.
+/// The number of missed heartbeats after which the other members remove a member.
 const MISSED: u32 = 3;
 
 /// The members of a group.
@@ -30,15 +30,15 @@ pub(crate) struct Group {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Row {
     pub name: String,
-    /// How many of the 256 dispatch slots are its.
+    /// The number of its dispatch slots, of 256.
     pub slots: u32,
-    /// Its last sign of life; none when its document is gone.
+    /// The time of its last heartbeat. `None` when its document is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seen_at: Option<Timestamp>,
     pub silent: bool,
 }
 
-/// The members of the group `group`, the default one unless named.
+/// Reads the members of a group, by default of the default group.
 pub(crate) async fn read(
     container: &ContainerClient<Durable>,
     group: Option<&str>,
@@ -50,22 +50,22 @@ pub(crate) async fn read(
         .await?;
     let now = container.now();
     let mut roster = Vec::new();
-    let mut signs = Vec::new();
+    let mut heartbeats = Vec::new();
     for document in documents.into_iter().map(|stored| stored.document) {
         match document.record {
             MemberRecord::Roster { members } => roster = members,
             MemberRecord::Heartbeat { at, period_ms, .. } => {
-                signs.push((document.name, at, period_ms));
+                heartbeats.push((document.name, at, period_ms));
             }
         }
     }
     let members = roster.iter().map(|name| {
-        // A member's document is named after it, with a prefix that keeps it apart from the roster.
-        let sign = signs.iter().find(|(of, ..)| of.ends_with(&**name));
+        // The document of a heartbeat is named `member.` and the name of the member.
+        let heartbeat = heartbeats.iter().find(|(of, ..)| of.ends_with(&**name));
         Row {
             slots: SlotSet::of_member(&roster, name).len(),
-            seen_at: sign.map(|(_, at, _)| *at),
-            silent: sign.is_none_or(|(_, at, period)| {
+            seen_at: heartbeat.map(|(_, at, _)| *at),
+            silent: heartbeat.is_none_or(|(_, at, period)| {
                 now.since(*at) > Duration::from_millis(*period) * MISSED
             }),
             name: name.clone(),
@@ -83,7 +83,7 @@ impl fmt::Display for Group {
         if self.members.is_empty() {
             return writeln!(
                 f,
-                "no runtime is a member of `{}`; each of them serves all slots",
+                "group `{}` has no members; each runtime serves all slots",
                 self.name
             );
         }

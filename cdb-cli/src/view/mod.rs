@@ -1,5 +1,5 @@
-//! What there is to see: typed queries on one side, plain structs for the terminal, for JSON and for the dashboard on the
-//! other.
+//! The answers of the commands and of the dashboard: typed queries that return plain structs, which
+//! are shown as text or serialized as JSON.
 
 pub(crate) mod dead_letters;
 pub(crate) mod detail;

@@ -1,4 +1,4 @@
-//! Messages between instances that are not delivered yet, the oldest first. Those that were given up are dead letters.
+//! Undelivered messages between instances, oldest first, without dead letters.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::exit::Failure;
 use crate::output::{short, table};
 use crate::time::span;
 
-/// Some intents, and where the next ones begin.
+/// A page of intents, and the start of the next page.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Outbox {
     pub intents: Vec<Intent>,
@@ -32,7 +32,7 @@ pub(crate) struct Intent {
     pub attempts: u32,
 }
 
-/// A page of the outbox.
+/// Reads a page of the outbox.
 pub(crate) async fn read(
     container: &ContainerClient<Durable>,
     rows: usize,
@@ -50,7 +50,7 @@ pub(crate) async fn read(
     })
 }
 
-/// What each message of an intent is.
+/// Describes each message of an intent.
 pub(crate) fn described(intent: &OutboxIntent) -> Vec<String> {
     let items = intent.items.iter().map(|item| item.work_item.header());
     let more = intent.more.as_ref();
@@ -72,7 +72,7 @@ fn intent(intent: OutboxIntent) -> Intent {
 impl fmt::Display for Outbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.intents.is_empty() {
-            return writeln!(f, "nothing is on its way");
+            return writeln!(f, "no undelivered messages");
         }
         let rows = self.intents.iter().map(|intent| {
             let what = match &*intent.messages {
@@ -89,7 +89,7 @@ impl fmt::Display for Outbox {
             ]
         });
         let rows: Vec<Vec<String>> = rows.collect();
-        f.write_str(&table(&["FROM", "TO", "WHAT", "TRIED", "AGE"], &rows))?;
+        f.write_str(&table(&["FROM", "TO", "WHAT", "ATTEMPTS", "AGE"], &rows))?;
         match &self.next {
             Some(next) => writeln!(f, "more: --from {next}"),
             None => Ok(()),

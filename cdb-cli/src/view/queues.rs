@@ -1,5 +1,6 @@
-//! How much waits, for how long, and in which slots. What is due before anything can be is the gate for older runtimes, and no
-//! work.
+//! The length and age of the queues, and the slots of the oldest messages.
+//!
+//! Items due before `FIRST_DUE` are not work: they belong to the schema gate for older runtimes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,33 +18,33 @@ use crate::exit::Failure;
 use crate::output::table;
 use crate::time::span;
 
-/// How many due messages, oldest first, tell which slots are behind.
+/// The number of oldest due messages from which the slots are computed.
 const SAMPLE: u32 = 1_000;
 
 /// The queues of a container.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Queues {
-    /// Messages for orchestrations that are due.
+    /// Due messages for orchestrations.
     pub messages: Waiting,
-    /// Messages that are due later: timers, delays.
+    /// Messages with a later due time: timers and delayed messages.
     pub timers: u64,
-    /// Activities that no worker has.
+    /// Due activities that no worker has locked.
     pub activities: Waiting,
-    /// Activities that a worker has, or that were given back for later.
+    /// Activities that a worker has locked, or that are due later.
     pub running: u64,
-    /// Messages to other instances that are not delivered.
+    /// Undelivered messages to other instances.
     pub outbox: Waiting,
-    /// The slots of the messages that have been due longest.
+    /// The slots of the oldest due messages.
     pub slots: Vec<Slot>,
 }
 
-/// What is due.
+/// The due items of a queue.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Waiting {
     pub count: u64,
-    /// How long the oldest has been due.
+    /// The time since the oldest item became due.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "milliseconds",
@@ -52,21 +53,21 @@ pub(crate) struct Waiting {
     pub oldest: Option<Duration>,
 }
 
-/// Due messages of a dispatch slot.
+/// The due messages of a dispatch slot.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Slot {
     #[serde(rename = "slot")]
     pub number: u8,
     pub due: usize,
-    /// How long the oldest has been due.
+    /// The time since the oldest item became due.
     #[serde(serialize_with = "always_milliseconds", rename = "oldestMs")]
     pub oldest: Duration,
 }
 
-/// Counts the queues. Each count reads every physical partition's index.
+/// Reads the queues. Each count reads the index of every physical partition.
 pub(crate) async fn read(container: &ContainerClient<Durable>) -> Result<Queues, Failure> {
-    // Boxed: eight queries at once make a future that is too large for the stack.
+    // Boxed: the future of eight concurrent queries is too large for the stack.
     let (counts, oldest) = try_join!(Box::pin(count(container)), Box::pin(oldest(container)))?;
     let [messages, timers, free, running, outbox] = counts;
     Ok(Queues {
@@ -88,7 +89,7 @@ pub(crate) async fn read(container: &ContainerClient<Durable>) -> Result<Queues,
     })
 }
 
-/// How many messages are due and due later, activities are free and taken, intents are open.
+/// Counts due and later messages, free and locked activities, and undelivered intents.
 async fn count(container: &ContainerClient<Durable>) -> Result<[u64; 5], cdb_client::Error> {
     let now = container.now();
     let messages = || Query::<OrchestratorItem>::across_partitions();
@@ -109,12 +110,12 @@ async fn count(container: &ContainerClient<Durable>) -> Result<[u64; 5], cdb_cli
     Ok([due, later, free, taken, outbox].map(|counts| counts.into_iter().sum()))
 }
 
-/// What is on its way, and not what was given up.
+/// Queries the undelivered intents, without dead letters.
 fn undelivered() -> Query<OutboxIntent> {
     Query::across_partitions().filter(OutboxIntent::CREATED_AT.lt(NEVER))
 }
 
-/// How long the oldest of each have been due.
+/// The age of the oldest items.
 struct Oldest {
     slots: Vec<Slot>,
     activity: Option<Duration>,
@@ -152,7 +153,7 @@ async fn oldest(container: &ContainerClient<Durable>) -> Result<Oldest, cdb_clie
     })
 }
 
-/// The slots of due messages, the one that is furthest behind first.
+/// Groups due messages by slot, the slot with the oldest message first.
 fn slots(messages: impl Iterator<Item = (u8, Timestamp)>, now: Timestamp) -> Vec<Slot> {
     let mut by_slot: BTreeMap<u8, Slot> = BTreeMap::new();
     for (slot, due_at) in messages {
@@ -202,18 +203,18 @@ impl fmt::Display for Queues {
             row("messages due", self.messages.count, self.messages.oldest),
             row("timers", self.timers, None),
             row(
-                "activities free",
+                "activities due",
                 self.activities.count,
                 self.activities.oldest,
             ),
-            row("activities taken", self.running, None),
+            row("activities running", self.running, None),
             row("outbox", self.outbox.count, self.outbox.oldest),
         ];
         f.write_str(&table(&["QUEUE", "COUNT", "OLDEST"], &rows))
     }
 }
 
-/// The slots of a report, as a table of their own.
+/// Formats slots as a table.
 pub(crate) fn slot_table(slots: &[Slot]) -> String {
     if slots.is_empty() {
         return "no slot has messages due\n".to_owned();

@@ -1,4 +1,4 @@
-//! An instance and the sub-orchestrations below it.
+//! An instance and its sub-orchestrations.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,11 +12,11 @@ use super::instances::Row;
 use crate::exit::Failure;
 use crate::output::short;
 
-/// Most instances of a tree; what is below them is left out, and said so.
-const MOST: usize = 1_000;
+/// The maximum number of instances of a tree.
+const MAX_INSTANCES: usize = 1_000;
 
-/// How many parents are asked about at once.
-const AT_ONCE: usize = 50;
+/// The number of parents per query.
+const PARENTS_PER_QUERY: usize = 50;
 
 /// An instance and its children.
 #[derive(Clone, Debug, Serialize)]
@@ -24,12 +24,12 @@ pub(crate) struct Tree {
     #[serde(flatten)]
     pub row: Row,
     pub children: Vec<Tree>,
-    /// Whether there is more below than is shown.
+    /// Whether the tree has more instances than [`MAX_INSTANCES`].
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
 }
 
-/// Reads the tree below an instance, level by level.
+/// Reads the tree of an instance, level by level.
 pub(crate) async fn read(
     container: &ContainerClient<Durable>,
     root: Instance,
@@ -39,13 +39,13 @@ pub(crate) async fn read(
     let (mut count, mut cut) = (1, false);
     while !level.is_empty() {
         let parents = std::mem::take(&mut level);
-        for some in parents.chunks(AT_ONCE) {
-            if count >= MOST {
+        for parents in parents.chunks(PARENTS_PER_QUERY) {
+            if count >= MAX_INSTANCES {
                 cut = true;
                 break;
             }
             let children = Query::<Instance>::across_partitions()
-                .filter(Instance::PARENT_INSTANCE_ID.is_in(some.iter().cloned().map(Some)))
+                .filter(Instance::PARENT_INSTANCE_ID.is_in(parents.iter().cloned().map(Some)))
                 .order_by(Instance::BY_CREATED.asc());
             for child in container.query(children).all().await? {
                 let child = child.document;
@@ -61,7 +61,7 @@ pub(crate) async fn read(
     Ok(build(Row::of(root), &mut below, cut))
 }
 
-/// Puts the children below their parents. Whoever is put somewhere is taken out, so that a cycle ends.
+/// Builds the tree. Removes each child from `below`, so that a cycle of parents ends.
 fn build(row: Row, below: &mut BTreeMap<String, Vec<Row>>, cut: bool) -> Tree {
     let children = below.remove(&row.id).unwrap_or_default();
     let children = children
@@ -75,7 +75,10 @@ impl fmt::Display for Tree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.branch(f, "", "")?;
         if self.cut {
-            writeln!(f, "there is more below than the {MOST} instances shown")?;
+            writeln!(
+                f,
+                "the tree has more than the {MAX_INSTANCES} instances shown"
+            )?;
         }
         Ok(())
     }
@@ -92,12 +95,12 @@ impl Tree {
             row.status
         )?;
         for (number, child) in self.children.iter().enumerate() {
-            let (turn, line) = if number + 1 == self.children.len() {
+            let (corner, line) = if number + 1 == self.children.len() {
                 ("└─ ", "   ")
             } else {
                 ("├─ ", "│  ")
             };
-            child.branch(f, &format!("{below}{turn}"), &format!("{below}{line}"))?;
+            child.branch(f, &format!("{below}{corner}"), &format!("{below}{line}"))?;
         }
         Ok(())
     }

@@ -1,9 +1,9 @@
-//! A queued message in a few words.
+//! Short descriptions of queued messages and stored texts.
 
 use cdb_provider::documents::Text;
 use duroxide::providers::WorkItem;
 
-/// A stored text; of one that is too large for its document, how large it is.
+/// Returns a stored text, or the size of a text that is stored in parts.
 pub(crate) fn shown(text: &Text) -> String {
     match text {
         Text::Inline(text) => text.clone(),
@@ -12,13 +12,13 @@ pub(crate) fn shown(text: &Text) -> String {
     }
 }
 
-/// What a message is, from its stored text: `StartOrchestration Order`. Text that is no message says so.
+/// Describes a message from its stored text: `StartOrchestration Order`.
 pub(crate) fn describe(stored: &str) -> String {
     if stored.is_empty() {
-        return "consumed; its id is remembered".to_owned();
+        return "consumed message, kept for deduplication".to_owned();
     }
     let Ok(item) = serde_json::from_str::<WorkItem>(stored) else {
-        return "not readable".to_owned();
+        return "unreadable message".to_owned();
     };
     match item {
         WorkItem::StartOrchestration { orchestration, .. } => {

@@ -1,4 +1,4 @@
-//! How the command finds its account, and what it says when it does not.
+//! The options that select an account, and the errors of a wrong account, key or token.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ async fn an_account_that_does_not_answer_is_a_service_error() {
 }
 
 #[tokio::test]
-async fn a_container_that_is_not_there_is_named_with_its_remedy() {
+async fn a_missing_container_is_an_error_with_a_remedy() {
     let account = Account::empty().await;
     for command in [
         &["instances", "list"][..],
@@ -41,10 +41,10 @@ async fn a_container_that_is_not_there_is_named_with_its_remedy() {
     );
 }
 
-/// A pipe whose reader has gone.
-struct Gone;
+/// A pipe that the reader has closed.
+struct ClosedPipe;
 
-impl std::io::Write for Gone {
+impl std::io::Write for ClosedPipe {
     fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
         Err(std::io::ErrorKind::BrokenPipe.into())
     }
@@ -55,17 +55,17 @@ impl std::io::Write for Gone {
 }
 
 #[tokio::test]
-async fn a_reader_that_has_seen_enough_is_no_error() {
+async fn a_closed_standard_output_is_not_an_error() {
     for arguments in [&["cdb", "completions", "bash"][..], &["cdb", "model"]] {
         let mut err = Vec::new();
         let run = Cli::<Durable>::new();
-        let exit = run.run_with(arguments, &mut Gone, &mut err).await;
+        let exit = run.run_with(arguments, &mut ClosedPipe, &mut err).await;
         assert_eq!((exit, &*err), (Exit::Ok, &[][..]), "{arguments:?}");
     }
 }
 
 #[tokio::test]
-async fn a_service_that_is_there_and_busy_is_not_looked_for() {
+async fn an_unavailable_service_is_not_reported_as_unreachable() {
     let unavailable = r#"{ "faults": [{ "kinds": ["metadata", "read"], "effects": [{ "status": { "status": 503 } }] }] }"#;
     let plan = serde_json::from_str(unavailable).expect("a plan");
     let emulator = Emulator::builder().faults(plan).start().await;
@@ -80,11 +80,11 @@ async fn a_service_that_is_there_and_busy_is_not_looked_for() {
 }
 
 #[tokio::test]
-async fn a_wrong_key_is_a_service_error_and_is_not_shown() {
+async fn a_wrong_key_is_a_service_error_that_does_not_show_the_key() {
     let account = Account::start().await;
     let endpoint = account.emulator.endpoint();
     let key =
-        "bm90IHRoZSBrZXkgYW5kIG5vYm9keXMga2V5IGF0IGFsbDogc2l4dHktZm91ciBieXRlcyBvZiBub3RoaW5nIQ==";
+        "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWYwMTIzNDU2Nzg5YWJjZGVmMDEyMzQ1Njc4OWFiY2RlZg==";
     let run = cdb(&["policy", "check", "--endpoint", &endpoint, "--key", key]).await;
     assert_eq!(run.exit, Exit::Service, "{run:?}");
     assert!(
@@ -94,7 +94,7 @@ async fn a_wrong_key_is_a_service_error_and_is_not_shown() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_none_is_a_usage_error_and_is_not_shown() {
+async fn an_invalid_key_is_a_usage_error_that_does_not_show_the_key() {
     let run = cdb(&[
         "policy",
         "check",
@@ -109,7 +109,7 @@ async fn a_key_that_is_none_is_a_usage_error_and_is_not_shown() {
 }
 
 #[tokio::test]
-async fn a_key_in_the_place_of_the_endpoint_is_a_usage_error_and_is_not_shown() {
+async fn a_key_given_as_the_endpoint_is_a_usage_error_that_does_not_show_the_key() {
     let key = cdb_emulator::WELL_KNOWN_KEY;
     for account in [["--endpoint", key], ["--connection-string", key]] {
         let run = cdb(&[&["policy", "check"][..], &account].concat()).await;
@@ -119,10 +119,10 @@ async fn a_key_in_the_place_of_the_endpoint_is_a_usage_error_and_is_not_shown() 
 }
 
 #[tokio::test]
-async fn a_connection_string_is_enough() {
+async fn a_connection_string_alone_selects_an_account() {
     let account = Account::start().await;
     let (endpoint, key) = (account.emulator.endpoint(), account.emulator.key());
-    // Explicit options win over variables that may be set where this test runs.
+    // Explicit options override environment variables of the test process.
     let string = format!("AccountEndpoint=https://nowhere.invalid/;AccountKey={key};");
     let arguments = [
         "policy",
@@ -141,7 +141,7 @@ async fn a_connection_string_is_enough() {
     assert_eq!(run.exit, Exit::Ok, "{run:?}");
 }
 
-/// An account that knows an identity, with the provider's container.
+/// Starts an account with an identity and the provider's container.
 async fn with_identity() -> Account {
     let builder = Emulator::builder().identity("operator", DataRole::DataContributor);
     let emulator = builder.start().await.expect("the emulator starts");
@@ -152,7 +152,7 @@ async fn with_identity() -> Account {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_token_command_runs_once_and_again_when_its_token_is_refused() {
+async fn a_token_command_runs_again_when_the_service_rejects_its_token() {
     let account = with_identity().await;
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
@@ -161,7 +161,7 @@ async fn a_token_command_runs_once_and_again_when_its_token_is_refused() {
         .entra_token("operator", Duration::from_secs(3600));
     std::fs::write(path("good"), token).expect("it is written");
     std::fs::write(path("token"), "a.spoiled.token").expect("it is written");
-    // Writes a spoiled token, then good ones, and counts.
+    // Prints a spoiled token, then good tokens, and counts its runs.
     let command = format!(
         "echo run >> {runs}; cat {token}; cp {good} {token}",
         runs = path("runs"),
@@ -175,7 +175,7 @@ async fn a_token_command_runs_once_and_again_when_its_token_is_refused() {
 }
 
 #[tokio::test]
-async fn a_token_is_enough_and_what_its_owner_may_not_do_is_said() {
+async fn a_token_replaces_the_key_but_cannot_create_containers() {
     let account = with_identity().await;
     let lifetime = Duration::from_secs(3600);
     let token = account.emulator.entra_token("operator", lifetime);
@@ -203,7 +203,7 @@ async fn a_token_is_enough_and_what_its_owner_may_not_do_is_said() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_token_command_that_fails_is_told_in_its_own_words() {
+async fn a_failed_token_command_is_reported_with_its_error_output() {
     let account = with_identity().await;
     let command = "echo Please run 'az login' to set up account. >&2; exit 1";
     let run = account.cdb(&["queues", "--token-command", command]).await;

@@ -1,4 +1,4 @@
-//! `cdb deadletters`, with dead letters of an orchestration's runtime and of outboxes and inboxes.
+//! `cdb deadletters`, with dead letters of instances, outboxes and inboxes.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use cdb_provider::documents::{Durable, OutboxIntentKey};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::unbounded_channel;
 
-use crate::fixture::{at, fill, give_up};
+use crate::fixture::{at, dead_intent, fill};
 use crate::harness::{Account, Run};
 use crate::shop::Shop;
 
-/// Orchestrations and messages in one container, which the built-in command does not know.
+/// A container with orchestrations and messages, a type that the built-in command does not know.
 #[derive(Container)]
-#[expect(clippy::large_enum_variant, reason = "no value of it is made")]
-enum Office {
+#[expect(clippy::large_enum_variant, reason = "the test creates no value")]
+enum Mixed {
     #[container(extends)]
     Durable(Durable),
-    Message(MessageDocument<Office>),
+    Message(MessageDocument<Mixed>),
 }
 
 #[derive(Document, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ struct Parcel {
     customer: String,
 }
 
-/// Messages alone, partitioned otherwise.
+/// A container with messages, with another partition key.
 #[derive(Container)]
 #[container(partition_key = "/customer")]
 enum Warehouse {
@@ -47,7 +47,7 @@ impl Message for Note {
     const TYPE: &'static str = "note";
 }
 
-/// The message that `ann` could not receive from `bob`, as a `Messaging` stores it.
+/// Returns a message from `bob` that `ann` could not receive, as `Messaging` stores it.
 fn dead<C: Container>(number: u64) -> MessageDocument<C> {
     let (key, stream) = (&C::PARTITION_KEY[0][1..], "0".repeat(32));
     let json = format!(
@@ -74,14 +74,14 @@ where
     }
 }
 
-/// An account with dead letters of both sources.
-async fn start() -> (Account, ContainerClient<Office>) {
+/// Starts an account with dead letters of both sources.
+async fn start() -> (Account, ContainerClient<Mixed>) {
     let account = Account::empty().await;
-    let office = account.container::<Office>().await;
-    dead_letter(&office, 3).await;
+    let mixed = account.container::<Mixed>().await;
+    dead_letter(&mixed, 3).await;
     let durable = fill(&account).await;
-    give_up(&durable).await;
-    (account, office)
+    dead_intent(&durable).await;
+    (account, mixed)
 }
 
 fn names(run: &Run) -> Vec<String> {
@@ -104,7 +104,7 @@ async fn dead_letters_of_both_sources_are_listed_and_shown() {
         intent
             .out
             .contains("why:         create item: 403 Forbidden\n")
-            && intent.out.contains("holds: ExternalRaised Released\n"),
+            && intent.out.contains("contents: ExternalRaised Released\n"),
         "{intent:?}"
     );
     let message = account.cdb(&["deadletters", "show", &names[1]]).await;
@@ -113,20 +113,20 @@ async fn dead_letters_of_both_sources_are_listed_and_shown() {
         .cdb(&["deadletters", "show", &names[1], "--json"])
         .await;
     message.is("deadletters-show-json");
-    // The runtime's own outbox does not show what it gave up.
+    // `cdb outbox` lists no dead letters.
     let outbox = account.cdb(&["outbox"]).await;
     assert!(!outbox.out.contains("order-3"), "{outbox:?}");
     let doctor = account.cdb(&["doctor"]).await;
     assert!(
         doctor
             .out
-            .contains("PROBLEM  deadletters  4 message(s) were given up"),
+            .contains("PROBLEM  deadletters  4 message(s) are dead letters"),
         "{doctor:?}"
     );
 }
 
 #[tokio::test]
-async fn pages_go_from_one_source_to_the_other_without_gap_or_repetition() {
+async fn pages_of_both_sources_have_no_gaps_and_no_duplicates() {
     let (account, _) = start().await;
     let all = names(&account.cdb(&["deadletters", "list"]).await);
     for limit in ["1", "2", "3"] {
@@ -156,8 +156,8 @@ async fn pages_go_from_one_source_to_the_other_without_gap_or_repetition() {
 }
 
 #[tokio::test]
-async fn what_is_redriven_is_received_and_what_is_discarded_is_gone() {
-    let (account, office) = start().await;
+async fn a_redriven_message_is_received_and_a_discarded_message_is_deleted() {
+    let (account, mixed) = start().await;
     let all = names(&account.cdb(&["deadletters", "list"]).await);
     let [intent, first, second, third] = &*all else {
         panic!("{all:?}");
@@ -178,7 +178,7 @@ async fn what_is_redriven_is_received_and_what_is_discarded_is_gone() {
     assert_eq!(names(&left), std::slice::from_ref(third));
 
     let (received, mut notes) = unbounded_channel();
-    let messaging = Messaging::builder(office).on(move |note: Received<Note>, batch| {
+    let messaging = Messaging::builder(mixed).on(move |note: Received<Note>, batch| {
         let received = received.clone();
         async move {
             received.send(note.message.text).expect("the test waits");
@@ -194,7 +194,7 @@ async fn what_is_redriven_is_received_and_what_is_discarded_is_gone() {
 }
 
 #[tokio::test]
-async fn all_are_taken_at_once_when_asked_for() {
+async fn all_discards_every_dead_letter() {
     let (account, _) = start().await;
     account
         .cdb(&["deadletters", "discard", "--all", "--dry-run"])
@@ -218,13 +218,14 @@ async fn all_are_taken_at_once_when_asked_for() {
 }
 
 #[tokio::test]
-async fn a_dead_letter_that_is_not_there_is_a_finding() {
+async fn a_missing_dead_letter_is_a_finding() {
     let (account, _) = start().await;
-    for name in ["intent-turn-9@order-3", "in-0-1@nobody", "out-0-1@[7]"] {
+    for name in ["intent-turn-9@order-3", "in-0-1@missing", "out-0-1@[7]"] {
         for command in ["show", "redrive", "discard"] {
             let run = account.cdb(&["deadletters", command, name]).await;
             assert_eq!(run.exit, Exit::Finding, "{run:?}");
-            assert!(run.err.contains("there is no dead letter"), "{run:?}");
+            let text = format!("dead letter `{name}` does not exist");
+            assert!(run.err.contains(&text), "{run:?}");
         }
     }
     let run = account.cdb(&["deadletters", "show", "order-3"]).await;
@@ -234,7 +235,7 @@ async fn a_dead_letter_that_is_not_there_is_a_finding() {
 }
 
 #[tokio::test]
-async fn a_container_of_ones_own_has_the_same_command() {
+async fn a_program_redrives_the_dead_letters_of_its_own_container() {
     let account = Account::empty().await;
     let warehouse = account.container::<Warehouse>().await;
     dead_letter(&warehouse, 2).await;
@@ -245,7 +246,7 @@ async fn a_container_of_ones_own_has_the_same_command() {
         .run(&cli, &["deadletters", "redrive", "--all", "--yes"])
         .await;
     assert_eq!(run.out, "redrove 2 dead letter(s)\n", "{run:?}");
-    // The built-in command knows where another container's partition key stands, and not how to write it.
+    // The built-in command cannot write documents with another partition key.
     let refused = account.cdb(&["deadletters", "list"]).await;
     assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
     assert!(
@@ -255,7 +256,7 @@ async fn a_container_of_ones_own_has_the_same_command() {
 }
 
 #[tokio::test]
-async fn a_container_without_either_source_says_so() {
+async fn a_container_without_either_source_is_a_usage_error() {
     let account = Account::empty().await;
     account.container::<Shop>().await;
     let run = account

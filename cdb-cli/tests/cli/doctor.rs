@@ -1,4 +1,4 @@
-//! `cdb doctor`, on a healthy container, on one where much is wrong, and where nothing answers.
+//! `cdb doctor`, on a healthy container, on a container with problems, and without a server.
 
 use cdb_cli::Exit;
 use cdb_client::ContainerChange;
@@ -19,7 +19,7 @@ async fn a_healthy_container_has_no_findings() {
 }
 
 #[tokio::test]
-async fn each_finding_comes_with_its_remedy() {
+async fn each_finding_has_a_remedy() {
     let account = Account::start().await;
     let container = fill(&account).await;
     members(&container).await;
@@ -51,7 +51,7 @@ async fn each_finding_comes_with_its_remedy() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_reached_or_opened_is_told_apart() {
+async fn a_missing_container_and_a_missing_server_are_different_findings() {
     let account = Account::empty().await;
     let run = account.cdb(&["doctor"]).await;
     assert_eq!(run.exit, Exit::Finding, "{run:?}");

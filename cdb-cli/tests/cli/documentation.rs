@@ -1,9 +1,9 @@
-//! `docs/cli.md` shows what the command says: every example in it is a snapshot of these tests.
+//! Every example in `docs/cli.md` is a snapshot of these tests.
 
 use std::fs;
 use std::path::Path;
 
-/// All snapshots, as texts.
+/// Reads all snapshots.
 fn snapshots(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).expect("the snapshots are there");
     let mut texts = Vec::new();
@@ -18,7 +18,7 @@ fn snapshots(folder: &Path) -> Vec<String> {
     texts
 }
 
-/// Whether `text` is what `example` shows; a line `…` stands for any number of lines.
+/// Returns `true` if `text` matches `example`, in which a line `…` stands for any number of lines.
 fn shows(example: &[&str], text: &[&str]) -> bool {
     match example.split_first() {
         None => text.is_empty(),
@@ -30,7 +30,7 @@ fn shows(example: &[&str], text: &[&str]) -> bool {
 }
 
 #[test]
-fn every_example_of_the_documentation_is_what_the_command_says() {
+fn every_example_of_the_documentation_is_a_snapshot() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let snapshots = snapshots(&root.join("tests/snapshots"));
     let text = fs::read_to_string(root.join("../docs/cli.md")).expect("it is there");

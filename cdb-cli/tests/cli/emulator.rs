@@ -1,11 +1,11 @@
-//! `cdb emulator`: the same emulator as `cdb-emulator`, as a process of its own.
+//! `cdb emulator`, in a child process.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
 #[cfg(unix)]
 #[test]
-fn it_runs_until_it_is_told_to_end() {
+fn the_emulator_runs_until_sigterm() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_cdb"))
         .args(["emulator", "--port", "0"])
         .stdout(Stdio::piped())
@@ -14,7 +14,7 @@ fn it_runs_until_it_is_told_to_end() {
     let mut out = BufReader::new(child.stdout.take().expect("it is piped"));
     let mut line = String::new();
     out.read_line(&mut line).expect("a line");
-    // The shell's own `kill`: a minimal image has no program of that name.
+    // The shell's built-in `kill`: a minimal image has no such program.
     let kill = format!("kill -TERM {}", child.id());
     let sent = Command::new("sh").args(["-c", &kill]).status();
     assert!(sent.expect("the shell runs").success());
@@ -35,15 +35,15 @@ fn it_runs_until_it_is_told_to_end() {
 }
 
 #[test]
-fn mistakes_end_it_with_a_usage_error() {
+fn an_invalid_option_is_a_usage_error() {
     let output = Command::new(env!("CARGO_BIN_EXE_cdb"))
         .args(["emulator", "--port", "0", "--partitions", "0"])
         .output()
         .expect("it runs");
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
-        said.starts_with("cdb: ") && said.contains("1 to 1000 physical partitions"),
-        "{said}"
+        error.starts_with("cdb: ") && error.contains("1 to 1000 physical partitions"),
+        "{error}"
     );
 }

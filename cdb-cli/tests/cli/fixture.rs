@@ -1,4 +1,5 @@
-//! A container with orchestrations in all states, written as documents, so that every run finds the same.
+//! A container with orchestrations in all states, written as documents, so that every run reads the
+//! same data.
 
 use cdb_client::ContainerClient;
 use cdb_model::Timestamp;
@@ -13,12 +14,12 @@ use duroxide::{Event, EventKind};
 
 use crate::harness::Account;
 
-/// 2026-01-01 00:00:00 UTC, and so many seconds.
+/// Returns the time `seconds` after 2026-01-01 00:00:00 UTC.
 pub(crate) fn at(seconds: u64) -> Timestamp {
     Timestamp::from_millis(1_767_225_600_000 + seconds * 1000)
 }
 
-/// An instance that was created so many seconds after the year began.
+/// Returns an instance that was created at [`at`] `seconds`.
 pub(crate) fn instance(id: &str, name: &str, status: Status, seconds: u64) -> Instance {
     let ended = matches!(status, Status::Completed | Status::Failed);
     Instance {
@@ -32,7 +33,7 @@ pub(crate) fn instance(id: &str, name: &str, status: Status, seconds: u64) -> In
     }
 }
 
-/// An event of `order-2`.
+/// Returns an event of `order-2`.
 fn event(id: u64, source: Option<u64>, second: u64, kind: EventKind) -> Event {
     Event {
         event_id: id,
@@ -88,7 +89,7 @@ fn history() -> [Vec<Event>; 2] {
     ]
 }
 
-/// Stores everything.
+/// Stores the documents of the fixture.
 pub(crate) async fn fill(account: &Account) -> ContainerClient<Durable> {
     let container = opened(account).await;
     let order =
@@ -136,7 +137,7 @@ pub(crate) async fn fill(account: &Account) -> ContainerClient<Durable> {
     container
 }
 
-/// A container that a runtime has opened: with items that only older runtimes take for work.
+/// Opens the container as a runtime does, which writes the items of the schema gate.
 async fn opened(account: &Account) -> ContainerClient<Durable> {
     let emulator = &account.emulator;
     let opened = CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await;
@@ -198,8 +199,8 @@ async fn queue(container: &ContainerClient<Durable>) {
     container.create(&intent).await.expect("it is stored");
 }
 
-/// Messages of `order-3` that were given up.
-pub(crate) async fn give_up(container: &ContainerClient<Durable>) {
+/// Stores a dead letter of `order-3`.
+pub(crate) async fn dead_intent(container: &ContainerClient<Durable>) {
     let raised = WorkItem::ExternalRaised {
         instance: "stock".to_owned(),
         name: "Released".to_owned(),
@@ -220,7 +221,7 @@ pub(crate) async fn give_up(container: &ContainerClient<Durable>) {
     container.create(&intent).await.expect("it is stored");
 }
 
-/// Two runtimes, of which one was last seen when the year began.
+/// Stores two members, one of them without a heartbeat since 2026-01-01.
 pub(crate) async fn members(container: &ContainerClient<Durable>) {
     let heartbeat = |at| MemberRecord::Heartbeat {
         incarnation: "1".to_owned(),

@@ -1,4 +1,4 @@
-//! Runs of the command inside this process, and the emulator they talk to.
+//! Runs the command in this process, on an emulator.
 
 use cdb_cli::{Cli, Exit};
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, DatabaseClient, MasterKey};
@@ -6,7 +6,7 @@ use cdb_emulator::Emulator;
 use cdb_model::Container;
 use cdb_provider::documents::Durable;
 
-/// What a run said, and how it ended.
+/// The output and exit code of a run.
 #[derive(Debug)]
 pub(crate) struct Run {
     line: String,
@@ -20,7 +20,7 @@ pub(crate) async fn cdb(arguments: &[&str]) -> Run {
     run(&Cli::<Durable>::new(), arguments, &[]).await
 }
 
-/// Runs a command; `hidden` arguments do not appear in the snapshot.
+/// Runs a command. The snapshot does not show the `hidden` arguments.
 pub(crate) async fn run<C: Container>(cli: &Cli<C>, arguments: &[&str], hidden: &[&str]) -> Run {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let all = ["cdb"].iter().chain(arguments).chain(hidden);
@@ -34,7 +34,7 @@ pub(crate) async fn run<C: Container>(cli: &Cli<C>, arguments: &[&str], hidden: 
 }
 
 impl Run {
-    /// The run as it stands in a terminal, what differs from run to run replaced.
+    /// Returns the run as a terminal shows it.
     pub(crate) fn shown(&self) -> String {
         let mut text = format!("{}\n{}", self.line, self.out);
         if !self.err.is_empty() {
@@ -47,14 +47,15 @@ impl Run {
         text
     }
 
-    /// Checks a snapshot; its name says which command it shows.
+    /// Compares the run with a snapshot. The name of the snapshot is the command.
     #[track_caller]
     pub(crate) fn is(&self, name: &str) {
         snapshot(name, &ageless(&self.shown()));
     }
 }
 
-/// The text with every span of time and every charge replaced: `12 s` and `250 ms` are `# s`, `33 RU` is `# RU`.
+/// Replaces every span of time and every charge: `12 s` and `250 ms` become `# s`, `33 RU` becomes
+/// `# RU`.
 fn ageless(text: &str) -> String {
     let units = ["ms", "s", "min", "h", "d", "RU", "requests"];
     let line = |line: &str| {
@@ -76,26 +77,26 @@ fn ageless(text: &str) -> String {
     text.lines().map(line).collect()
 }
 
-/// Compares with a file below `tests/snapshots`.
+/// Compares a text with a file in `tests/snapshots`.
 #[track_caller]
 pub(crate) fn snapshot(name: &str, text: &str) {
     let path = format!("{}/tests/snapshots/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     expect_test::expect_file![path].assert_eq(text);
 }
 
-/// An emulator, and how to reach the container `duroxide` in its database `duroxide`.
+/// An emulator with the database `duroxide`.
 pub(crate) struct Account {
     pub(crate) emulator: Emulator,
 }
 
 impl Account {
-    /// Without any database.
+    /// Starts an account without a database.
     pub(crate) async fn empty() -> Self {
         let emulator = Emulator::start().await.expect("the emulator starts");
         Self { emulator }
     }
 
-    /// With the provider's container.
+    /// Starts an account with the provider's container.
     pub(crate) async fn start() -> Self {
         let account = Self::empty().await;
         account.container::<Durable>().await;
@@ -118,12 +119,12 @@ impl Account {
         container.expect("it opens")
     }
 
-    /// Runs the command on this account, for the provider's container.
+    /// Runs the command for the provider's container on this account.
     pub(crate) async fn cdb(&self, arguments: &[&str]) -> Run {
         self.run(&Cli::<Durable>::new(), arguments).await
     }
 
-    /// Runs the command on this account.
+    /// Runs a command on this account.
     pub(crate) async fn run<C: Container>(&self, cli: &Cli<C>, arguments: &[&str]) -> Run {
         let endpoint = self.emulator.endpoint();
         let hidden = [

@@ -1,4 +1,4 @@
-//! Every command's help.
+//! The help of every command.
 
 use cdb_cli::Exit;
 
@@ -36,7 +36,7 @@ const COMMANDS: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn every_command_explains_itself() {
+async fn every_command_has_a_help_text() {
     for command in COMMANDS {
         let mut arguments: Vec<&str> = command.split_whitespace().collect();
         arguments.push("--help");
@@ -49,7 +49,7 @@ async fn every_command_explains_itself() {
 }
 
 #[tokio::test]
-async fn no_command_goes_without_a_snapshot_of_its_help() {
+async fn every_command_is_in_the_list_of_help_snapshots() {
     let mut open = vec![String::new()];
     let mut found = Vec::new();
     while let Some(command) = open.pop() {
@@ -74,7 +74,7 @@ async fn no_command_goes_without_a_snapshot_of_its_help() {
 }
 
 #[tokio::test]
-async fn a_wrong_word_is_a_usage_error_with_the_right_one() {
+async fn a_misspelled_command_is_a_usage_error_with_a_suggestion() {
     let run = cdb(&["polcy"]).await;
     assert_eq!(run.exit, Exit::Usage);
     assert!(
@@ -84,7 +84,7 @@ async fn a_wrong_word_is_a_usage_error_with_the_right_one() {
 }
 
 #[tokio::test]
-async fn shells_get_their_completions() {
+async fn completions_are_generated_for_each_shell() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let run = cdb(&["completions", shell]).await;
         assert_eq!(run.exit, Exit::Ok);

@@ -1,4 +1,4 @@
-//! `cdb instances`, on the orchestrations of the fixture.
+//! `cdb instances`, with the orchestrations of the fixture.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::harness::Account;
 use crate::shop::Shop;
 
 #[tokio::test]
-async fn instances_are_listed_shown_and_told_as_history_and_tree() {
+async fn instances_are_shown_as_list_detail_history_and_tree() {
     let account = Account::start().await;
     fill(&account).await;
     account
@@ -71,11 +71,11 @@ async fn filters_narrow_the_list() {
 }
 
 #[tokio::test]
-async fn pages_follow_each_other_without_gap_or_repetition() {
+async fn pages_have_no_gaps_and_no_duplicates() {
     let account = Account::start().await;
     let container = fill(&account).await;
     for number in 0..20 {
-        // Created at the same moment, so that only the continuation tells them apart.
+        // The same creation time, so that only the continuation distinguishes the instances.
         let same = instance(&format!("same-{number}"), "Same", Status::Completed, 500);
         container.create(&same).await.expect("an instance");
     }
@@ -110,21 +110,24 @@ async fn pages_follow_each_other_without_gap_or_repetition() {
 }
 
 #[tokio::test]
-async fn an_instance_that_is_not_there_is_a_finding() {
+async fn a_missing_instance_is_a_finding() {
     let account = Account::start().await;
     for command in ["show", "history", "tree"] {
-        let run = account.cdb(&["instances", command, "nobody"]).await;
+        let run = account.cdb(&["instances", command, "missing"]).await;
         assert_eq!(run.exit, Exit::Finding, "{run:?}");
-        assert!(run.err.contains("there is no instance `nobody`"), "{run:?}");
+        assert!(
+            run.err.contains("instance `missing` does not exist"),
+            "{run:?}"
+        );
     }
     let run = account
-        .cdb(&["instances", "raise", "nobody", "Approved"])
+        .cdb(&["instances", "raise", "missing", "Approved"])
         .await;
     assert_eq!(run.exit, Exit::Finding, "{run:?}");
 }
 
 #[tokio::test]
-async fn what_cannot_be_undone_is_shown_first_and_done_with_yes() {
+async fn delete_and_prune_change_nothing_without_yes() {
     let account = Account::start().await;
     let container = fill(&account).await;
     account
@@ -162,7 +165,7 @@ async fn what_cannot_be_undone_is_shown_first_and_done_with_yes() {
 }
 
 #[tokio::test]
-async fn a_running_instance_is_deleted_by_force_only() {
+async fn a_running_instance_is_deleted_with_force_only() {
     let account = Account::start().await;
     fill(&account).await;
     let refused = account
@@ -182,7 +185,7 @@ async fn a_running_instance_is_deleted_by_force_only() {
 }
 
 #[tokio::test]
-async fn cancelling_and_raising_queue_a_message() {
+async fn cancel_and_raise_queue_a_message() {
     let account = Account::start().await;
     fill(&account).await;
     account
@@ -220,7 +223,7 @@ async fn cancelling_and_raising_queue_a_message() {
 }
 
 #[tokio::test]
-async fn a_container_without_orchestrations_says_how_it_could_hold_them() {
+async fn a_container_without_orchestrations_is_a_usage_error() {
     let account = Account::empty().await;
     let run = account
         .run(&Cli::<Shop>::new(), &["instances", "list"])
@@ -233,7 +236,7 @@ async fn a_container_without_orchestrations_says_how_it_could_hold_them() {
 }
 
 #[tokio::test]
-async fn what_has_ended_is_neither_cancelled_nor_told_an_event() {
+async fn an_ended_instance_cannot_be_cancelled_and_receives_no_event() {
     let account = Account::start().await;
     fill(&account).await;
     for command in [
@@ -247,7 +250,7 @@ async fn what_has_ended_is_neither_cancelled_nor_told_an_event() {
 }
 
 #[tokio::test]
-async fn a_plan_of_nothing_needs_no_consent() {
+async fn an_empty_plan_needs_no_confirmation() {
     let account = Account::start().await;
     for command in [
         &["instances", "delete", "--ended-before", "30d"][..],
@@ -259,7 +262,7 @@ async fn a_plan_of_nothing_needs_no_consent() {
 }
 
 #[tokio::test]
-async fn an_instance_that_nobody_has_taken_up_is_not_yet_there() {
+async fn an_unfetched_start_is_reported_as_queued() {
     let account = Account::start().await;
     let config = CosmosDBProviderConfig::default();
     let store = CosmosDBProvider::on(account.container().await, &config).await;
@@ -268,12 +271,12 @@ async fn an_instance_that_nobody_has_taken_up_is_not_yet_there() {
     started.expect("it is queued");
     let run = account.cdb(&["instances", "show", "soon"]).await;
     assert_eq!(run.exit, Exit::Finding, "{run:?}");
-    let said = "no instance `soon` yet: StartOrchestration Order waits for it, and no runtime has taken it";
-    assert!(run.err.contains(said), "{run:?}");
+    let text = "instance `soon` does not exist yet: StartOrchestration Order is queued, and no runtime has fetched";
+    assert!(run.err.contains(text), "{run:?}");
 }
 
 #[tokio::test]
-async fn earlier_executions_are_told_from_the_latest_and_not_all() {
+async fn the_five_newest_earlier_executions_are_listed() {
     let account = Account::start().await;
     let container = account
         .container::<cdb_provider::documents::Durable>()
@@ -295,22 +298,22 @@ async fn earlier_executions_are_told_from_the_latest_and_not_all() {
         container.create(&execution).await.expect("an execution");
     }
     let run = account.cdb(&["instances", "show", "again"]).await;
-    let told: Vec<&str> = run
+    let listed: Vec<&str> = run
         .out
         .lines()
         .filter_map(|line| line.strip_prefix("earlier execution "))
         .filter_map(|line| line.split(':').next())
         .collect();
-    assert_eq!(told, ["11", "10", "9", "8", "7"], "{run:?}");
-    assert!(run.out.contains("and 6 before them"), "{run:?}");
+    assert_eq!(listed, ["11", "10", "9", "8", "7"], "{run:?}");
+    assert!(run.out.contains("and 6 earlier executions"), "{run:?}");
     let beyond = ["instances", "history", "again", "--execution", "13"];
     let run = account.cdb(&beyond).await;
     assert_eq!(run.exit, Exit::Finding, "{run:?}");
-    assert!(run.err.contains("the newest one is 12"), "{run:?}");
+    assert!(run.err.contains("its newest execution is 12"), "{run:?}");
 }
 
 #[tokio::test]
-async fn a_history_names_children_as_they_are_called_and_errors_in_their_own_words() {
+async fn a_history_shows_child_ids_and_error_messages() {
     let account = Account::start().await;
     let container = account
         .container::<cdb_provider::documents::Durable>()
@@ -328,7 +331,7 @@ async fn a_history_names_children_as_they_are_called_and_errors_in_their_own_wor
     };
     let scheduled = EventKind::SubOrchestrationScheduled {
         name: "Ship".to_owned(),
-        // As duroxide stores an id that it has made up.
+        // duroxide stores a generated child id without the parent's id.
         instance: "sub::1".to_owned(),
         input: "parcel".to_owned(),
     };

@@ -1,4 +1,5 @@
-//! The members of every JSON answer: what scripts rely on changes only together with this list, which stands in `docs/cli.md`.
+//! The members of every JSON answer. `docs/cli.md` holds the same list, because scripts depend on
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -8,10 +9,10 @@ use cdb_model::Container;
 use cdb_provider::documents::Durable;
 use serde_json::Value;
 
-use crate::fixture::{fill, give_up, members};
+use crate::fixture::{dead_intent, fill, members};
 use crate::harness::{Account, cdb, snapshot};
 
-/// A command for each form of answer, and what completes it where it is run.
+/// A command for each form of answer, with its arguments.
 const COMMANDS: &[(&str, &[&str])] = &[
     ("policy diff", &[]),
     ("policy check", &[]),
@@ -33,22 +34,22 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("doctor", &[]),
 ];
 
-/// The names of members, by the place of the object that has them.
-type Places = BTreeMap<String, BTreeSet<String>>;
+/// The names of members, by the path of their object.
+type Members = BTreeMap<String, BTreeSet<String>>;
 
-fn collect(value: &Value, place: &str, into: &mut Places) {
+fn collect(value: &Value, path: &str, into: &mut Members) {
     match value {
         Value::Array(values) => {
             for value in values {
-                collect(value, &format!("{place}[]"), into);
+                collect(value, &format!("{path}[]"), into);
             }
         }
         Value::Object(object) => {
-            let names = into.entry(place.to_owned()).or_default();
+            let names = into.entry(path.to_owned()).or_default();
             names.extend(object.keys().cloned());
-            // What an event carries is duroxide's, and differs by its kind.
+            // duroxide defines the data of an event, which differ by its kind.
             for (name, value) in object.iter().filter(|(name, _)| *name != "data") {
-                let inner = format!("{place}.{name}");
+                let inner = format!("{path}.{name}");
                 collect(value, inner.trim_start_matches('.'), into);
             }
         }
@@ -56,17 +57,17 @@ fn collect(value: &Value, place: &str, into: &mut Places) {
     }
 }
 
-async fn answer(account: &Account, command: &str, rest: &[&str]) -> Places {
+async fn answer(account: &Account, command: &str, rest: &[&str]) -> Members {
     let mut arguments: Vec<&str> = command.split(' ').collect();
     arguments.extend(rest);
     arguments.push("--json");
-    // The model is known without an account.
+    // `model` has no connection options.
     let run = match command {
         "model" => cdb(&arguments).await,
         _ => account.cdb(&arguments).await,
     };
     let answer = serde_json::from_str(&run.out);
-    let mut found = Places::new();
+    let mut found = Members::new();
     collect(
         &answer.unwrap_or_else(|error| panic!("{error}: {run:?}")),
         "",
@@ -76,12 +77,12 @@ async fn answer(account: &Account, command: &str, rest: &[&str]) -> Places {
 }
 
 #[tokio::test]
-async fn every_answer_in_json_has_the_members_that_the_book_lists() {
+async fn every_json_answer_has_the_documented_members() {
     let account = Account::start().await;
     let container = fill(&account).await;
     members(&container).await;
-    give_up(&container).await;
-    // So that there are differences to list.
+    dead_intent(&container).await;
+    // A difference, so that the answers list one.
     let mut policy = Durable::definition().indexing_policy;
     policy
         .included_paths
@@ -95,14 +96,10 @@ async fn every_answer_in_json_has_the_members_that_the_book_lists() {
     let mut list = String::new();
     for (command, rest) in COMMANDS {
         writeln!(list, "{command}").expect("text");
-        for (place, names) in answer(&account, command, rest).await {
+        for (path, names) in answer(&account, command, rest).await {
             let names: Vec<String> = names.into_iter().collect();
-            let place = if place.is_empty() {
-                place
-            } else {
-                place + ": "
-            };
-            writeln!(list, "  {place}{}", names.join(" ")).expect("text");
+            let path = if path.is_empty() { path } else { path + ": " };
+            writeln!(list, "  {path}{}", names.join(" ")).expect("text");
         }
     }
     snapshot("json-members", &list);

@@ -1,6 +1,7 @@
-//! The command as its users see it: help, answers, exit codes, each as a snapshot, against emulators in this process.
+//! Tests of the command's help, answers and exit codes, with snapshots, on emulators in this
+//! process.
 //!
-//! `UPDATE_EXPECT=1 cargo test -p cdb-cli` writes the snapshots anew.
+//! `UPDATE_EXPECT=1 cargo test -p cdb-cli` updates the snapshots.
 
 mod connection;
 #[cfg(feature = "dashboard")]

@@ -4,7 +4,7 @@ use crate::harness::{cdb, run};
 use crate::shop::shop;
 
 #[tokio::test]
-async fn the_model_is_shown_as_text_as_json_and_as_a_diagram() {
+async fn the_model_is_printed_as_text_json_and_diagram() {
     run(&shop(), &["model"], &[]).await.is("model");
     run(&shop(), &["model", "--diagram", "mermaid"], &[])
         .await
@@ -20,10 +20,10 @@ async fn the_model_is_shown_as_text_as_json_and_as_a_diagram() {
 }
 
 #[tokio::test]
-async fn every_query_of_the_model_is_served_by_its_policy() {
+async fn the_policy_of_the_model_serves_each_of_its_queries() {
     let run = cdb(&["model"]).await;
     assert!(
-        !run.out.contains("one by one") && !run.out.contains("refused"),
+        !run.out.contains("scanned") && !run.out.contains("refused"),
         "{}",
         run.out
     );

@@ -1,4 +1,4 @@
-//! The command beside a runtime that really runs.
+//! The command together with a duroxide runtime.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ async fn start(store: Arc<CosmosDBProvider>) -> Arc<Runtime> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_running_orchestration_is_followed_and_gets_its_event() {
+async fn the_history_of_a_running_orchestration_is_shown_and_it_receives_an_event() {
     let account = Account::start().await;
     let config = CosmosDBProviderConfig::default();
     let store = CosmosDBProvider::on(account.container().await, &config).await;

@@ -4,7 +4,7 @@ use crate::fixture::{fill, members};
 use crate::harness::Account;
 
 #[tokio::test]
-async fn what_waits_is_counted_and_its_age_is_told() {
+async fn queues_and_outbox_show_counts_and_ages() {
     let account = Account::start().await;
     fill(&account).await;
     account.cdb(&["queues", "--slots"]).await.is("queues");
@@ -12,7 +12,7 @@ async fn what_waits_is_counted_and_its_age_is_told() {
 }
 
 #[tokio::test]
-async fn the_runtimes_are_listed_with_their_slots() {
+async fn members_are_listed_with_their_slots() {
     let account = Account::start().await;
     let container = account.container().await;
     account.cdb(&["members"]).await.is("members-none");
@@ -21,7 +21,7 @@ async fn the_runtimes_are_listed_with_their_slots() {
 }
 
 #[tokio::test]
-async fn an_empty_container_has_nothing_waiting() {
+async fn the_queues_of_an_empty_container_are_empty() {
     let account = Account::start().await;
     account.cdb(&["queues"]).await.is("queues-empty");
     account.cdb(&["outbox"]).await.is("outbox-empty");

@@ -1,4 +1,4 @@
-//! The form of a container's documents: newer ones are refused, and no command writes a schema.
+//! The schema version of a container: newer versions are rejected, and no command writes a schema.
 
 use cdb_cli::Exit;
 use cdb_model::Query;
@@ -7,7 +7,7 @@ use cdb_provider::documents::{Durable, SCHEMA_VERSION, Schema};
 use crate::harness::Account;
 
 #[tokio::test]
-async fn a_container_of_a_newer_form_is_refused_with_the_version_to_use() {
+async fn a_container_with_a_newer_schema_is_rejected_with_its_version() {
     let account = Account::start().await;
     let container = account.container::<Durable>().await;
     let newer = Schema {
@@ -32,7 +32,7 @@ async fn a_container_of_a_newer_form_is_refused_with_the_version_to_use() {
 }
 
 #[tokio::test]
-async fn looking_at_a_container_leaves_it_as_it_is() {
+async fn read_only_commands_write_nothing() {
     let account = Account::start().await;
     for command in [&["instances", "list"][..], &["doctor"], &["queues"]] {
         account.cdb(command).await;

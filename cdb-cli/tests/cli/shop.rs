@@ -1,4 +1,4 @@
-//! A container of one's own, so that what is shown of it does not change when the provider's does.
+//! A container of the tests, so that snapshots do not change with the provider's documents.
 
 use cdb_cli::Cli;
 use cdb_model::{Container, Document};
@@ -44,7 +44,7 @@ pub(crate) enum Shop {
     Payment(Payment),
 }
 
-/// A container with one document type only.
+/// A container with one document type.
 #[derive(Container)]
 #[container(partition_key = "/customer")]
 pub(crate) enum Orders {

@@ -38,7 +38,7 @@ pub(super) const fn number(levels: usize) -> &'static str {
     }
 }
 
-/// Writes `value` in digits into `buffer`, which is large enough for every `usize`.
+/// Writes `value` in digits into `buffer`, which is large enough for each `usize`.
 pub(super) const fn decimal(mut value: usize, buffer: &mut [u8; 20]) -> &str {
     let mut start = buffer.len();
     loop {

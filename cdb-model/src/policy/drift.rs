@@ -22,7 +22,7 @@ pub enum Drift {
     },
     /// A path that the model's queries need is not indexed, so they scan.
     MissingPath(String),
-    /// A path that no query of the model needs is indexed, at a cost for every write.
+    /// A path that no query of the model needs is indexed, at a cost for each write.
     SuperfluousPath(String),
     /// A path that the model excludes is not excluded.
     MissingExclusion(String),

@@ -1,4 +1,4 @@
-//! `#[serde(rename…)]`: the derive and serde use the same stored names, for every rule.
+//! `#[serde(rename…)]`: the derive and serde use the same stored names, for each rule.
 
 #![expect(non_snake_case, reason = "users write such names too")]
 

@@ -1,4 +1,5 @@
-//! Intervening: cancel, raise, delete, prune. What cannot be undone shows what it would do, and does it with `--yes`.
+//! `cdb instances cancel`, `raise`, `delete` and `prune`. Without `--yes` a destructive command
+//! only shows its plan.
 
 use std::fmt;
 use std::time::Duration;
@@ -17,21 +18,21 @@ use crate::output::Console;
 use crate::time::parse_span;
 use crate::view::instances::Row;
 
-/// How many of those that are chosen by age a plan names.
-const NAMED: u32 = 10;
+/// The number of instances that a plan for `--ended-before` lists.
+const LISTED: u32 = 10;
 
-/// What is said of instances that were asked to end.
+/// The action in the answer of `cancel`.
 const CANCELLED: &str = "cancelled";
 
-/// How many instances one step of a long deletion takes.
-const STEP: u32 = 100;
+/// The number of instances per bulk deletion, after which progress is reported.
+const BATCH: u32 = 100;
 
 #[derive(Debug, Args)]
 pub(super) struct Cancel {
-    /// The instances
+    /// Instance ids
     #[arg(required = true)]
     instances: Vec<String>,
-    /// What the orchestration is told
+    /// Reason, which the orchestration receives
     #[arg(long, value_name = "TEXT", default_value = "cancelled by an operator")]
     reason: String,
     #[command(flatten)]
@@ -40,25 +41,25 @@ pub(super) struct Cancel {
 
 #[derive(Debug, Args)]
 pub(super) struct Raise {
-    /// The instance
+    /// Instance id
     instance: String,
-    /// The event's name
+    /// Name of the event
     event: String,
-    /// What it carries
+    /// Data of the event
     #[arg(default_value = "")]
     data: String,
-    /// For a queue: kept until it is consumed, also before anybody waits for it
+    /// Queue the event: the instance keeps it until the orchestration dequeues it
     #[arg(long)]
     queue: bool,
 }
 
-/// Instances by name, or by how long ago they ended.
+/// Instances by id, or by the time of their end.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct Chosen {
-    /// The instances
+    /// Instance ids
     instances: Vec<String>,
-    /// All that ended longer ago than this: 24h, 30d
+    /// All instances that ended longer ago than this: 24h, 30d
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     ended_before: Option<Duration>,
 }
@@ -67,7 +68,7 @@ struct Chosen {
 pub(super) struct Delete {
     #[command(flatten)]
     chosen: Chosen,
-    /// Also what is still running; a running activity ends without effect
+    /// Delete running instances too; the result of a running activity is discarded
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -78,14 +79,14 @@ pub(super) struct Delete {
 pub(super) struct Prune {
     #[command(flatten)]
     chosen: Chosen,
-    /// How many of the newest executions to keep; the current one always stays
+    /// Number of newest executions to keep; the current execution is always kept
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     keep: u32,
     #[command(flatten)]
     confirmation: Confirmation,
 }
 
-/// What was done, in numbers.
+/// The result of a command, in numbers.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Done {
@@ -129,7 +130,7 @@ impl Raise {
         orchestrations: &Orchestrations,
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
-        // An event for nobody would wait for an instance of that name for ever.
+        // The event of an instance that does not exist would stay in the queue.
         orchestrations.running(&self.instance).await?;
         let (instance, event, data) = (&*self.instance, &*self.event, &*self.data);
         if self.queue {
@@ -179,12 +180,12 @@ impl Delete {
         }
         if let Some(before) = self.chosen.before(orchestrations) {
             loop {
-                let some = self.chosen.filter(before, STEP);
-                let step = orchestrations.client.delete_instance_bulk(some).await?;
-                if step.instances_deleted == 0 {
+                let batch = self.chosen.filter(before, BATCH);
+                let deleted = orchestrations.client.delete_instance_bulk(batch).await?;
+                if deleted.instances_deleted == 0 {
                     break;
                 }
-                done.deleted(&step);
+                done.deleted(&deleted);
                 console.progress(done.progress())?;
             }
         }
@@ -218,7 +219,8 @@ impl Prune {
             console.progress(done.progress())?;
         }
         if let Some(before) = self.chosen.before(orchestrations) {
-            // What is pruned stays on the list of those that ended, so all of them are taken in one go.
+            // A pruned instance still matches the filter, so batches would repeat: prune all in one
+            // call.
             let all = self.chosen.filter(before, u32::MAX);
             done.pruned(
                 &orchestrations
@@ -245,7 +247,7 @@ impl Chosen {
                     .count();
                 let some = Query::<Instance>::across_partitions()
                     .filter(ended(before))
-                    .top(NAMED);
+                    .top(LISTED);
                 let container = &orchestrations.container;
                 let (count, some) =
                     try_join!(container.query(counts).all(), container.query(some).all())?;
@@ -271,7 +273,7 @@ impl Chosen {
     fn filter(&self, before: Timestamp, most: u32) -> InstanceFilter {
         debug_assert!(
             self.instances.is_empty(),
-            "either names or an age are given"
+            "clap accepts either ids or an age"
         );
         InstanceFilter {
             instance_ids: None,
@@ -323,12 +325,12 @@ impl fmt::Display for Done {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} instance(s)", self.action, self.instances)?;
         if self.action == CANCELLED {
-            f.write_str("; each ends at its next turn")?;
+            f.write_str("; an instance ends at its next turn")?;
         }
         if self.executions + self.events > 0 {
             write!(
                 f,
-                ": {} executions and {} events gone",
+                ": {} executions and {} events deleted",
                 self.executions, self.events
             )?;
         }

@@ -1,4 +1,4 @@
-//! `cdb instances`: look at orchestrations, and intervene.
+//! `cdb instances`: lists, shows and changes orchestration instances.
 
 mod change;
 mod select;
@@ -24,37 +24,37 @@ pub(crate) struct InstancesArgs {
 
 #[derive(Debug, Subcommand)]
 enum InstancesCommand {
-    /// List instances, newest first, by the page
+    /// List instances, newest first
     List(List),
-    /// Show one instance: state, lock, and what waits for it
+    /// Show an instance: its state, its lock and its queued work
     Show {
-        /// The instance
+        /// Instance id
         instance: String,
     },
     /// Show the events of an execution
     History {
-        /// The instance
+        /// Instance id
         instance: String,
-        /// The execution; the newest one unless given
+        /// Number of the execution; the newest by default
         #[arg(long, value_name = "NUMBER")]
         execution: Option<u64>,
-        /// How many events to leave out at the beginning
+        /// Number of events to skip
         #[arg(long, value_name = "COUNT", default_value_t = 0)]
         skip: usize,
-        /// How many events to show at most
+        /// Maximum number of events
         #[arg(long, value_name = "COUNT", default_value_t = 1000)]
         limit: usize,
     },
-    /// Show an instance and the sub-orchestrations below it
+    /// Show an instance and its sub-orchestrations
     Tree {
-        /// The instance
+        /// Instance id
         instance: String,
     },
-    /// Ask instances to end; they end at their next turn
+    /// Cancel instances; each ends at its next turn
     Cancel(Cancel),
     /// Raise an external event
     Raise(Raise),
-    /// Delete instances with everything that belongs to them
+    /// Delete instances with their sub-orchestrations, histories and queued work
     Delete(Delete),
     /// Delete the histories of earlier executions
     Prune(Prune),

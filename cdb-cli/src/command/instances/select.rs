@@ -1,4 +1,4 @@
-//! Which instances: the filters of a list.
+//! `cdb instances list`: the filters of the list.
 
 use std::time::Duration;
 
@@ -14,33 +14,34 @@ use crate::view::instances::{ListFilter, list};
 
 #[derive(Debug, Args)]
 pub(super) struct List {
-    /// In this state; may be given several times
+    /// Only instances in this state; can be repeated
     #[arg(long, value_enum)]
     status: Vec<State>,
-    /// Started by this instance
+    /// Only sub-orchestrations of this instance
     #[arg(long, value_name = "INSTANCE")]
     parent: Option<String>,
-    /// Created longer ago than this: 90s, 15m, 24h, 7d
+    /// Only instances older than this: 90s, 15m, 24h, 7d
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     older_than: Option<Duration>,
-    /// Created within this time
+    /// Only instances newer than this
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     newer_than: Option<Duration>,
-    /// With this text in its id or its orchestration's name; no index serves that, so the others are read for it
+    /// Only instances with this text in the id or the orchestration's name. No index serves this
+    /// filter: the command reads all instances that pass the other filters
     #[arg(long = "match", value_name = "TEXT")]
     text: Option<String>,
-    /// How many to show
+    /// Maximum number of instances
     #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
-    /// Go on where an earlier page ended
+    /// Start of the page, as the previous page printed it
     #[arg(long, value_name = "TEXT")]
     from: Option<Continuation>,
 }
 
-/// The states that an instance can be in.
+/// The states of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum State {
-    /// Has more to do
+    /// Has not ended
     Running,
     /// Ended with a result
     Completed,
@@ -65,7 +66,7 @@ impl List {
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
         let now = orchestrations.container.now();
-        let wanted = ListFilter {
+        let filter = ListFilter {
             statuses: self
                 .status
                 .iter()
@@ -77,7 +78,7 @@ impl List {
             text: self.text.clone(),
         };
         let rows = usize::from(self.limit);
-        let page = list(&orchestrations.container, &wanted, rows, self.from.clone()).await?;
+        let page = list(&orchestrations.container, &filter, rows, self.from.clone()).await?;
         console.answer(&page)?;
         Ok(Exit::Ok)
     }

@@ -1,4 +1,4 @@
-//! The document types of a container, with their indexes and queries.
+//! A description of a container's document types, indexes and queries.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::model::Model;
 
-/// The model, for people and as JSON.
+/// The answer of `cdb model`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Described {
@@ -50,12 +50,12 @@ pub(super) struct Composite {
     pub(super) paths: Vec<String>,
 }
 
-/// A query, and what serves it.
+/// A query, and the indexes that serve it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Served {
     query: String,
-    /// Whether indexes serve all of it.
+    /// Whether indexes serve the whole query.
     by_indexes: bool,
     range_indexes: Vec<String>,
     composite_indexes: Vec<String>,
@@ -89,7 +89,7 @@ impl Described {
         }
     }
 
-    /// A class diagram. Mermaid takes `~` for generics and no quotes inside classes, so paths go without their slashes.
+    /// Returns a class diagram. Mermaid cannot quote members, so paths are written with dots.
     pub(super) fn mermaid(&self) -> String {
         let mut text = format!(
             "classDiagram\n  class {} {{\n    <<container>>\n",
@@ -100,23 +100,9 @@ impl Described {
         }
         text.push_str(&format_line(&format!("type in {}", self.discriminator)));
         text.push_str("  }\n");
-        for of in &self.types {
-            text.push_str("  class ");
-            text.push_str(of.name);
-            text.push_str(" {\n    <<");
-            text.push_str(of.discriminator);
-            text.push_str(">>\n");
-            for field in &of.fields {
-                let name = field.path.trim_start_matches('/').replace('/', ".");
-                let mark = match field.indexing {
-                    Indexing::PartitionKey => "#",
-                    Indexing::Indexed => "+",
-                    Indexing::Excluded | Indexing::None => "-",
-                };
-                text.push_str(&format_line(&format!("{mark}{name}")));
-            }
-            text.push_str("  }\n  ");
-            text.push_str(&[self.container, " *-- ", of.name, "\n"].concat());
+        for document in &self.types {
+            text.push_str(&document.mermaid());
+            text.push_str(&["  ", self.container, " *-- ", document.name, "\n"].concat());
         }
         text
     }
@@ -166,6 +152,20 @@ impl Type {
         }
     }
 
+    fn mermaid(&self) -> String {
+        let mut text = format!("  class {} {{\n    <<{}>>\n", self.name, self.discriminator);
+        for field in &self.fields {
+            let name = field.path.trim_start_matches('/').replace('/', ".");
+            let visibility = match field.indexing {
+                Indexing::PartitionKey => "#",
+                Indexing::Indexed => "+",
+                Indexing::Excluded | Indexing::None => "-",
+            };
+            text.push_str(&format_line(&format!("{visibility}{name}")));
+        }
+        text + "  }\n"
+    }
+
     fn with(&self, indexing: Indexing) -> Vec<&str> {
         let fields = self
             .fields
@@ -192,53 +192,58 @@ impl fmt::Display for Described {
             self.partition_key.join(", "),
             self.discriminator
         )?;
-        for of in &self.types {
-            writeln!(f, "\n{} (`{}`), id {}", of.name, of.discriminator, of.id)?;
-            for (label, indexing) in [
-                ("indexed", Indexing::Indexed),
-                ("not indexed", Indexing::None),
-                ("excluded by name", Indexing::Excluded),
-            ] {
-                let paths = of.with(indexing);
-                if !paths.is_empty() {
-                    writeln!(f, "  {label}: {}", paths.join(" "))?;
-                }
-            }
-            for composite in &of.composites {
-                writeln!(
-                    f,
-                    "  composite {}: {}",
-                    composite.name,
-                    composite.paths.join(", ")
-                )?;
-            }
-            if of.expires {
-                writeln!(f, "  expires by a ttl of its own")?;
-            }
+        for document in &self.types {
+            write!(f, "\n{document}")?;
         }
         writeln!(f, "\nqueries:")?;
         for query in &self.queries {
-            write!(f, "  {}: ", query.query)?;
-            let served: Vec<&str> = query.range_indexes.iter().map(String::as_str).collect();
-            let composite: Vec<String> = query
-                .composite_indexes
-                .iter()
-                .map(|index| format!("({index})"))
-                .collect();
-            let by: Vec<&str> = served
-                .into_iter()
-                .chain(composite.iter().map(String::as_str))
-                .collect();
-            match (query.by_indexes, query.refused.first()) {
-                (_, Some(sort)) => writeln!(f, "refused, no index for the sort by {sort}")?,
-                (true, None) => writeln!(f, "{}", by.join(" "))?,
-                (false, None) => writeln!(
-                    f,
-                    "{}; one by one: {}",
-                    by.join(" "),
-                    query.leftover.join(", ")
-                )?,
+            writeln!(f, "  {query}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} (`{}`), id {}",
+            self.name, self.discriminator, self.id
+        )?;
+        for (label, indexing) in [
+            ("indexed", Indexing::Indexed),
+            ("not indexed", Indexing::None),
+            ("excluded by name", Indexing::Excluded),
+        ] {
+            let paths = self.with(indexing);
+            if !paths.is_empty() {
+                writeln!(f, "  {label}: {}", paths.join(" "))?;
             }
+        }
+        for composite in &self.composites {
+            let paths = composite.paths.join(", ");
+            writeln!(f, "  composite {}: {paths}", composite.name)?;
+        }
+        if self.expires {
+            writeln!(f, "  expires after its own ttl")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Served {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let query = &self.query;
+        if let Some(sort) = self.refused.first() {
+            return write!(f, "{query}: refused, no index for the sort by {sort}");
+        }
+        let composite = self.composite_indexes.iter();
+        let indexes: Vec<String> = (self.range_indexes.iter().cloned())
+            .chain(composite.map(|index| format!("({index})")))
+            .collect();
+        write!(f, "{query}: {}", indexes.join(" "))?;
+        if !self.by_indexes {
+            write!(f, "; scanned: {}", self.leftover.join(", "))?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! `cdb model`: the document types of the container, and which index serves which query.
+//! `cdb model`: the document types of the container, and the index that serves each query.
 
 mod described;
 mod svg;
@@ -12,16 +12,16 @@ use described::Described;
 
 #[derive(Debug, Args)]
 pub(crate) struct ModelArgs {
-    /// Draw the types instead of listing them
+    /// Draw a diagram of the types instead of the list
     #[arg(long, value_enum)]
     diagram: Option<Diagram>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Diagram {
-    /// A class diagram for Mermaid, which GitHub and mdBook draw
+    /// A class diagram in Mermaid, which GitHub and mdBook render
     Mermaid,
-    /// A picture, for any browser
+    /// An SVG picture
     Svg,
 }
 

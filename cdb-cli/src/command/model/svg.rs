@@ -1,11 +1,13 @@
-//! The model as a picture that needs no other program: a box per document type, in columns below the container's.
+//! The model as an SVG picture: one box per document type, in columns below the box of the
+//! container.
 //!
-//! Its colours follow the reader's scheme. Text is measured by counting characters, which a fixed-width font allows.
+//! The colours follow the viewer's colour scheme. The width of a text is its number of characters
+//! times the width of a character of a fixed-width font.
 
 use super::described::{Described, Indexing, Type};
 
 const LINE: usize = 18;
-/// Widths of characters in tenths of a pixel, of text of 12 pixels in whatever fixed-width font there is.
+/// The width of a character in tenths of a pixel, for fixed-width text of 12 pixels.
 const CHARACTER: usize = 74;
 const MARGIN: usize = 12;
 const GAP: usize = 16;
@@ -22,7 +24,7 @@ const STYLE: &str = "<style>
 </style>
 ";
 
-/// The lines of a box, each with the class of its text.
+/// The lines of a box, each with its CSS class.
 struct Card(Vec<(&'static str, String)>);
 
 impl Card {
@@ -82,14 +84,14 @@ impl Card {
     }
 }
 
-/// Text between tags.
+/// Escapes a text for XML.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
 }
 
-/// The whole picture.
+/// Draws the picture.
 pub(super) fn svg(of: &Described) -> String {
     let head = Card::of_container(of);
     let cards: Vec<Card> = of.types.iter().map(Card::of_type).collect();
@@ -99,7 +101,7 @@ pub(super) fn svg(of: &Described) -> String {
     let mut bottoms = vec![head.height() + 2 * GAP; count];
     let mut drawn = head.draw((GAP, GAP), width);
     for card in &cards {
-        // Below the shortest column, so that none grows long.
+        // The shortest column, so that the columns have similar heights.
         let shortest = (0..count).min_by_key(|&column| bottoms[column]);
         let column = shortest.unwrap_or_default();
         let x = GAP + column * (widest + GAP);

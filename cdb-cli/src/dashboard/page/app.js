@@ -1,4 +1,4 @@
-// Which view is shown: the address says, so that going back works and a link can be kept.
+// Routing: the fragment of the address selects the view, so that history and bookmarks work.
 
 import { ask } from "./ask.js";
 import { list } from "./instances.js";
@@ -10,8 +10,8 @@ const main = document.getElementById("main");
 const status = document.getElementById("status");
 let about = { actions: false };
 let shown = 0;
-// What the view that is left has to say.
-let parting = "";
+// The message that a view leaves for the next view.
+let pending = "";
 
 export function say(text, error = false) {
   status.textContent = text;
@@ -37,13 +37,13 @@ async function show() {
     if (link.dataset.view === name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  // What a view needs of the page; a view that is no longer shown can do nothing.
+  // The page as a view sees it. Calls of a view that is no longer shown have no effect.
   const turn = {
     current: () => number === shown,
     put: (...nodes) => { if (number === shown) main.replaceChildren(...nodes.flat(Infinity).filter(Boolean)); },
     say: (text, error) => { if (number === shown) say(text, error); },
     again: async (text) => { if (number === shown) { await show(); say(text); } },
-    leave: (hash, text) => { if (number === shown) { parting = text; location.hash = hash; } },
+    leave: (hash, text) => { if (number === shown) { pending = text; location.hash = hash; } },
   };
   try {
     await draw(turn);
@@ -56,8 +56,8 @@ addEventListener("hashchange", () => { say(""); scrollTo(0, 0); show().then(arri
 
 function arrived() {
   main.focus({ preventScroll: true });
-  if (parting) say(parting);
-  parting = "";
+  if (pending) say(pending);
+  pending = "";
 }
 
 addEventListener("keydown", (event) => {

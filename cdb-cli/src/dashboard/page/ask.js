@@ -1,4 +1,4 @@
-// Questions to the server, and changes, which carry the token that the first address brought.
+// Requests to the server. Changes carry the token from the address that the terminal shows.
 
 const given = location.hash.match(/^#token=(\w+)$/);
 if (given) {

@@ -1,4 +1,4 @@
-// Dead letters: what was given up, and what can be done about it.
+// Dead letters, with their contents and actions.
 
 import { ask, change, part } from "./ask.js";
 import { h, span, table, time, to } from "./dom.js";
@@ -13,7 +13,7 @@ export async function letters(turn, parameters, about) {
     h("td", { class: "text" }, h("a", { href: open(letter.name) }, letter.what)), h("td", { class: "text" }, letter.from), h("td", { class: "text" }, letter.to),
     h("td", { class: "text" }, letter.reason), h("td", { class: "nowrap" }, span(page.now - letter.givenUpAt)),
     about.actions && h("td", { class: "nowrap" }, h("button", { onclick: () => apply(turn, letter, "redrive", true) }, "Redrive")));
-  const caption = page.deadLetters.length ? "Dead letters between instances, then between partitions." : "No message was given up.";
+  const caption = page.deadLetters.length ? "Dead letters between instances, then between partitions." : "No dead letters.";
   const head = ["What", "From", "To", "Why", "Age", ...(about.actions ? [""] : [])];
   turn.put(h("h2", {}, "Dead letters"), table(caption, head, page.deadLetters.map(row)),
     page.next && h("div", { class: "pages" }, h("a", { href: `#/deadletters?from=${part(page.next)}`, rel: "next" }, "More")));
@@ -24,19 +24,19 @@ export async function letter(turn, name, about) {
   const found = await ask(`deadletters/${part(name)}`);
   const fact = (name, ...value) => [h("dt", {}, name), h("dd", {}, ...value)];
   turn.put(h("h2", {}, found.what), h("dl", {},
-    fact("Given up", `${time(found.givenUpAt)}, ${SOURCES[found.source]}`), fact("Why", found.reason), fact("From", party(found, found.from)), fact("To", party(found, found.to)),
+    fact("Dead since", `${time(found.givenUpAt)}, ${SOURCES[found.source]}`), fact("Why", found.reason), fact("From", party(found, found.from)), fact("To", party(found, found.to)),
     found.sentAt && fact("Sent", time(found.sentAt)), fact("Attempts", String(found.attempts)), fact("Name", h("span", { class: "mono" }, found.name))),
     about.actions && h("form", { class: "acts", onsubmit: (event) => event.preventDefault() },
       h("button", { type: "button", onclick: () => apply(turn, found, "redrive") }, "Redrive"),
       h("button", { type: "button", class: "grave", onclick: () => apply(turn, found, "discard") }, "Discard")),
-    h("h3", {}, "Holds"), found.contents.map((text) => h("pre", {}, text)),
-    found.history.length ? [h("h3", {}, "Attempts"), table("The newest that failed, oldest first. Times in UTC.", ["At", "Why"],
+    h("h3", {}, "Contents"), found.contents.map((text) => h("pre", {}, text)),
+    found.history.length ? [h("h3", {}, "Attempts"), table("The newest failed attempts, oldest first. Times in UTC.", ["At", "Why"],
       found.history.map((attempt) => h("tr", {}, h("td", { class: "mono" }, time(attempt.at)), h("td", { class: "text" }, attempt.reason))))] : null);
   turn.say("");
 }
 
 async function apply(turn, letter, action, stay = false) {
-  const question = action === "redrive" ? `Have ${letter.what} to ${letter.to} tried again?` : `Throw ${letter.what} to ${letter.to} away? Whoever waits for it waits on.`;
+  const question = action === "redrive" ? `Send ${letter.what} to ${letter.to} again?` : `Delete ${letter.what} to ${letter.to}? It is never delivered.`;
   if (!confirm(question)) return;
   try {
     const { done } = await change(`deadletters/${part(letter.name)}/${action}`, {});

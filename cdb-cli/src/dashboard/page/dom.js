@@ -1,4 +1,4 @@
-// Elements from data. Text goes in as text nodes only, so nothing that is stored is ever read as markup.
+// Creates elements. Text becomes text nodes, so stored text is never parsed as markup.
 
 export function h(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);

@@ -1,4 +1,4 @@
-// One instance: its state, its timeline, what waits for it, its family, and what can be done about it.
+// One instance: its state, timeline, queued work, sub-orchestrations and actions.
 
 import { ask, change, part } from "./ask.js";
 import { h, span, state, table, time, to } from "./dom.js";
@@ -23,10 +23,10 @@ function facts(detail) {
   return h("dl", {},
     fact("Orchestration", detail.orchestration, detail.version ? ` ${detail.version}` : ""),
     fact("State", state(detail.status)),
-    detail.parent && fact("Started by", h("a", { href: to(detail.parent) }, detail.parent)),
+    detail.parent && fact("Parent", h("a", { href: to(detail.parent) }, detail.parent)),
     fact("Created", time(detail.createdAt)), fact("Last turn", time(detail.updatedAt)),
     detail.completedAt && fact("Completed", time(detail.completedAt)),
-    fact("Lock", detail.lockedUntil ? `for another ${span(detail.lockedUntil - detail.now)}` : "none"),
+    fact("Lock", detail.lockedUntil ? `for ${span(detail.lockedUntil - detail.now)}` : "none"),
     fact("Slot", String(detail.slot)),
     detail.customStatus && fact("Custom status", detail.customStatus),
     detail.output && fact(detail.status === "Failed" ? "Error" : "Output", detail.output));
@@ -45,7 +45,7 @@ function actions(turn, detail, path) {
   return h("div", {}, h("h3", {}, "Actions"), h("form", { onsubmit: raise },
     h("button", { type: "button", class: "grave", disabled: ended, onclick: () => sure(`Cancel ${detail.id}?`,
       () => act("cancel", { reason: "cancelled in the dashboard" })) }, "Cancel"),
-    h("button", { type: "button", class: "grave", onclick: () => sure(`Delete ${detail.id} and everything below it?`,
+    h("button", { type: "button", class: "grave", onclick: () => sure(`Delete ${detail.id} and its sub-orchestrations?`,
       () => act("delete", { force: !ended })) }, "Delete"),
     h("label", {}, "Event", h("input", { name: "event", required: true })), h("label", {}, "Data", h("input", { name: "data" })),
     h("button", { disabled: ended }, "Raise")));
@@ -57,10 +57,10 @@ function waiting(detail) {
   const rows = [
     ...detail.messages.map((message) => row("message", message.what, due(message.dueAt), message.attempts)),
     ...detail.activities.map((activity) => row("activity", `${activity.what} #${activity.event}`,
-      activity.lockedUntil ? `runs, locked for ${span(activity.lockedUntil - detail.now)}` : due(activity.dueAt), activity.attempts)),
+      activity.lockedUntil ? `running, locked for ${span(activity.lockedUntil - detail.now)}` : due(activity.dueAt), activity.attempts)),
     ...detail.outgoing.map((outgoing) => row("outgoing", `${outgoing.messages} to ${outgoing.target}`, due(outgoing.createdAt), outgoing.attempts)),
   ];
-  return rows.length ? [h("h3", {}, "Waiting"), table("Messages for it, activities, messages to others.", ["Kind", "What", "Due", "#Attempts"], rows)] : null;
+  return rows.length ? [h("h3", {}, "Queued work"), table("Queued messages, activities and outgoing messages.", ["Kind", "What", "Due", "#Attempts"], rows)] : null;
 }
 
 function executions(detail, history) {
@@ -69,8 +69,8 @@ function executions(detail, history) {
   const row = (execution, status, from, until) => h("tr", {}, h("td", {}, link(execution)), h("td", {}, status), h("td", { class: "mono" }, time(from)), h("td", { class: "mono" }, time(until)));
   const rows = [row(detail.execution, detail.status, undefined, detail.completedAt),
     ...detail.executions.map((one) => row(one.execution, one.status, one.startedAt, one.completedAt))];
-  const drawn = table("Continued as new, the latest first.", ["Execution", "State", "Started", "Ended"], rows);
-  // Fifty of them would hide the events below.
+  const drawn = table("Continued as new, newest first.", ["Execution", "State", "Started", "Ended"], rows);
+  // A long list is collapsed, because it would hide the events below it.
   const few = rows.length <= 10 || history.execution !== detail.execution;
   return [h("h3", {}, "Executions"), few ? drawn : h("details", {}, h("summary", {}, `${rows.length} executions`), drawn)];
 }
@@ -78,7 +78,7 @@ function executions(detail, history) {
 function values(detail) {
   if (!detail.values.length) return null;
   const rows = detail.values.map((value) => h("tr", {}, h("td", { class: "text" }, value.key), h("td", { class: "text mono" }, value.value)));
-  return [h("h3", {}, "Key-value store"), table("As the running execution sees it.", ["Key", "Value"], rows)];
+  return [h("h3", {}, "Key-value store"), table("Values as the running execution sees them.", ["Key", "Value"], rows)];
 }
 
 function branch(tree) {

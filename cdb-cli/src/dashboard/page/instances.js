@@ -1,4 +1,4 @@
-// Instances by the page. The address holds the filters and where the page begins.
+// Pages of instances. The address holds the filters and the start of the page.
 
 import { ask } from "./ask.js";
 import { h, state, table, time, to } from "./dom.js";
@@ -11,7 +11,7 @@ export async function list(turn, parameters) {
   const started = performance.now();
   const page = await ask("instances", { ...filters, from });
   turn.put(h("h2", {}, "Instances"), form(filters), rows(page, from), pages(page, filters, from));
-  turn.say(`${page.instances.length} instances in ${Math.round(performance.now() - started)} ms · / searches · arrows move`);
+  turn.say(`${page.instances.length} instances in ${Math.round(performance.now() - started)} ms · / to search · arrows to move`);
 }
 
 function address(filters) {

@@ -1,4 +1,4 @@
-// Queues, slots, members and the service's latency, live; the outbox by the page.
+// Live queues, slots, members and latency; pages of the outbox.
 
 import { ask } from "./ask.js";
 import { h, span, svg, table, time, to } from "./dom.js";
@@ -7,9 +7,9 @@ const EVERY = 3000;
 
 export async function queues(turn) {
   const place = { work: h("div", {}, h("p", {}, "Counting…")), latency: h("div", {}, h("p", {}, "Measuring…")) };
-  turn.put(h("h2", {}, "Queues"), place.work, h("h3", {}, "The service, as this page meets it"), place.latency);
+  turn.put(h("h2", {}, "Queues"), place.work, h("h3", {}, "Latency and usage of this page"), place.latency);
   while (turn.current()) {
-    // Counting takes a while where there is much; what is known is shown meanwhile.
+    // Counting large queues takes a while, so each answer is shown when it arrives.
     const counted = ask("queues").then((work) => {
       place.work.replaceChildren(...tiles(work.queues), ...slots(work.queues.slots), ...members(work.members));
       turn.say(`as of ${time(work.members.now)} UTC`);
@@ -28,7 +28,7 @@ function tiles(of) {
   const tile = (name, count, oldest) => h("div", { class: "tile" }, h("b", {}, count.toLocaleString("en")), name, " ",
     oldest !== undefined && h("span", { class: oldest > 60000 && "late" }, `oldest ${span(oldest)}`));
   return [h("div", { class: "tiles" }, tile("messages due", of.messages.count, of.messages.oldestMs), tile("timers", of.timers),
-    tile("activities free", of.activities.count, of.activities.oldestMs), tile("activities taken", of.running),
+    tile("activities due", of.activities.count, of.activities.oldestMs), tile("activities running", of.running),
     tile("outbox", of.outbox.count, of.outbox.oldestMs))];
 }
 
@@ -44,10 +44,10 @@ function slots(due) {
 }
 
 function members(group) {
-  if (!group.members.length) return [h("h3", {}, "Members"), h("p", {}, "No runtime is a member; each of them serves all slots.")];
+  if (!group.members.length) return [h("h3", {}, "Members"), h("p", {}, "The group has no members; each runtime serves all slots.")];
   const row = (member) => h("tr", {}, h("td", {}, member.name), h("td", { class: member.silent ? "silent" : "alive" }, member.silent ? "silent" : "alive"),
     h("td", { class: "number" }, String(member.slots)), h("td", {}, member.seenAt ? `${span(group.now - member.seenAt)} ago` : "never"));
-  return [h("h3", {}, "Members"), table(`Of the group ${group.group}.`, ["Member", "State", "#Slots", "Seen"], group.members.map(row))];
+  return [h("h3", {}, "Members"), table(`Members of the group ${group.group}.`, ["Member", "State", "#Slots", "Seen"], group.members.map(row))];
 }
 
 function latency(samples) {
@@ -55,7 +55,7 @@ function latency(samples) {
   const total = (name) => samples.reduce((sum, sample) => sum + sample[name], 0);
   const seconds = (samples.at(-1).at - samples[0].at) / 1000;
   return [chart(samples, "latencyMs", "latency of a point read, ms"), chart(samples, "charge", "request units of this page"),
-    h("p", {}, `${total("requests")} requests, ${total("charge").toFixed(0)} RU, ${total("throttled")} throttled in ${span(seconds * 1000)}. What the whole container uses is in Azure Monitor.`)];
+    h("p", {}, `${total("requests")} requests, ${total("charge").toFixed(0)} RU, ${total("throttled")} throttled in ${span(seconds * 1000)}. Azure Monitor has the usage of the whole container.`)];
 }
 
 function chart(samples, name, label) {
@@ -75,8 +75,8 @@ export async function outbox(turn, parameters) {
   const row = (intent) => h("tr", {}, h("td", { class: "text" }, h("a", { href: to(intent.source) }, intent.source)),
     h("td", { class: "text" }, h("a", { href: to(intent.target) }, intent.target)), h("td", { class: "text" }, intent.messages.join(", ")),
     h("td", { class: "number" }, String(intent.attempts)), h("td", { class: page.now - intent.createdAt > 60000 && "late" }, span(page.now - intent.createdAt)));
-  const caption = page.intents.length ? "Messages that are not delivered yet, the oldest first." : "Nothing is on its way.";
-  turn.put(h("h2", {}, "Outbox"), table(caption, ["From", "To", "What", "#Tried", "Age"], page.intents.map(row)),
-    page.next && h("div", { class: "pages" }, h("a", { href: `#/outbox?from=${encodeURIComponent(page.next)}` }, "Younger")));
+  const caption = page.intents.length ? "Undelivered messages, oldest first." : "No undelivered messages.";
+  turn.put(h("h2", {}, "Outbox"), table(caption, ["From", "To", "What", "#Attempts", "Age"], page.intents.map(row)),
+    page.next && h("div", { class: "pages" }, h("a", { href: `#/outbox?from=${encodeURIComponent(page.next)}` }, "Newer")));
   turn.say("");
 }

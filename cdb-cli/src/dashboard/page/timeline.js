@@ -1,5 +1,5 @@
-// An execution as bars: a lane per turn, activity, timer, sub-orchestration and awaited event. The table of events below
-// says the same in words.
+// The timeline of an execution: one bar per turn, activity, timer, sub-orchestration and awaited event. The table of events
+// holds the same data as text.
 
 import { h, span, svg, time, to } from "./dom.js";
 
@@ -15,12 +15,12 @@ export function timeline(bars, now) {
   const ends = bars.map((bar) => bar.to ?? bar.from);
   const open = bars.some((bar) => bar.to === undefined);
   const latest = Math.max(...ends);
-  // What is open reaches a little beyond the last event, not until today.
+  // An open bar ends a little after the last event, not now: an old execution would be squeezed.
   const until = Math.max(open ? Math.min(now, latest + (latest - from || 1000) * 0.2) : latest, from + 1);
   const shown = lanes.slice(0, MOST);
   const height = (shown.length + 1) * ROW + 34;
   const x = (at) => LEFT + ((Math.min(at, until) - from) / (until - from)) * (WIDTH - LEFT - 10);
-  const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${height}`, class: "timeline", role: "group", "aria-label": `${turns.length} turns and ${lanes.length} things that lasted, over ${span(until - from)}` });
+  const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${height}`, class: "timeline", role: "group", "aria-label": `${turns.length} turns and ${lanes.length} other bars, over ${span(until - from)}` });
   for (let step = 0; step <= 4; step += 1) {
     const at = from + ((until - from) * step) / 4;
     drawing.append(svg("line", { class: "grid", x1: x(at), x2: x(at), y1: 18, y2: height }));
@@ -30,7 +30,7 @@ export function timeline(bars, now) {
   for (const turn of turns) drawing.append(drawn(turn, x, 22, until));
   shown.forEach((bar, number) => {
     const y = 22 + (number + 1) * ROW;
-    // Thirty activities of one name differ by their events only.
+    // The event id distinguishes activities with the same name.
     const name = `${bar.name.length > 20 ? `${bar.name.slice(0, 19)}…` : bar.name} #${bar.event}`;
     drawing.append(svg("text", { x: 0, y: y + 12 }, name), drawn(bar, x, y, until));
   });

@@ -1,6 +1,6 @@
-//! `cdb dashboard`: what its server answers and refuses, and what a browser makes of the page.
+//! `cdb dashboard`: the responses of its server, and the page in a browser.
 //!
-//! `cargo test-dashboard` runs the part that needs a Chromium and takes a while.
+//! `cargo test-dashboard` runs the slow tests that need a Chromium.
 
 #[path = "../../../../cdb-emulator/tests/service/browser.rs"]
 mod browser;

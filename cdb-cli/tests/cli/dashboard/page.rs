@@ -1,4 +1,5 @@
-//! The page in a headless Chromium: every view, by keyboard, with hostile names and with 100,000 instances.
+//! The page in a headless Chromium: every view, by keyboard, with hostile ids and with 100,000
+//! instances.
 
 use std::time::Instant;
 
@@ -9,26 +10,27 @@ use serde_json::json;
 
 use super::browser::Browser;
 use super::serving::Serving;
-use crate::fixture::{fill, give_up, instance, members};
+use crate::fixture::{dead_intent, fill, instance, members};
 use crate::harness::Account;
 
-/// Markup in an id: what a page that is careless with data would run.
+/// An id with markup, which a page that does not escape data would run.
 const HOSTILE: &str = "<img src=x onerror=window.pwned=1>";
 
-/// How often the page is loaded to see when it paints.
+/// The number of loads that are measured.
 const LOADS: u32 = 5;
 
-/// How many instances the page is opened with; fewer where only pictures are wanted.
-fn how_many() -> u64 {
+/// The number of instances. `CDB_DASHBOARD_INSTANCES` overrides it, for a quick run with
+/// screenshots.
+fn instance_count() -> u64 {
     let given = std::env::var("CDB_DASHBOARD_INSTANCES").ok();
     given.map_or(100_000, |given| given.parse().expect("a number"))
 }
 
 async fn many(container: &ContainerClient<Durable>) {
-    let ids: Vec<u64> = (0..how_many()).collect();
-    for some in ids.chunks(100) {
+    let ids: Vec<u64> = (0..instance_count()).collect();
+    for batch in ids.chunks(100) {
         let mut bulk = BulkBatch::<Durable>::new();
-        for number in some {
+        for number in batch {
             let status = if number % 7 == 0 {
                 Status::Failed
             } else {
@@ -54,7 +56,7 @@ async fn a_browser_shows_every_view_and_100_000_instances_within_a_second() {
     let account = Account::start().await;
     let container = fill(&account).await;
     members(&container).await;
-    give_up(&container).await;
+    dead_intent(&container).await;
     let hostile = instance(HOSTILE, HOSTILE, Status::Failed, 900_000);
     container.create(&hostile).await.expect("it is stored");
     many(&container).await;
@@ -70,26 +72,26 @@ async fn a_browser_shows_every_view_and_100_000_instances_within_a_second() {
     }
 }
 
-/// Whether there is a browser to visit the page with.
+/// Visits every view. Returns `false` when this machine has no browser.
 fn visit(address: &str) -> bool {
     let Some(mut browser) = Browser::open(address) else {
-        println!("skipped: there is no Chromium on this machine");
+        println!("skipped: this machine has no Chromium");
         return false;
     };
     browser.wait_for("document.querySelectorAll('tbody tr').length === 50");
     assert_eq!(
         browser.evaluate("location.hash"),
         json!("#/instances"),
-        "the token stays in the address"
+        "the address still holds the token"
     );
     first_paint(&mut browser, address);
     browser.wait_for("document.querySelector('tbody a').textContent.startsWith('<img')");
     browser.screenshot("instances");
     by_keyboard(&mut browser);
     browser.screenshot("instance");
-    act(&mut browser);
+    raise_event(&mut browser);
     browser.evaluate("location.hash = '#/queues'");
-    // The page is there before anything is counted.
+    // The view is shown before the queues are counted.
     browser.wait_for("document.querySelector('h2').textContent === 'Queues'");
     browser.wait_for("document.querySelectorAll('.heat i').length === 256");
     browser.wait_for("document.querySelectorAll('polyline').length === 2");
@@ -101,12 +103,12 @@ fn visit(address: &str) -> bool {
     dead_letters(&mut browser);
     assert!(
         browser.evaluate("window.pwned === undefined") == json!(true),
-        "stored text ran as a script"
+        "the page ran stored text as a script"
     );
     true
 }
 
-/// Loads the page anew, and holds how long it takes until something is painted and until the list is there.
+/// Reloads the page, and checks the time until the first paint and until the list is shown.
 fn first_paint(browser: &mut Browser, address: &str) {
     let (page, _) = address.split_once('#').expect("a token");
     let (mut paints, mut lists) = (Vec::new(), Vec::new());
@@ -127,7 +129,7 @@ fn first_paint(browser: &mut Browser, address: &str) {
     }
     println!(
         "{} instances: first contentful paint after {paints:?} ms, the list after {lists:?} ms",
-        how_many()
+        instance_count()
     );
     assert!(
         paints.iter().all(|paint| *paint < 1000.0),
@@ -135,7 +137,7 @@ fn first_paint(browser: &mut Browser, address: &str) {
     );
 }
 
-/// Searches, moves to a row and opens it, without a mouse.
+/// Searches, selects a row and opens it by keyboard.
 fn by_keyboard(browser: &mut Browser) {
     browser.press("/", 191, false);
     browser.wait_for("document.activeElement.name === 'text'");
@@ -155,13 +157,13 @@ fn by_keyboard(browser: &mut Browser) {
     browser.wait_for("document.querySelector('ul.tree') !== null");
     browser.press("Escape", 27, false);
     browser.wait_for("location.hash === '#/instances'");
-    // What is asked of the view that is left would be asked in vain.
+    // Wait for the next view, because the previous view ignores requests.
     browser.wait_for("document.querySelector('ul.tree') === null");
     browser.evaluate("location.hash = '#/instances/order-2'");
     browser.wait_for("document.querySelector('ul.tree') !== null");
 }
 
-/// Opens the one dead letter, goes back, and has it tried again, without a mouse.
+/// Opens the dead letter, goes back, and redrives it by keyboard.
 fn dead_letters(browser: &mut Browser) {
     browser.evaluate("location.hash = '#/deadletters'");
     browser.wait_for("document.querySelector('h2').textContent === 'Dead letters'");
@@ -177,12 +179,12 @@ fn dead_letters(browser: &mut Browser) {
     browser.evaluate("window.confirm = () => true");
     browser.evaluate("document.querySelector('tbody button').focus()");
     browser.press("Enter", 13, false);
-    browser.wait_for("document.body.textContent.includes('No message was given up')");
-    browser.wait_for("document.body.textContent.includes('it is tried again')");
+    browser.wait_for("document.body.textContent.includes('No dead letters')");
+    browser.wait_for("document.body.textContent.includes('the message is sent again')");
 }
 
-/// Raises an event from the page, which takes the token.
-fn act(browser: &mut Browser) {
+/// Raises an event from the page, with the token.
+fn raise_event(browser: &mut Browser) {
     browser.evaluate("document.querySelector('input[name=event]').value = 'Shipped'");
     browser.evaluate("document.querySelector('input[name=event]').form.requestSubmit()");
     browser.wait_for("document.body.textContent.includes('ExternalRaised Shipped')");

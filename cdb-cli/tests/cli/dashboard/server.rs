@@ -1,14 +1,14 @@
-//! What the server answers, and whom it refuses.
+//! The responses of the dashboard's server, and the requests that it rejects.
 
 use reqwest::{Client, Method, Response};
 use serde_json::Value;
 
 use super::serving::Serving;
-use crate::fixture::{fill, give_up, members};
+use crate::fixture::{dead_intent, fill, members};
 use crate::harness::Account;
 
 fn http() -> Client {
-    // The second test of the process finds it installed.
+    // An error means that another test of the process has installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder().no_proxy().build().expect("a client")
 }
@@ -37,7 +37,7 @@ async fn cancel(serving: &Serving, headers: &[(&str, &str)]) -> u16 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn instances_come_by_the_page_and_one_by_one() {
+async fn instances_are_listed_in_pages_and_shown_one_by_one() {
     let account = Account::start().await;
     fill(&account).await;
     let serving = Serving::start(&account, &[]);
@@ -52,7 +52,7 @@ async fn instances_come_by_the_page_and_one_by_one() {
     assert_eq!(shown["messages"][0]["what"], "ExternalRaised Approved");
     let tree = json(&serving, "api/instances/order-2/tree").await;
     assert_eq!(tree["children"][0]["id"], "order-2::sub::4");
-    assert_eq!(get(&serving, "api/instances/nobody").await.status(), 404);
+    assert_eq!(get(&serving, "api/instances/missing").await.status(), 404);
     assert_eq!(
         get(&serving, "api/instances?from=nonsense").await.status(),
         400
@@ -60,7 +60,7 @@ async fn instances_come_by_the_page_and_one_by_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_history_comes_with_what_lasted_how_long() {
+async fn a_history_has_the_bars_of_the_timeline() {
     let account = Account::start().await;
     fill(&account).await;
     let serving = Serving::start(&account, &[]);
@@ -120,7 +120,7 @@ async fn change(serving: &Serving, path: &str) -> u16 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dead_letters_are_shown_and_redriven_once() {
     let account = Account::start().await;
-    give_up(&fill(&account).await).await;
+    dead_intent(&fill(&account).await).await;
     let serving = Serving::start(&account, &["--allow-actions"]);
     let page = json(&serving, "api/deadletters").await;
     assert_eq!(page["deadLetters"][0]["name"], "intent-turn-1@order-3");
@@ -140,7 +140,7 @@ async fn dead_letters_are_shown_and_redriven_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn other_names_are_refused_and_the_page_runs_nothing_but_its_own() {
+async fn other_host_names_are_rejected_and_the_page_loads_only_own_files() {
     let account = Account::start().await;
     let serving = Serving::start(&account, &[]);
     let url = format!("{}/api/about", serving.parts().0);
@@ -190,7 +190,7 @@ async fn other_names_are_refused_and_the_page_runs_nothing_but_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_changed_without_the_flag_and_the_token() {
+async fn changes_need_the_option_and_the_token() {
     let account = Account::start().await;
     fill(&account).await;
     let watching = Serving::start(&account, &[]);

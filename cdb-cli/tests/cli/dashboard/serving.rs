@@ -1,14 +1,14 @@
-//! A dashboard that runs as a process of its own, on an emulator in this one.
+//! A dashboard in a child process, on an emulator in this process.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use crate::harness::Account;
 
-/// A running dashboard. It is killed when this is dropped.
+/// A running dashboard. Dropping it kills the process.
 pub(crate) struct Serving {
     child: Child,
-    /// The address that the terminal shows, with its token if there is one.
+    /// The address that the terminal shows, with its token.
     pub(crate) address: String,
 }
 
@@ -46,7 +46,7 @@ impl Serving {
         Self { child, address }
     }
 
-    /// The address without the token, and the token.
+    /// Returns the address without the token, and the token.
     pub(crate) fn parts(&self) -> (&str, &str) {
         let without = (self.address.trim_end_matches('/'), "");
         self.address.split_once("/#token=").unwrap_or(without)
@@ -55,9 +55,9 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // It may have ended by a failure, which the test tells.
+        // An error means that the process has already ended.
         let _ = self.child.kill();
-        // No zombie is left.
+        // Reaps the process.
         let _ = self.child.wait();
     }
 }
