@@ -15,7 +15,7 @@ use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
 use crate::ambiguity::each_write::hasty;
-use crate::harness::{World, eventually, next_turn};
+use crate::harness::{TestEnv, eventually, next_turn};
 use crate::locks::{activity, completed};
 use crate::network::{BATCH, CREATE, Network};
 use crate::several::{ack, ack_and_send, enqueue, event, start};
@@ -102,10 +102,10 @@ fn cancelled_once(attempts: &Arc<AtomicU32>) -> ActivityRegistry {
 
 #[tokio::test]
 async fn an_orchestration_ends_although_a_renewal_of_its_activity_fails() {
-    let mut world = World::without_runtime().await;
-    if world.emulator().is_none() {
+    let mut env = TestEnv::without_runtime().await;
+    if env.emulator().is_none() {
         println!("skipped: only the emulator fails on demand");
-        return world.stop().await;
+        return env.stop().await;
     }
     let orchestrations = OrchestrationRegistry::builder()
         .register("Flow", |ctx: OrchestrationContext, _: String| async move {
@@ -119,14 +119,14 @@ async fn an_orchestration_ends_although_a_renewal_of_its_activity_fails() {
     };
     let attempts = Arc::default();
     let activities = cancelled_once(&attempts);
-    world.join(activities, orchestrations, options).await;
-    let started = world.client.start_orchestration("i", "Flow", "");
+    env.join(activities, orchestrations, options).await;
+    let started = env.client.start_orchestration("i", "Flow", "");
     started.await.expect("the instance starts");
     eventually(async || attempts.load(Ordering::SeqCst) == 1).await;
-    let emulator = world.emulator().expect("checked before");
+    let emulator = env.emulator().expect("checked before");
     emulator.inject(refuse_next_patch());
-    assert_eq!(world.end_of("i").await.as_deref(), Ok("2"));
-    world.stop().await;
+    assert_eq!(env.end_of("i").await.as_deref(), Ok("2"));
+    env.stop().await;
 }
 
 /// A lock that is short for a test and long for a request.

@@ -70,22 +70,22 @@ pub(crate) fn long_locks() -> RuntimeOptions {
 }
 
 /// A store, a client, and the runtimes that work on it, each with a provider of its own as if it were a process.
-pub(crate) struct World {
+pub(crate) struct TestEnv {
     pub(crate) client: Client,
     pub(crate) provider: CosmosDBProvider,
     backend: Backend,
     runtimes: Vec<Arc<Runtime>>,
 }
 
-impl World {
+impl TestEnv {
     /// A fresh store with one runtime.
     pub(crate) async fn start(
         activities: ActivityRegistry,
         orchestrations: OrchestrationRegistry,
     ) -> Self {
-        let mut world = Self::without_runtime().await;
-        world.join(activities, orchestrations, long_locks()).await;
-        world
+        let mut env = Self::without_runtime().await;
+        env.join(activities, orchestrations, long_locks()).await;
+        env
     }
 
     /// A fresh store that nobody works on yet.

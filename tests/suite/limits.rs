@@ -6,7 +6,7 @@ use cdb_provider::CosmosDBProviderConfig;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
-use crate::harness::{World, long_locks};
+use crate::harness::{TestEnv, long_locks};
 
 /// `Give` answers with so many bytes; `Send` passes that many to an activity; `Ask` asks a child to `Give` them;
 /// `Remember` takes them in events, one of 10,000 bytes after the other.
@@ -46,22 +46,20 @@ fn activities() -> ActivityRegistry {
         .build()
 }
 
-async fn world(change: impl FnOnce(&mut CosmosDBProviderConfig)) -> World {
-    let mut world = World::with_config(change).await;
-    world
-        .join(activities(), orchestrations(), long_locks())
-        .await;
-    world
+async fn env(change: impl FnOnce(&mut CosmosDBProviderConfig)) -> TestEnv {
+    let mut env = TestEnv::with_config(change).await;
+    env.join(activities(), orchestrations(), long_locks()).await;
+    env
 }
 
 /// It fails, once, with these words.
-async fn fails(world: &World, orchestration: &str, input: &str, words: &[&str]) {
-    let error = world.run(orchestration, orchestration, input).await;
+async fn fails(env: &TestEnv, orchestration: &str, input: &str, words: &[&str]) {
+    let error = env.run(orchestration, orchestration, input).await;
     let error = error.expect_err("it is too large").display_message();
     for word in words {
         assert!(error.contains(word), "no `{word}` in: {error}");
     }
-    let info = world
+    let info = env
         .client
         .get_instance_info(orchestration)
         .await
@@ -69,7 +67,7 @@ async fn fails(world: &World, orchestration: &str, input: &str, words: &[&str]) 
     assert_eq!(info.status, "Failed");
     assert_eq!(info.orchestration_name, orchestration);
     // Nothing tries it again.
-    if let Some(emulator) = world.emulator() {
+    if let Some(emulator) = env.emulator() {
         tokio::time::sleep(Duration::from_millis(500)).await;
         let begun = Instant::now();
         emulator.reset_requests();
@@ -83,24 +81,24 @@ async fn fails(world: &World, orchestration: &str, input: &str, words: &[&str]) 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_value_above_the_limit_fails_its_orchestration_with_size_and_limit() {
-    let world = world(|config| config.max_value_bytes = 100_000).await;
+    let env = env(|config| config.max_value_bytes = 100_000).await;
     let limit = ["100000", "max_value_bytes"];
     fails(
-        &world,
+        &env,
         "Give",
         "150000",
         &[&limit[..], &["the output", "1501"]].concat(),
     )
     .await;
     fails(
-        &world,
+        &env,
         "Send",
         "150000",
         &[&limit[..], &["the input of an activity"]].concat(),
     )
     .await;
     fails(
-        &world,
+        &env,
         "Work",
         "150000",
         &[&limit[..], &["the result of an activity", "150000"]].concat(),
@@ -108,37 +106,37 @@ async fn a_value_above_the_limit_fails_its_orchestration_with_size_and_limit() {
     .await;
     // The parent hears of it, and fails with the same words.
     fails(
-        &world,
+        &env,
         "Ask",
         "150000",
         &[&limit[..], &["the output"]].concat(),
     )
     .await;
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_history_above_the_limit_fails_its_orchestration_with_size_and_limit() {
-    let world = world(|config| config.max_history_bytes = 50_000).await;
+    let env = env(|config| config.max_history_bytes = 50_000).await;
     fails(
-        &world,
+        &env,
         "Remember",
         "200000",
         &["the history", "50000", "max_history_bytes"],
     )
     .await;
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_turn_above_the_limit_fails_its_orchestration_with_size_and_limit() {
-    let world = world(|config| config.max_turn_bytes = 50_000).await;
+    let env = env(|config| config.max_turn_bytes = 50_000).await;
     fails(
-        &world,
+        &env,
         "Send",
         "60000",
         &["the turn", "50000", "max_turn_bytes"],
     )
     .await;
-    world.stop().await;
+    env.stop().await;
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::mix::MIXES;
 use crate::runtime::keep_trying;
-use crate::site::{Cast, Site};
+use crate::site::{Actors, Site};
 
 /// How far the clocks of the machines are ahead, in milliseconds.
 const AHEAD: [i64; 3] = [30_000, -30_000, 30_000];
@@ -17,8 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(1800);
 ///
 /// # Errors
 /// When a process cannot be started, or an orchestration does not end.
-pub async fn timers(cast: &Cast) -> Result<(Duration, Duration), String> {
-    let (site, _store, mut workers) = Site::open(cast, &MIXES[0].fault_plan(0), None).await?;
+pub async fn timers(actors: &Actors) -> Result<(Duration, Duration), String> {
+    let (site, _store, mut workers) = Site::open(actors, &MIXES[0].fault_plan(0), None).await?;
     for (worker, ahead) in workers.iter_mut().zip(AHEAD) {
         worker.go_by_clock(ahead).await?;
     }

@@ -11,7 +11,7 @@ use crate::mix::{MIXES, Mix};
 use crate::recovery::recovery;
 use crate::report::{Row, spread, table, write_docs};
 use crate::runtime::{LOCK, RuntimeArgs, serve};
-use crate::site::Cast;
+use crate::site::Actors;
 use crate::store::{StoreArgs, keep};
 use crate::subject::Subject;
 
@@ -87,8 +87,8 @@ pub async fn command(subject: Subject) -> ExitCode {
 
 async fn drive(subject: Subject, args: Args) -> Result<(), String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let cast = Cast { subject, program };
-    let director = Director { args, cast };
+    let actors = Actors { subject, program };
+    let director = Director { args, actors };
     match &director.args {
         args if args.recovery => director.measure_recovery().await,
         args if args.pace => director.measure_pace().await,
@@ -99,7 +99,7 @@ async fn drive(subject: Subject, args: Args) -> Result<(), String> {
 /// What was asked for, and who plays.
 struct Director {
     args: Args,
-    cast: Cast,
+    actors: Actors,
 }
 
 impl Director {
@@ -111,14 +111,14 @@ impl Director {
             at_least: Duration::from_secs_f64(self.args.minutes * 60.0),
             window: self.args.window,
             throughput: None,
-            cast: self.cast.clone(),
+            actors: self.actors.clone(),
         }
     }
 
     async fn measure_recovery(&self) -> Result<(), String> {
         let mut longest = Vec::new();
         for round in 1..=self.args.rounds {
-            let seen = recovery(&self.cast).await?;
+            let seen = recovery(&self.actors).await?;
             let (still, millis) = (seen.stood_still, seen.longest.as_secs_f64() * 1000.0);
             println!(
                 "round {round}: {still} orchestrations stood still, the longest for {millis:.0} ms"

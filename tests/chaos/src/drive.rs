@@ -10,7 +10,7 @@ use crate::mix::Mix;
 use crate::monkey::Monkey;
 use crate::play::{Play, stragglers};
 use crate::report::Row;
-use crate::site::{Cast, Site};
+use crate::site::{Actors, Site};
 
 /// A run to be made.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub struct Run {
     /// Request units per second that the store allows; no limit without.
     pub throughput: Option<u32>,
     /// Who plays the parts.
-    pub cast: Cast,
+    pub actors: Actors,
 }
 
 /// Makes a run and judges it.
@@ -37,7 +37,7 @@ pub struct Run {
 /// When a process cannot be started or the store cannot be read: nothing can be said about the run.
 pub async fn run(run: &Run) -> Result<Row, String> {
     let faults = run.mix.fault_plan(run.seed);
-    let (site, store, workers) = Site::open(&run.cast, &faults, run.throughput).await?;
+    let (site, store, workers) = Site::open(&run.actors, &faults, run.throughput).await?;
     store.ask("DELETE", "/_admin/requests", "").await?;
     let monkey = Monkey::new(&run.mix, run.seed, store, workers);
     let (stop, told) = watch::channel(false);
@@ -55,7 +55,7 @@ pub async fn run(run: &Run) -> Result<Row, String> {
     stragglers(&site.client, &mut ended).await;
     Ok(Row {
         mix: run.mix.name,
-        provider: run.cast.subject.name,
+        provider: run.actors.subject.name,
         seed: run.seed,
         orchestrations: ended.len(),
         broken: monkey.done,

@@ -33,5 +33,5 @@ pub use mix::{MIXES, Mix};
 pub use recovery::{Recovery, recovery};
 pub use report::Row;
 pub use runtime::{CONCURRENCY, CONTAINER, DATABASE, LOCK, RuntimeArgs};
-pub use site::Cast;
+pub use site::Actors;
 pub use subject::{Opening, Role, Subject};

@@ -7,7 +7,7 @@ use cdb_model::Timestamp;
 use crate::ledger::Booked;
 use crate::mix::MIXES;
 use crate::runtime::keep_trying;
-use crate::site::{Cast, Site};
+use crate::site::{Actors, Site};
 
 /// How many orchestrations are at work, more than one runtime has dispatchers.
 const AT_WORK: usize = 18;
@@ -30,8 +30,8 @@ pub struct Recovery {
 ///
 /// # Errors
 /// When a process cannot be started, or work stands still for good.
-pub async fn recovery(cast: &Cast) -> Result<Recovery, String> {
-    let (site, _store, mut workers) = Site::open(cast, &MIXES[0].fault_plan(0), None).await?;
+pub async fn recovery(actors: &Actors) -> Result<Recovery, String> {
+    let (site, _store, mut workers) = Site::open(actors, &MIXES[0].fault_plan(0), None).await?;
     let bookings = BOOKINGS.to_string();
     for number in 0..AT_WORK {
         let instance = format!("steady-{number}");

@@ -18,14 +18,14 @@ const RUNTIMES: usize = 3;
 
 /// Who plays the parts.
 #[derive(Clone, Debug)]
-pub struct Cast {
+pub struct Actors {
     /// Whose runtimes.
     pub subject: Subject,
     /// The program that is started for each part: the one that drives.
     pub program: PathBuf,
 }
 
-impl Cast {
+impl Actors {
     /// This workspace's provider, played by the program at a path.
     pub fn ours(program: impl Into<PathBuf>) -> Self {
         Self {
@@ -48,21 +48,21 @@ pub(crate) struct Site {
 impl Site {
     /// Starts everything.
     pub(crate) async fn open(
-        cast: &Cast,
+        actors: &Actors,
         faults: &FaultPlan,
         throughput: Option<u32>,
     ) -> Result<(Self, Store, Vec<Worker>), String> {
-        let store = Store::start(&cast.program, faults, throughput).await?;
+        let store = Store::start(&actors.program, faults, throughput).await?;
         let args = RuntimeArgs {
             endpoint: store.endpoint(),
             key: WELL_KNOWN_KEY.to_owned(),
         };
-        let open = cast.subject.open;
+        let open = actors.subject.open;
         let provider = keep_trying(|| open(args.clone(), Role::LooksOn)).await?;
         let ledger = keep_trying(|| Ledger::open(&args.endpoint, &args.key)).await?;
         let mut workers = Vec::new();
         for _ in 0..RUNTIMES {
-            workers.push(Worker::start(&cast.program, &args.endpoint).await?);
+            workers.push(Worker::start(&actors.program, &args.endpoint).await?);
         }
         let site = Self {
             client: Client::new(Arc::clone(&provider)),

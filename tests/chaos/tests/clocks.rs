@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use cdb_chaos::{Cast, Mix, Run, run, timers};
+use cdb_chaos::{Actors, Mix, Run, run, timers};
 
-fn cast() -> Cast {
-    Cast::ours(env!("CARGO_BIN_EXE_chaos"))
+fn actors() -> Actors {
+    Actors::ours(env!("CARGO_BIN_EXE_chaos"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -21,7 +21,7 @@ async fn whatever_the_clocks_show_every_orchestration_ends_once_with_the_right_r
         at_least: Duration::from_secs(8),
         window: 40,
         throughput: None,
-        cast: cast(),
+        actors: actors(),
     })
     .await
     .expect("the processes start");
@@ -36,7 +36,7 @@ async fn timers_fire_in_time_on_machines_whose_clocks_are_half_a_minute_wrong() 
         println!("skipped: the clock of a single process can be set on Linux only");
         return;
     }
-    let (shortest, longest) = timers(&cast()).await.expect("the processes start");
+    let (shortest, longest) = timers(&actors()).await.expect("the processes start");
     println!("between {shortest:?} and {longest:?}");
     // Timers of 0.3 s together. By the machines' clocks they would fire at once on one, and after 90 s on the other. What a
     // busy machine adds are seconds.

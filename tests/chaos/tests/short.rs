@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use cdb_chaos::{Cast, Mix, Run, recovery, run};
+use cdb_chaos::{Actors, Mix, Run, recovery, run};
 
-fn cast() -> Cast {
-    Cast::ours(env!("CARGO_BIN_EXE_chaos"))
+fn actors() -> Actors {
+    Actors::ours(env!("CARGO_BIN_EXE_chaos"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -18,7 +18,7 @@ async fn whatever_is_broken_every_orchestration_ends_once_with_the_right_result(
         at_least: Duration::from_secs(12),
         window: 40,
         throughput: None,
-        cast: cast(),
+        actors: actors(),
     })
     .await
     .expect("the processes start");
@@ -29,7 +29,7 @@ async fn whatever_is_broken_every_orchestration_ends_once_with_the_right_result(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_work_of_a_killed_runtime_goes_on_when_its_locks_end() {
-    let seen = recovery(&cast()).await.expect("the processes start");
+    let seen = recovery(&actors()).await.expect("the processes start");
     // `cargo chaos --recovery` measures how long it stands still; the suite holds the promise in simulated time
     // (several::what_was_locked_ahead_for_a_runtime_that_is_gone_is_found_by_another). Here, all of it ends.
     assert!(seen.stood_still > 0, "the killed runtime had work");

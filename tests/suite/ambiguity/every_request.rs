@@ -11,7 +11,7 @@ use duroxide::providers::Provider;
 use futures::StreamExt;
 
 use super::scenario::{Runs, Scenario, runtime};
-use crate::harness::{Wait, World};
+use crate::harness::{TestEnv, Wait};
 
 /// How many runs go on at once: they wait more than they compute.
 const AT_ONCE: usize = 6;
@@ -36,8 +36,8 @@ const WRITES: [OperationKind; 7] = [
 /// Everything that asks something.
 const READS: [OperationKind; 2] = [OperationKind::Read, OperationKind::Query];
 
-fn emulator(world: &World) -> &Emulator {
-    world.emulator().expect("checked before")
+fn emulator(env: &TestEnv) -> &Emulator {
+    env.emulator().expect("checked before")
 }
 
 /// How long the runtime's locks last. A run waits for the end of a lock that it loses.
@@ -67,25 +67,25 @@ async fn play(
     fault: Option<Fault>,
     lock: Duration,
 ) -> Option<([u32; 2], usize)> {
-    let mut world = World::without_runtime().await;
-    if world.emulator().is_none() {
+    let mut env = TestEnv::without_runtime().await;
+    if env.emulator().is_none() {
         println!("skipped: only the emulator fails on demand");
-        world.stop().await;
+        env.stop().await;
         return None;
     }
     let runs: Runs = Arc::default();
-    runtime(&mut world, &runs, lock).await;
-    emulator(&world).reset_requests();
+    runtime(&mut env, &runs, lock).await;
+    emulator(&env).reset_requests();
     let what = format!("{scenario:?} with {fault:?}");
     if let Some(fault) = fault {
-        emulator(&world).inject(fault);
+        emulator(&env).inject(fault);
     }
-    scenario.play(&world).await;
+    scenario.play(&env).await;
     tokio::time::sleep(QUIET).await;
-    let counts = emulator(&world).requests().counts;
-    emulator(&world).clear_faults();
-    until_clean(&world, &what).await;
-    world.stop().await;
+    let counts = emulator(&env).requests().counts;
+    emulator(&env).clear_faults();
+    until_clean(&env, &what).await;
+    env.stop().await;
     let count = |kinds: &[OperationKind]| {
         let counts = kinds.iter().map(|kind| counts.get(kind).copied());
         let sum: u64 = counts.map(Option::unwrap_or_default).sum();
@@ -96,10 +96,10 @@ async fn play(
 }
 
 /// Waits until nothing is left that waits for anything, sessions included.
-async fn until_clean(world: &World, what: &str) {
+async fn until_clean(env: &TestEnv, what: &str) {
     let mut wait = Wait::begin();
     loop {
-        let problems = audit(world.provider.container()).await;
+        let problems = audit(env.provider.container()).await;
         let problems = problems.expect("the store can be read");
         if problems.is_empty() {
             break;
@@ -107,7 +107,7 @@ async fn until_clean(world: &World, what: &str) {
         assert!(!wait.is_over(), "{what}: {problems:#?}");
         tokio::time::sleep(QUIET).await;
     }
-    let cleaned = world.provider.cleanup_orphaned_sessions(Duration::ZERO);
+    let cleaned = env.provider.cleanup_orphaned_sessions(Duration::ZERO);
     cleaned.await.expect("sessions can be cleaned up");
 }
 

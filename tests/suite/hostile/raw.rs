@@ -5,9 +5,9 @@ use cdb_provider::model::PartitionKey;
 use reqwest::{Client, RequestBuilder};
 use serde_json::Value;
 
-use crate::harness::World;
+use crate::harness::TestEnv;
 
-/// The container of a world's emulator.
+/// The container of a test environment's emulator.
 pub(crate) struct Raw {
     http: Client,
     url: String,
@@ -16,9 +16,9 @@ pub(crate) struct Raw {
 
 impl Raw {
     /// `None` on an account, which would want other rights.
-    pub(crate) fn of(world: &World) -> Option<Self> {
-        let container = world.provider.container().name();
-        Some(Self::on(world.emulator()?, container))
+    pub(crate) fn of(env: &TestEnv) -> Option<Self> {
+        let container = env.provider.container().name();
+        Some(Self::on(env.emulator()?, container))
     }
 
     /// A container of an emulator.

@@ -6,7 +6,7 @@ use duroxide::providers::{Provider, ProviderAdmin};
 use duroxide::{EventKind, OrchestrationContext, OrchestrationRegistry};
 
 use super::{documents, echo, end_of, litter};
-use crate::harness::{World, eventually};
+use crate::harness::{TestEnv, eventually};
 
 /// Sends `input` activities at once, and ends with the sum of what they give back.
 fn fanning_out() -> OrchestrationRegistry {
@@ -27,19 +27,19 @@ fn fanning_out() -> OrchestrationRegistry {
 }
 
 async fn a_fan_out_ends(count: u64) {
-    let world = World::start(echo(), fanning_out()).await;
+    let env = TestEnv::start(echo(), fanning_out()).await;
     let begun = Instant::now();
-    let started = world
+    let started = env
         .client
         .start_orchestration("fan", "FanOut", count.to_string());
     started.await.expect("it starts");
     let sum = (count * (count - 1) / 2).to_string();
-    assert_eq!(end_of(&world, "fan").await, sum);
+    assert_eq!(end_of(&env, "fan").await, sum);
     println!(
         "{count} activities of one turn ended in {:?}",
         begun.elapsed()
     );
-    if let Some(emulator) = world.emulator() {
+    if let Some(emulator) = env.emulator() {
         let log = emulator.requests();
         println!(
             "with {} requests and {:.0} RU",
@@ -47,7 +47,7 @@ async fn a_fan_out_ends(count: u64) {
             log.charge
         );
     }
-    let provider = &world.provider;
+    let provider = &env.provider;
     let history = provider.read("fan").await.expect("a history");
     let ended = |kind: &EventKind| matches!(kind, EventKind::ActivityCompleted { .. });
     let ended = history.iter().filter(|event| ended(&event.kind)).count();
@@ -56,7 +56,7 @@ async fn a_fan_out_ends(count: u64) {
     deleted.expect("it is deleted");
     eventually(async || documents(provider, "fan").await == 0).await;
     eventually(async || litter(provider).await == (0, 0)).await;
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

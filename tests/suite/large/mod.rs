@@ -18,7 +18,7 @@ use duroxide::providers::{ExecutionMetadata, Provider, ProviderAdmin, PruneOptio
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, Event, EventKind, OrchestrationContext, OrchestrationRegistry};
 
-use crate::harness::{World, eventually, next_activity, next_turn, until_some};
+use crate::harness::{TestEnv, eventually, next_activity, next_turn, until_some};
 
 /// Longer than the largest turn takes: no test here waits for the end of a lock.
 const LOCK: Duration = Duration::from_secs(24 * 3600);
@@ -154,11 +154,11 @@ async fn documents(provider: &CosmosDBProvider, instance: &str) -> usize {
 
 /// What a large orchestration ends with, however long that takes. Not asked for by the client, which reads the whole
 /// history ten times a second.
-async fn end_of(world: &World, instance: &str) -> String {
+async fn end_of(env: &TestEnv, instance: &str) -> String {
     until_some(async || {
         tokio::time::sleep(Duration::from_millis(500)).await;
         // There is no instance before its first turn is committed.
-        let info = world.provider.get_instance_info(instance).await.ok()?;
+        let info = env.provider.get_instance_info(instance).await.ok()?;
         assert_ne!(info.status, "Failed", "{:?}", info.output);
         (info.status == "Completed").then(|| info.output.unwrap_or_default())
     })
@@ -192,15 +192,15 @@ fn passing_on() -> OrchestrationRegistry {
 }
 
 async fn a_value_goes_through_everything(bytes: usize) {
-    let world = World::start(echo(), passing_on()).await;
+    let env = TestEnv::start(echo(), passing_on()).await;
     let value = text(bytes);
     let begun = Instant::now();
-    let started = world.client.start_orchestration("large", "Large", &*value);
+    let started = env.client.start_orchestration("large", "Large", &*value);
     started.await.expect("it starts");
-    let output = end_of(&world, "large").await;
+    let output = end_of(&env, "large").await;
     println!("{bytes} bytes went round in {:?}", begun.elapsed());
     assert!(output == value, "the value has changed");
-    let provider = &world.provider;
+    let provider = &env.provider;
     let info = provider
         .get_instance_info("large")
         .await
@@ -211,7 +211,7 @@ async fn a_value_goes_through_everything(bytes: usize) {
     );
 
     // What is left belongs to histories and outputs. Parts of commits that got no answer are removed by age.
-    let heir = world.provider_with(|config| config.orphan_age = ORPHANED);
+    let heir = env.provider_with(|config| config.orphan_age = ORPHANED);
     let heir = heir.await;
     eventually(async || litter(&heir).await.1 == 0).await;
     let (before, _) = litter(provider).await;
@@ -233,7 +233,7 @@ async fn a_value_goes_through_everything(bytes: usize) {
     for instance in &tree.all_ids {
         assert_eq!(documents(provider, instance).await, 0, "{instance}");
     }
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

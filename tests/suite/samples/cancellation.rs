@@ -10,7 +10,7 @@ use duroxide::{
     ActivityContext, AppErrorKind, ErrorDetails, OrchestrationContext, OrchestrationRegistry,
 };
 
-use crate::harness::{World, eventually, no_activities};
+use crate::harness::{TestEnv, eventually, no_activities};
 
 /// Whether somebody cancelled it, and why.
 fn reason_of(ended: &Result<String, ErrorDetails>) -> Option<&str> {
@@ -43,55 +43,55 @@ fn waiting() -> OrchestrationRegistry {
 
 #[tokio::test]
 async fn a_waiting_instance_fails_with_the_reason_given() {
-    let world = World::start(no_activities(), waiting()).await;
-    let client = &world.client;
+    let env = TestEnv::start(no_activities(), waiting()).await;
+    let client = &env.client;
     client
         .start_orchestration("wait", "Wait", "")
         .await
         .expect("start");
-    world.until_subscribed("wait", "Never").await;
+    env.until_subscribed("wait", "Never").await;
     let cancelled = client.cancel_instance("wait", "no longer needed").await;
     cancelled.expect("the request is taken");
-    let ended = world.end_of("wait").await;
+    let ended = env.end_of("wait").await;
     assert_eq!(reason_of(&ended), Some("no longer needed"), "{ended:?}");
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
 async fn children_are_cancelled_with_their_parent() {
-    let world = World::start(no_activities(), waiting()).await;
-    let client = &world.client;
+    let env = TestEnv::start(no_activities(), waiting()).await;
+    let client = &env.client;
     client
         .start_orchestration("parent", "Parent", "")
         .await
         .expect("start");
     eventually(async || {
-        let found = world.client.list_all_instances().await.expect("a list");
+        let found = env.client.list_all_instances().await.expect("a list");
         found.iter().any(|instance| instance == "child")
     })
     .await;
-    world.until_subscribed("child", "Never").await;
+    env.until_subscribed("child", "Never").await;
     let cancelled = client.cancel_instance("parent", "closing").await;
     cancelled.expect("the request is taken");
-    assert_eq!(reason_of(&world.end_of("parent").await), Some("closing"));
-    assert!(reason_of(&world.end_of("child").await).is_some());
-    world.stop().await;
+    assert_eq!(reason_of(&env.end_of("parent").await), Some("closing"));
+    assert!(reason_of(&env.end_of("child").await).is_some());
+    env.stop().await;
 }
 
 #[tokio::test]
 async fn cancelling_what_has_ended_or_never_was_changes_nothing() {
-    let world = World::start(no_activities(), waiting()).await;
-    assert_eq!(world.run("end", "End", "").await.as_deref(), Ok("done"));
+    let env = TestEnv::start(no_activities(), waiting()).await;
+    assert_eq!(env.run("end", "End", "").await.as_deref(), Ok("done"));
     for instance in ["end", "never started"] {
-        let cancelled = world.client.cancel_instance(instance, "late").await;
+        let cancelled = env.client.cancel_instance(instance, "late").await;
         cancelled.expect("the request is taken");
     }
     // What is enqueued later is done later: by now the requests have been seen.
-    assert_eq!(world.run("other", "End", "").await.as_deref(), Ok("done"));
-    assert_eq!(world.end_of("end").await.as_deref(), Ok("done"));
-    let instances = world.client.list_all_instances().await.expect("a list");
+    assert_eq!(env.run("other", "End", "").await.as_deref(), Ok("done"));
+    assert_eq!(env.end_of("end").await.as_deref(), Ok("done"));
+    let instances = env.client.list_all_instances().await.expect("a list");
     assert_eq!(instances.len(), 2, "{instances:?}");
-    world.stop().await;
+    env.stop().await;
 }
 
 /// How often an activity began, and how often it was cancelled.
@@ -143,19 +143,19 @@ async fn a_running_activity_hears_that_its_instance_was_cancelled() {
         })
         .build();
     let endless = Endless::default();
-    let mut world = World::without_runtime().await;
+    let mut env = TestEnv::without_runtime().await;
     let activities = endless.registry();
-    world.join(activities, orchestrations, short_locks()).await;
-    let client = &world.client;
+    env.join(activities, orchestrations, short_locks()).await;
+    let client = &env.client;
     client
         .start_orchestration("run", "Run", "")
         .await
         .expect("start");
     endless.until_begun().await;
     client.cancel_instance("run", "stop").await.expect("cancel");
-    assert_eq!(reason_of(&world.end_of("run").await), Some("stop"));
+    assert_eq!(reason_of(&env.end_of("run").await), Some("stop"));
     endless.until_cancelled().await;
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
@@ -169,10 +169,10 @@ async fn the_loser_of_a_race_is_cancelled_while_its_instance_goes_on() {
         })
         .build();
     let endless = Endless::default();
-    let mut world = World::without_runtime().await;
+    let mut env = TestEnv::without_runtime().await;
     let activities = endless.registry();
-    world.join(activities, orchestrations, short_locks()).await;
-    let client = &world.client;
+    env.join(activities, orchestrations, short_locks()).await;
+    let client = &env.client;
     client
         .start_orchestration("race", "Race", "")
         .await
@@ -183,11 +183,11 @@ async fn the_loser_of_a_race_is_cancelled_while_its_instance_goes_on() {
         .await
         .expect("raise");
     endless.until_cancelled().await;
-    world.until_subscribed("race", "GoOn").await;
+    env.until_subscribed("race", "GoOn").await;
     client
         .raise_event("race", "GoOn", "on")
         .await
         .expect("raise");
-    assert_eq!(world.end_of("race").await.as_deref(), Ok("on"));
-    world.stop().await;
+    assert_eq!(env.end_of("race").await.as_deref(), Ok("on"));
+    env.stop().await;
 }
