@@ -310,12 +310,12 @@ mod tests {
     }
 
     #[test]
-    fn what_happened_once_is_no_problem() {
+    fn a_complete_history_has_no_problem() {
         assert!(history(vec![timer(), timer(), fired(2), completed()]).is_empty());
     }
 
     #[test]
-    fn what_happened_twice_or_unasked_is_told() {
+    fn duplicate_and_unrequested_events_are_reported() {
         let told = |kinds| history(kinds).join("; ");
         assert!(told(vec![timer(), fired(1), fired(1), completed()]).contains("answered twice"));
         assert!(told(vec![timer(), fired(7), completed()]).contains("never scheduled"));

@@ -163,14 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_the_table_is_not_written_unless_asked_for() {
+    fn a_partial_table_is_written_only_on_request() {
         assert!(parse("").is_ok_and(|args| args.writes()));
         assert!(parse("--only hello,chain --peer ours").is_ok_and(|args| !args.writes()));
         assert!(parse("--only hello --write").is_ok_and(|args| args.writes()));
     }
 
     #[test]
-    fn what_is_not_known_is_named() {
+    fn an_unknown_argument_is_named() {
         assert!(parse("--only helo").is_err_and(|error| error.contains("helo")));
         assert!(parse("--fast").is_err_and(|error| error.contains("--fast")));
     }

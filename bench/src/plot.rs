@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_has_no_bar() {
+    fn a_missing_measurement_has_no_bar() {
         let group = Group {
             label: "a < b".to_owned(),
             values: vec![Some(3.0), None],

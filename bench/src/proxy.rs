@@ -199,7 +199,7 @@ mod tests {
     use super::Messages;
 
     #[test]
-    fn a_sync_is_found_wherever_the_bytes_are_cut() {
+    fn a_sync_message_is_counted_when_split_at_any_byte() {
         let mut wire = vec![0, 0, 0, 8, 0, 3, 0, 0];
         wire.extend([
             b'P', 0, 0, 0, 6, b'S', b'S', b'S', 0, 0, 0, 4, b'Q', 0, 0, 0, 5, b'Q',

@@ -49,7 +49,7 @@ fn number(name: &str) -> Option<usize> {
 }
 
 #[test]
-fn both_emulators_answer_alike() {
+fn both_emulators_give_the_same_answers() {
     let operations = number("ORACLE_OPERATIONS").unwrap_or(OPERATIONS);
     let seed = number("ORACLE_SEED").unwrap_or_default();
     let outcomes: Vec<Result<Tally, String>> = thread::scope(|scope| {
@@ -126,7 +126,7 @@ fn section() -> String {
 }
 
 #[test]
-fn the_manual_lists_what_is_compared_and_what_differs() {
+fn the_manual_lists_every_comparison_and_difference() {
     let manual = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../docs/emulator-compared.md"

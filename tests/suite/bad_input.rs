@@ -55,7 +55,7 @@ async fn a_malformed_key_is_refused_and_not_repeated() {
 }
 
 #[tokio::test]
-async fn a_wrong_key_is_told_apart_from_a_broken_connection() {
+async fn a_wrong_key_is_distinguished_from_a_broken_connection() {
     let backend = Backend::start().await;
     let Some(emulator) = backend.emulator() else {
         println!("skipped: an account is not to be asked with a wrong key");
@@ -102,7 +102,7 @@ async fn a_container_with_another_partition_key_is_not_opened() {
 }
 
 #[tokio::test]
-async fn a_missing_container_is_named_when_none_may_be_created() {
+async fn a_missing_container_is_named_when_creation_is_forbidden() {
     let backend = Backend::start().await;
     let Some(emulator) = backend.emulator() else {
         println!("skipped: this database is the emulator's");
@@ -149,7 +149,7 @@ async fn a_message_above_the_limit_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn an_end_that_comes_for_a_deleted_instance_is_dropped() {
+async fn a_completion_for_a_deleted_instance_is_dropped() {
     let backend = Backend::start().await;
     let provider = backend.provider().await;
     let end = WorkItem::SubOrchCompleted {

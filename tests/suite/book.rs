@@ -28,7 +28,7 @@ fn refuse(found: &[String], cure: &str) {
 }
 
 #[test]
-fn pages_link_to_what_is_there() {
+fn links_lead_to_existing_files() {
     let mut broken = Vec::new();
     for (page, text) in pages() {
         let place = root().join(&page);

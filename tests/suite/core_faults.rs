@@ -33,7 +33,7 @@ fn refuse_next_patch() -> Fault {
 }
 
 #[tokio::test]
-async fn an_activity_whose_renewal_failed_is_given_back_when_it_is_acknowledged_without_a_result() {
+async fn an_activity_whose_renewal_failed_is_abandoned_when_acknowledged_without_a_result() {
     let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
@@ -246,7 +246,7 @@ async fn a_turn_that_reached_its_commit_costs_no_attempt() {
 /// The next turn is locked by the commit of the first one. Whoever sends that commit again must know the lock that the first
 /// send has taken.
 #[tokio::test]
-async fn a_commit_that_is_sent_again_knows_the_lock_of_the_next_turn() {
+async fn a_resent_commit_keeps_the_lock_of_the_next_turn() {
     let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
@@ -276,7 +276,7 @@ async fn a_commit_that_is_sent_again_knows_the_lock_of_the_next_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_was_consumed_before_its_enqueue_was_answered_is_not_delivered_again() {
+async fn a_message_consumed_before_its_enqueue_was_answered_is_not_redelivered() {
     let Some((backend, provider, network)) = on_faulty_network().await else {
         return;
     };

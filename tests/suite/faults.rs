@@ -72,7 +72,7 @@ fn emulator(env: &TestEnv) -> &Emulator {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_request_in_twenty_may_fail_and_nothing_is_lost_or_doubled() {
+async fn nothing_is_lost_or_doubled_when_one_request_in_twenty_fails() {
     let Some(env) = two_runtimes().await else {
         return;
     };
@@ -124,7 +124,7 @@ async fn until_ended(env: &TestEnv, instance: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_answer_to_any_commit_changes_nothing() {
+async fn the_result_is_the_same_when_any_commit_loses_its_answer() {
     let Some(env) = two_runtimes().await else {
         return;
     };
@@ -140,7 +140,7 @@ async fn a_lost_answer_to_any_commit_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn physical_partitions_may_split_under_load_and_nothing_is_lost() {
+async fn nothing_is_lost_when_physical_partitions_split_under_load() {
     const PARENTS: usize = 8;
     let Some(env) = two_runtimes().await else {
         return;

@@ -54,7 +54,7 @@ fn is_lost(result: &Result<(), ProviderError>) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_commit_that_arrives_after_its_lock_has_ended_changes_nothing() {
+async fn a_commit_after_its_lock_expired_changes_nothing() {
     let Some(pair) = Pair::start().await else {
         return;
     };
@@ -77,7 +77,7 @@ async fn a_commit_that_arrives_after_its_lock_has_ended_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_that_arrives_late_does_not_bring_the_lock_back() {
+async fn a_late_renewal_does_not_restore_the_lock() {
     let Some(pair) = Pair::start().await else {
         return;
     };
@@ -122,7 +122,7 @@ pub(crate) fn completed(result: &str) -> WorkItem {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_activity_that_ends_after_its_lock_leaves_nothing() {
+async fn an_activity_that_ends_after_its_lock_expired_changes_nothing() {
     let Some(pair) = Pair::start().await else {
         return;
     };

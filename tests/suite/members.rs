@@ -164,7 +164,7 @@ async fn three_runtimes_share_the_work_and_two_go_on_when_one_is_killed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_member_sends_a_request_per_heartbeat_more() {
+async fn an_idle_member_sends_one_more_request_per_heartbeat() {
     let backend = Backend::start_simulated_with(|config| {
         config.reconciler_interval = Duration::from_secs(30);
         config.membership = Some(member("alone"));
@@ -208,7 +208,7 @@ async fn half_and_foreign(backend: &Backend) -> (CosmosDBProvider, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_runtime_starts_itself_it_works_on_whoever_serves_the_slot() {
+async fn a_runtime_runs_its_own_starts_in_every_slot() {
     let backend = Backend::start_simulated().await;
     let (half, foreign) = half_and_foreign(&backend).await;
     let begun = Instant::now();
@@ -226,7 +226,7 @@ async fn what_a_runtime_starts_itself_it_works_on_whoever_serves_the_slot() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_runtime_of_a_slot_leaves_lying_is_anybodys() {
+async fn overdue_items_of_a_slot_are_taken_by_any_runtime() {
     let backend = Backend::start_simulated().await;
     let (half, foreign) = half_and_foreign(&backend).await;
     let elsewhere = backend.provider().await;

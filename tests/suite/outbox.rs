@@ -48,7 +48,7 @@ async fn impatient() -> Backend {
 }
 
 #[tokio::test]
-async fn a_failure_that_is_noted_without_an_answer_counts_once() {
+async fn a_delivery_failure_noted_with_a_lost_answer_counts_once() {
     let backend = impatient().await;
     let Some(emulator) = backend.emulator() else {
         eprintln!("skipped: faults need the emulator");
@@ -65,7 +65,7 @@ async fn a_failure_that_is_noted_without_an_answer_counts_once() {
 }
 
 #[tokio::test]
-async fn what_an_operator_does_without_hearing_of_it_is_done_once() {
+async fn an_operator_action_with_a_lost_answer_applies_once() {
     let backend = impatient().await;
     let Some(emulator) = backend.emulator() else {
         eprintln!("skipped: faults need the emulator");

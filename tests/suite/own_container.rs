@@ -156,7 +156,7 @@ async fn a_container_with_own_types_and_a_newer_form_is_refused() {
 }
 
 #[tokio::test]
-async fn a_setting_that_cannot_work_is_refused_before_anything_is_sent() {
+async fn an_invalid_setting_is_refused_before_any_request() {
     let (emulator, shop) = shop().await;
     emulator.reset_requests();
     for opened in open_each(&shop, &without_polls()).await {
@@ -186,7 +186,7 @@ async fn a_tool_reads_a_container_without_writing_the_gate() {
 }
 
 #[tokio::test]
-async fn a_tool_is_refused_a_newer_form_and_a_setting_that_cannot_work() {
+async fn a_tool_is_refused_a_newer_form_and_an_invalid_setting() {
     let (_emulator, shop) = shop().await;
     let newer = write_newer_schema(&shop).await;
     let key = SchemaKey::new(SCHEMA_PARTITION);

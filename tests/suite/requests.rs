@@ -39,7 +39,7 @@ fn spent(backend: &Backend) -> Option<Vec<(OperationKind, u64)>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_process_knows_it_does_not_ask_for() {
+async fn a_process_does_not_request_what_it_has_cached() {
     let backend = Backend::start_simulated_with(|config| {
         config.reconciler_interval = LOCK;
         (config.min_poll_interval, config.max_poll_interval) = (LOCK, LOCK);
@@ -103,7 +103,7 @@ async fn what_a_process_knows_it_does_not_ask_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_for_nothing_slows_down_to_one_request_a_second() {
+async fn an_idle_runtime_slows_down_to_one_request_a_second() {
     let backend = Backend::start_simulated_with(|config| config.reconciler_interval = LOCK).await;
     let provider = backend.provider().await;
     let fetch = |time| provider.fetch_orchestration_item(LOCK, time, None);

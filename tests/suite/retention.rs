@@ -69,7 +69,7 @@ async fn partitions(provider: &CosmosDBProvider) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn what_ended_goes_with_its_descendants_and_what_waits_stays() {
+async fn a_purge_deletes_ended_instances_with_descendants_and_keeps_waiting_ones() {
     let backend = Backend::start().await;
     let provider = backend.provider().await;
     run(&provider, "Parent", &["a".to_owned(), "b".to_owned()]).await;
@@ -126,7 +126,7 @@ async fn an_interrupted_purge_is_finished_by_the_next_call() {
 }
 
 #[tokio::test]
-async fn the_configuration_alone_makes_what_ended_go() {
+async fn retention_in_the_configuration_purges_ended_instances() {
     let backend =
         Backend::start_with(|config| config.retention = Some(Duration::from_secs(1))).await;
     let provider = backend.provider().await;

@@ -79,7 +79,7 @@ pub(crate) async fn ack_and_send(
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_another_runtime_has_done_since_is_loaded() {
+async fn changes_of_another_runtime_are_loaded() {
     let backend = Backend::start_simulated().await;
     let (first, second) = (backend.provider().await, backend.provider().await);
     enqueue(&first, start("shared")).await;
@@ -99,7 +99,7 @@ async fn what_another_runtime_has_done_since_is_loaded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_locked_ahead_for_a_runtime_that_is_gone_is_found_by_another() {
+async fn a_prelocked_item_of_a_dead_runtime_is_found_by_another() {
     let backend = Backend::start_simulated().await;
     let (gone, other) = (backend.provider().await, backend.provider().await);
     // A dispatcher at work, for which the next start is locked ahead and reserved.
@@ -122,7 +122,7 @@ async fn what_was_locked_ahead_for_a_runtime_that_is_gone_is_found_by_another() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_locked_ahead_and_nobody_asks_for_is_given_back() {
+async fn a_prelock_that_no_dispatcher_takes_is_released() {
     let backend = Backend::start_simulated().await;
     let (busy, other) = (backend.provider().await, backend.provider().await);
     // Longer than any test waits.

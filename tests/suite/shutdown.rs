@@ -118,7 +118,7 @@ async fn in_time(shutdown: impl Future<Output = ()>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_under_way_is_finished_in_time_and_another_runtime_does_the_rest() {
+async fn running_work_is_finished_in_time_and_another_runtime_does_the_rest() {
     let backend = Backend::start().await;
     let (first, second) = (backend.provider().await, backend.provider().await);
     let client = Client::new(Arc::new(second.clone()));
@@ -151,7 +151,7 @@ async fn what_is_under_way_is_finished_in_time_and_another_runtime_does_the_rest
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_had_to_be_broken_off_is_taken_over_at_once_with_its_session() {
+async fn interrupted_work_is_taken_over_at_once_with_its_session() {
     let backend = Backend::start().await;
     let (first, second) = (backend.provider().await, backend.provider().await);
     let client = Client::new(Arc::new(second.clone()));
@@ -172,7 +172,7 @@ async fn what_had_to_be_broken_off_is_taken_over_at_once_with_its_session() {
 }
 
 #[tokio::test]
-async fn every_lock_is_given_back_without_counting_the_attempt() {
+async fn every_lock_is_released_without_counting_the_attempt() {
     let backend = Backend::start().await;
     let (first, second) = (backend.provider().await, backend.provider().await);
     // A turn that a dispatcher has, and one that was locked ahead for it.
@@ -221,7 +221,7 @@ async fn activity(provider: &CosmosDBProvider, owner: &str) -> u32 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fetch_that_was_dropped_leaves_no_lock_behind() {
+async fn a_dropped_fetch_leaves_no_lock_behind() {
     let backend = Backend::start().await;
     let (first, second) = (backend.provider().await, backend.provider().await);
     let count = 24;
@@ -241,7 +241,7 @@ async fn a_fetch_that_was_dropped_leaves_no_lock_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn messages_that_could_not_be_delivered_are_delivered_by_another_runtime() {
+async fn undelivered_messages_are_delivered_by_another_runtime() {
     let backend = Backend::start().await;
     let Some(emulator) = backend.emulator() else {
         println!("skipped: only the emulator fails on demand");
@@ -264,7 +264,7 @@ async fn messages_that_could_not_be_delivered_are_delivered_by_another_runtime()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_provider_that_was_shut_down_is_no_member_and_still_serves_clients() {
+async fn a_provider_that_was_shut_down_is_not_a_member_and_still_serves_clients() {
     let backend = Backend::start().await;
     let member = |name: &str| MembershipConfig {
         heartbeat: Duration::from_millis(500),
@@ -289,7 +289,7 @@ async fn a_provider_that_was_shut_down_is_no_member_and_still_serves_clients() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_runs_and_nothing_is_asked_when_the_last_handle_is_gone() {
+async fn no_task_runs_and_no_request_is_sent_after_the_last_handle_is_dropped() {
     let backend = Arc::new(Backend::start().await);
     for in_order in [true, false] {
         let backend_of_thread = backend.clone();
@@ -364,7 +364,7 @@ fn a_provider_may_be_dropped_inside_outside_and_after_its_tokio_runtime() {
 }
 
 #[tokio::test]
-async fn a_turn_that_is_committed_after_the_shutdown_is_committed_or_refused_but_does_not_hang() {
+async fn a_commit_after_the_shutdown_succeeds_or_is_refused_but_does_not_hang() {
     let backend = Backend::start().await;
     let provider = backend.provider().await;
     enqueue(&provider, start("late")).await;

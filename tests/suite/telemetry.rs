@@ -59,7 +59,7 @@ fn reported() -> BTreeSet<String> {
 }
 
 #[test]
-fn every_metric_is_on_its_page_and_nothing_else() {
+fn the_telemetry_page_lists_exactly_the_reported_metrics() {
     let (reported, documented) = (reported(), documented());
     assert!(reported.len() > 30, "{reported:?}");
     let silent: Vec<_> = reported.difference(&documented).collect();
@@ -85,7 +85,7 @@ struct Target {
 }
 
 #[test]
-fn the_dashboard_asks_for_metrics_that_exist() {
+fn the_dashboard_queries_existing_metrics() {
     let text = std::fs::read_to_string(root().join("docs/grafana.json")).expect("the dashboard");
     let dashboard: Dashboard = serde_json::from_str(&text).expect("it is JSON");
     let known: BTreeSet<String> = documented()

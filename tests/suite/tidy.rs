@@ -81,7 +81,7 @@ fn files_stay_below_500_lines() {
 }
 
 #[test]
-fn every_module_says_what_it_is_for() {
+fn every_module_has_a_description() {
     let silent: Vec<String> = sources(".")
         .into_iter()
         .filter(|(path, _)| !is_test(path) && !path.contains("/expansions/"))
@@ -199,7 +199,7 @@ fn comments_are_sentences_and_not_banners() {
 }
 
 #[test]
-fn libraries_show_names_and_not_modules() {
+fn libraries_export_names_and_not_modules() {
     let mut found = Vec::new();
     for library in [
         "cdb-model",
@@ -221,7 +221,7 @@ fn libraries_show_names_and_not_modules() {
 }
 
 #[test]
-fn every_refusal_says_why_it_is_one() {
+fn every_refusal_case_begins_with_its_reason() {
     let silent: Vec<String> = sources("cdb-model/tests/ui")
         .into_iter()
         .filter(|(_, text)| !text.starts_with("//"))

@@ -208,7 +208,7 @@ async fn undelivered(emulator: &Emulator) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_the_old_provider_left_is_finished() {
+async fn unfinished_work_of_the_old_provider_is_completed() {
     let emulator = loaded::<OLD_PROVIDER>().await;
     let provider = open(&emulator).await;
     assert_eq!(provider.list_instances().await.expect("a list").len(), 22);
@@ -222,7 +222,7 @@ async fn what_the_old_provider_left_is_finished() {
 }
 
 #[tokio::test]
-async fn what_a_former_version_left_is_finished() {
+async fn unfinished_work_of_a_former_version_is_completed() {
     let emulator = loaded::<BEFORE_FORMS>().await;
     let provider = open(&emulator).await;
     finish(&provider).await;
@@ -234,7 +234,7 @@ async fn what_a_former_version_left_is_finished() {
 }
 
 #[tokio::test]
-async fn what_the_old_provider_wrote_is_read_and_deleted_as_our_own() {
+async fn documents_of_the_old_provider_are_read_and_deleted() {
     let emulator = loaded::<OLD_PROVIDER>().await;
     let provider = open(&emulator).await;
     let client = Client::new(Arc::new(provider.clone()));
@@ -313,7 +313,7 @@ async fn started() -> Emulator {
 }
 
 #[tokio::test]
-async fn the_form_of_a_container_is_noted_once_and_read_at_every_opening() {
+async fn the_schema_version_is_written_once_and_read_at_every_opening() {
     let emulator = started().await;
     let opened = futures::future::join_all((0..4).map(|_| try_open(&emulator))).await;
     assert!(opened.iter().all(Result::is_ok), "{opened:?}");
@@ -358,7 +358,7 @@ async fn a_container_of_a_newer_form_is_refused() {
 }
 
 #[tokio::test]
-async fn the_gate_for_older_runtimes_is_no_work_and_no_instance_to_us() {
+async fn the_gate_for_older_runtimes_is_neither_work_nor_an_instance() {
     let emulator = started().await;
     let provider = open(&emulator).await;
     let depths = provider.get_queue_depths().await.expect("depths");

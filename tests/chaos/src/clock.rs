@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_process_goes_by_the_clock_that_it_is_given() {
+    async fn a_process_uses_its_given_clock_offset() {
         let clock = Clock::ahead(30_000).await.expect("a clock");
         for ahead in [30_000, -30_000] {
             clock.set(ahead).expect("it is set");

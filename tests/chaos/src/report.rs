@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_takes_the_place_of_the_former_one_and_the_order_is_that_of_the_mixes() {
+    fn a_new_row_replaces_the_old_one_in_the_order_of_the_mixes() {
         let mut text = format!("before\n{BEGIN}something else\n{END}\nafter\n");
         let ours = Subject::OURS.name;
         let rows = [
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spread_names_ranks_that_were_measured() {
+    fn a_spread_reports_only_measured_values() {
         let values = (1..=10).rev().map(f64::from).collect();
         let said = "least 1, median 5, nine in ten up to 9, most 10 (10 rounds)";
         assert_eq!(spread(values, 0), said);

@@ -9,7 +9,7 @@ fn actors() -> Actors {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_the_clocks_show_every_orchestration_ends_once_with_the_right_result() {
+async fn orchestrations_end_once_with_the_right_result_under_wrong_clocks() {
     if !cfg!(target_os = "linux") {
         println!("skipped: the clock of a single process can be set on Linux only");
         return;
@@ -31,7 +31,7 @@ async fn whatever_the_clocks_show_every_orchestration_ends_once_with_the_right_r
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn timers_fire_in_time_on_machines_whose_clocks_are_half_a_minute_wrong() {
+async fn timers_fire_on_time_with_clocks_off_by_half_a_minute() {
     if !cfg!(target_os = "linux") {
         println!("skipped: the clock of a single process can be set on Linux only");
         return;

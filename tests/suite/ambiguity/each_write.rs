@@ -24,7 +24,7 @@ fn lose(backend: &Backend, kind: OperationKind) {
 }
 
 #[tokio::test]
-async fn a_lock_whose_answer_is_lost_is_held() {
+async fn a_lock_with_a_lost_answer_is_held() {
     let Some((backend, first)) = Backend::failing(|_| {}).await else {
         return;
     };
@@ -43,7 +43,7 @@ async fn a_lock_whose_answer_is_lost_is_held() {
 }
 
 #[tokio::test]
-async fn a_commit_whose_answer_is_lost_is_committed_once() {
+async fn a_commit_with_a_lost_answer_applies_once() {
     let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
@@ -58,7 +58,7 @@ async fn a_commit_whose_answer_is_lost_is_committed_once() {
 }
 
 #[tokio::test]
-async fn a_renewal_whose_answer_is_lost_has_renewed() {
+async fn a_renewal_with_a_lost_answer_extends_the_lock() {
     let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
@@ -72,7 +72,7 @@ async fn a_renewal_whose_answer_is_lost_has_renewed() {
 }
 
 #[tokio::test]
-async fn a_turn_that_is_given_back_unheard_is_anybody_s() {
+async fn an_abandoned_turn_with_a_lost_answer_is_free() {
     let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
@@ -91,7 +91,7 @@ async fn a_turn_that_is_given_back_unheard_is_anybody_s() {
 }
 
 #[tokio::test]
-async fn an_event_whose_answer_is_lost_comes_once() {
+async fn an_event_with_a_lost_answer_arrives_once() {
     let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
@@ -119,7 +119,7 @@ fn activity(session: Option<&str>) -> WorkItem {
 }
 
 #[tokio::test]
-async fn every_step_of_an_activity_may_lose_its_answer() {
+async fn an_activity_survives_a_lost_answer_at_every_step() {
     let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
@@ -165,7 +165,7 @@ pub(crate) async fn hasty(emulator: &Emulator, provider: &CosmosDBProvider) -> C
 }
 
 #[tokio::test]
-async fn the_end_of_an_activity_waits_for_the_store_while_its_lock_lasts() {
+async fn an_activity_ack_is_retried_while_its_lock_is_valid() {
     let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
@@ -189,7 +189,7 @@ async fn the_end_of_an_activity_waits_for_the_store_while_its_lock_lasts() {
 }
 
 #[tokio::test]
-async fn an_activity_whose_end_is_not_heard_of_ends_once() {
+async fn an_activity_ack_with_a_lost_answer_applies_once() {
     let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
@@ -258,7 +258,7 @@ fn appended(id: u64) -> Event {
 }
 
 #[tokio::test]
-async fn an_event_that_is_appended_twice_is_there_once() {
+async fn an_event_appended_twice_is_stored_once() {
     let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
@@ -275,7 +275,7 @@ async fn an_event_that_is_appended_twice_is_there_once() {
 }
 
 #[tokio::test]
-async fn what_takes_several_batches_to_delete_is_counted_once() {
+async fn a_deletion_in_several_batches_is_counted_once() {
     const EVENTS: u64 = 230;
     for (kind, after) in [
         (OperationKind::Replace, 0),

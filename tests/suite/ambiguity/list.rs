@@ -38,7 +38,7 @@ fn sources(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
 }
 
 #[test]
-fn every_file_of_the_provider_that_writes_is_on_the_list() {
+fn every_provider_file_that_writes_is_listed() {
     let list = read(&root().join("docs/reliability.md"));
     let provider = root().join("provider/src");
     let mut files = Vec::new();
@@ -68,7 +68,7 @@ fn every_file_of_the_provider_that_writes_is_on_the_list() {
 }
 
 #[test]
-fn every_test_that_the_list_names_is_there() {
+fn every_test_that_the_docs_name_exists() {
     let list = read(&root().join("docs/reliability.md"));
     let mut files = Vec::new();
     sources(&root().join("tests"), &mut files);

@@ -154,22 +154,22 @@ async fn strike_each(before: Before) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_new_account_opens_whichever_request_fails() {
+async fn a_new_account_opens_when_any_request_fails() {
     strike_each(Before::NewAccount).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_container_that_lacks_indexes_opens_whichever_request_fails() {
+async fn a_container_that_lacks_indexes_opens_when_any_request_fails() {
     strike_each(Before::LacksIndexes).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_container_that_was_opened_before_opens_whichever_request_fails() {
+async fn an_existing_container_opens_when_any_request_fails() {
     strike_each(Before::Opened).await;
 }
 
 #[tokio::test]
-async fn opening_sends_the_schema_again_until_an_answer_arrives() {
+async fn opening_retries_the_schema_until_an_answer_arrives() {
     for effect in [
         Effect::DropRequest,
         Effect::StatusAfterEffect { status: 503 },
@@ -180,7 +180,7 @@ async fn opening_sends_the_schema_again_until_an_answer_arrives() {
 }
 
 #[tokio::test]
-async fn opening_gives_up_when_the_schema_never_arrives() {
+async fn opening_fails_when_the_schema_never_arrives() {
     let emulator = Emulator::start().await.expect("the emulator starts");
     // 500 leaves open whether the batch took effect.
     let failed = Effect::Status {

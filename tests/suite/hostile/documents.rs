@@ -14,7 +14,7 @@ async fn env() -> TestEnv {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_message_that_does_not_fit_its_type_fails_its_instance_and_no_other() {
+async fn an_unreadable_message_fails_only_its_instance() {
     let env = env().await;
     let Some(raw) = Raw::of(&env) else { return };
     let start = env.client.start_orchestration("hurt", "Wait", "");
@@ -39,7 +39,7 @@ async fn a_message_that_does_not_fit_its_type_fails_its_instance_and_no_other() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_instance_that_does_not_fit_its_type_fails_with_the_reason() {
+async fn an_unreadable_instance_fails_with_the_reason() {
     let env = env().await;
     let Some(raw) = Raw::of(&env) else { return };
     let start = env.client.start_orchestration("hurt", "Wait", "");
@@ -74,7 +74,7 @@ async fn an_instance_that_does_not_fit_its_type_fails_with_the_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_activity_that_does_not_fit_its_type_keeps_no_worker_and_ends() {
+async fn an_unreadable_activity_blocks_no_worker_and_ends() {
     let env = env().await;
     let Some(raw) = Raw::of(&env) else { return };
     for number in 0..4 {
@@ -99,7 +99,7 @@ async fn an_activity_that_does_not_fit_its_type_keeps_no_worker_and_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_that_does_not_fit_its_type_is_claimed_anew() {
+async fn an_unreadable_session_is_claimed_again() {
     let env = env().await;
     let Some(raw) = Raw::of(&env) else { return };
     raw.put(&json!({
@@ -114,7 +114,7 @@ async fn a_session_that_does_not_fit_its_type_is_claimed_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_intent_that_does_not_fit_its_type_is_set_aside_and_others_are_delivered() {
+async fn an_unreadable_intent_is_set_aside_and_others_are_delivered() {
     let env = env().await;
     let Some(raw) = Raw::of(&env) else { return };
     for number in 0..120 {
@@ -144,7 +144,7 @@ async fn an_intent_that_does_not_fit_its_type_is_set_aside_and_others_are_delive
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn documents_of_others_in_a_partition_are_left_alone() {
+async fn foreign_documents_in_a_partition_are_left_alone() {
     let env = env().await;
     let Some(raw) = Raw::of(&env) else { return };
     let foreign = [
@@ -178,7 +178,7 @@ async fn documents_of_others_in_a_partition_are_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_does_not_fit_its_type_is_deleted_with_its_instance() {
+async fn unreadable_documents_are_deleted_with_their_instance() {
     let env = env().await;
     let Some(raw) = Raw::of(&env) else { return };
     assert_eq!(env.run("old", "Echo", "fine").await, Ok("fine".to_owned()));

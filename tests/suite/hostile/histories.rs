@@ -77,7 +77,7 @@ const DAMAGES: [Damage; 8] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_damaged_history_fails_its_instance_with_the_reason_and_no_other() {
+async fn a_damaged_history_fails_only_its_instance_with_the_reason() {
     let mut env = TestEnv::without_runtime().await;
     let Some(raw) = Raw::of(&env) else { return };
     env.join(activities(), orchestrations(), impatient()).await;
@@ -133,7 +133,7 @@ async fn a_damaged_history_fails_its_instance_with_the_reason_and_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_parent_of_a_damaged_child_hears_of_it() {
+async fn the_parent_of_a_damaged_child_is_notified() {
     let mut env = TestEnv::without_runtime().await;
     let Some(raw) = Raw::of(&env) else { return };
     env.join(activities(), orchestrations(), impatient()).await;

@@ -111,7 +111,7 @@ async fn ids_of_every_class_of_characters_work_from_end_to_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn any_text_is_an_id_that_works_from_end_to_end() {
+async fn random_texts_work_as_ids_from_end_to_end() {
     let env = env().await;
     let text = proptest::collection::vec(any::<char>(), 0..60);
     let text = text.prop_map(String::from_iter);
@@ -123,7 +123,7 @@ async fn any_text_is_an_id_that_works_from_end_to_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_id_that_cannot_work_is_refused_at_the_door() {
+async fn an_invalid_id_is_refused_before_any_write() {
     let env = env().await;
     for (id, words) in [
         ("x".repeat(892), "choose a shorter one"),

@@ -26,7 +26,7 @@ fn event(instance: String) -> WorkItem {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn any_number_of_instances_that_cannot_start_do_not_keep_another_waiting() {
+async fn instances_that_cannot_start_do_not_delay_others() {
     let mut env = TestEnv::without_runtime().await;
     for number in 0..150 {
         let early = event(format!("never-{number}"));
@@ -70,7 +70,7 @@ enum Junk {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_lies_behind_more_than_a_poll_ever_asks_for_is_found() {
+async fn an_item_behind_more_items_than_one_poll_returns_is_found() {
     let mut env = TestEnv::without_runtime().await;
     let Some(emulator) = env.emulator() else {
         println!("skipped: it takes as many requests");
@@ -100,7 +100,7 @@ async fn what_lies_behind_more_than_a_poll_ever_asks_for_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cancellation_of_an_instance_that_never_starts_ends() {
+async fn a_cancellation_of_an_instance_that_never_starts_is_dropped() {
     let mut env =
         TestEnv::with_config(|config| config.unclaimed_age = Duration::from_millis(500)).await;
     env.join(activities(), orchestrations(), impatient()).await;
@@ -119,7 +119,7 @@ async fn a_cancellation_of_an_instance_that_never_starts_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cancellation_waits_for_a_start_that_is_delayed() {
+async fn a_cancellation_waits_for_a_delayed_start() {
     let mut env =
         TestEnv::with_config(|config| config.unclaimed_age = Duration::from_millis(200)).await;
     env.join(activities(), orchestrations(), impatient()).await;

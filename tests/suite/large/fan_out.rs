@@ -60,12 +60,12 @@ async fn a_fan_out_ends(count: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fan_out_to_hundreds_ends() {
+async fn a_fan_out_to_hundreds_completes() {
     a_fan_out_ends(300).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes minutes; docs/testing.md"]
-async fn a_fan_out_to_five_thousand_ends() {
+async fn a_fan_out_to_five_thousand_completes() {
     a_fan_out_ends(5_000).await;
 }

@@ -54,13 +54,13 @@ async fn a_history_comes_back(turns: u64, events: u64) {
 }
 
 #[tokio::test]
-async fn a_history_of_ten_thousand_events_comes_back() {
+async fn a_history_of_ten_thousand_events_is_read_back() {
     a_history_comes_back(10, 1_000).await;
 }
 
 #[tokio::test]
 #[ignore = "takes minutes; docs/testing.md"]
-async fn a_history_of_a_hundred_thousand_events_comes_back() {
+async fn a_history_of_a_hundred_thousand_events_is_read_back() {
     a_history_comes_back(10, 10_000).await;
 }
 
@@ -107,12 +107,12 @@ async fn events_are_all_heard(count: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hundreds_of_events_are_all_heard() {
+async fn hundreds_of_events_are_all_received() {
     events_are_all_heard(200).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes minutes; docs/testing.md"]
-async fn five_thousand_events_are_all_heard() {
+async fn five_thousand_events_are_all_received() {
     events_are_all_heard(5_000).await;
 }

@@ -237,13 +237,13 @@ async fn a_value_goes_through_everything(bytes: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_value_larger_than_a_document_goes_through_everything() {
+async fn a_value_larger_than_a_document_passes_every_step() {
     a_value_goes_through_everything(1_100_000).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes minutes; docs/testing.md"]
-async fn a_value_of_sixteen_megabytes_goes_through_everything() {
+async fn a_value_of_sixteen_megabytes_passes_every_step() {
     a_value_goes_through_everything(16 * 1024 * 1024).await;
 }
 
@@ -315,13 +315,13 @@ async fn a_turn_commits_at_once(sent: u64) {
 }
 
 #[tokio::test]
-async fn a_turn_that_sends_hundreds_commits_at_once() {
+async fn a_turn_with_hundreds_of_messages_commits_at_once() {
     a_turn_commits_at_once(300).await;
 }
 
 #[tokio::test]
 #[ignore = "takes a minute; docs/testing.md"]
-async fn a_turn_that_sends_ten_thousand_commits_at_once() {
+async fn a_turn_with_ten_thousand_messages_commits_at_once() {
     a_turn_commits_at_once(5_000).await;
 }
 
@@ -336,7 +336,7 @@ fn spilled(instance: &str) -> Left {
 }
 
 #[tokio::test]
-async fn a_lost_answer_at_any_write_of_a_large_turn_changes_nothing() {
+async fn a_large_turn_survives_a_lost_answer_at_any_write() {
     // One more than there are writes, so that the last round loses nothing.
     for lost in 0..9 {
         let backend = Backend::start().await;
@@ -375,7 +375,7 @@ async fn a_lost_answer_at_any_write_of_a_large_turn_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_crash_between_parts_and_commit_leaves_nothing_behind() {
+async fn a_crash_between_chunks_and_commit_leaves_nothing_behind() {
     let backend = Backend::start().await;
     let Some(emulator) = backend.emulator() else {
         println!("skipped: only the emulator fails on demand");

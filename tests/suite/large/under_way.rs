@@ -44,7 +44,7 @@ async fn delete_sender(provider: &CosmosDBProvider) {
 }
 
 #[tokio::test]
-async fn a_large_message_of_a_deleted_instance_that_has_not_arrived_leaves_no_parts() {
+async fn an_undelivered_large_message_of_a_deleted_instance_leaves_no_chunks() {
     let Some((backend, provider)) = failing().await else {
         return;
     };
@@ -64,7 +64,7 @@ async fn a_large_message_of_a_deleted_instance_that_has_not_arrived_leaves_no_pa
 }
 
 #[tokio::test]
-async fn a_large_message_of_a_deleted_instance_that_has_arrived_is_whole() {
+async fn a_delivered_large_message_of_a_deleted_instance_is_complete() {
     let Some((backend, provider)) = failing().await else {
         return;
     };
@@ -90,7 +90,7 @@ async fn a_large_message_of_a_deleted_instance_that_has_arrived_is_whole() {
 }
 
 #[tokio::test]
-async fn a_large_message_that_was_damaged_where_it_arrived_does_not_keep_its_sender() {
+async fn a_damaged_delivered_message_does_not_block_deletion_of_its_sender() {
     let Some((backend, provider)) = failing().await else {
         return;
     };
@@ -116,7 +116,7 @@ async fn a_large_message_that_was_damaged_where_it_arrived_does_not_keep_its_sen
 }
 
 #[tokio::test]
-async fn the_parts_of_a_commit_that_never_came_go_with_their_instance() {
+async fn chunks_of_a_missing_commit_are_deleted_with_their_instance() {
     let Some((backend, provider)) = failing().await else {
         return;
     };
@@ -199,7 +199,7 @@ async fn cancel(provider: &CosmosDBProvider, token: &str, activities: u64) {
 }
 
 #[tokio::test]
-async fn what_a_commit_has_cancelled_goes_though_its_process_was_killed_right_after_it() {
+async fn cancelled_activities_are_deleted_although_the_process_was_killed_after_the_commit() {
     let backend = Backend::start().await;
     let Some(emulator) = backend.emulator() else {
         println!("skipped: only the emulator fails on demand");
@@ -232,7 +232,7 @@ async fn what_a_commit_has_cancelled_goes_though_its_process_was_killed_right_af
 }
 
 #[tokio::test]
-async fn activities_that_are_delivered_after_their_cancellation_go_too() {
+async fn activities_delivered_after_their_cancellation_are_deleted() {
     let Some((backend, provider)) = failing().await else {
         return;
     };

@@ -30,7 +30,7 @@ fn no_order_of_crashes_and_lost_answers_breaks_the_protocol() {
 }
 
 #[test]
-fn every_state_leads_to_an_end_in_which_everything_has_happened() {
+fn every_state_can_reach_the_complete_end() {
     let explored = check(Rules::ALL);
     assert_eq!(explored.stuck(State::is_done), None);
 }

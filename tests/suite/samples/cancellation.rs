@@ -79,7 +79,7 @@ async fn children_are_cancelled_with_their_parent() {
 }
 
 #[tokio::test]
-async fn cancelling_what_has_ended_or_never_was_changes_nothing() {
+async fn cancelling_an_ended_or_missing_instance_changes_nothing() {
     let env = TestEnv::start(no_activities(), waiting()).await;
     assert_eq!(env.run("end", "End", "").await.as_deref(), Ok("done"));
     for instance in ["end", "never started"] {
@@ -136,7 +136,7 @@ fn short_locks() -> RuntimeOptions {
 }
 
 #[tokio::test]
-async fn a_running_activity_hears_that_its_instance_was_cancelled() {
+async fn a_running_activity_is_notified_of_the_cancellation() {
     let orchestrations = OrchestrationRegistry::builder()
         .register("Run", |ctx: OrchestrationContext, _: String| async move {
             ctx.schedule_activity("Endless", "").await

@@ -54,7 +54,7 @@ async fn an_activity_s_failure_fails_the_instance_that_does_not_catch_it() {
 }
 
 #[tokio::test]
-async fn a_failure_can_be_made_good() {
+async fn a_failure_can_be_compensated() {
     let orchestrations = OrchestrationRegistry::builder()
         .register(
             "Transfer",
@@ -79,7 +79,7 @@ async fn a_failure_can_be_made_good() {
 }
 
 #[tokio::test]
-async fn an_activity_is_tried_again_as_its_policy_says() {
+async fn an_activity_is_retried_by_its_policy() {
     let attempts = Arc::new(AtomicUsize::new(0));
     let counted = attempts.clone();
     let activities = ActivityRegistry::builder()

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::harness::{TestEnv, no_activities};
 
 #[tokio::test]
-async fn an_event_resumes_the_one_that_waits_for_it() {
+async fn an_event_resumes_the_instance_that_waits_for_it() {
     let orchestrations = OrchestrationRegistry::builder()
         .register("Wait", |ctx: OrchestrationContext, _: String| async move {
             let approval = ctx.schedule_wait("Approval").await;
@@ -74,7 +74,7 @@ fn taker() -> OrchestrationRegistry {
 }
 
 #[tokio::test]
-async fn a_queue_keeps_order_and_loses_nothing() {
+async fn an_event_queue_keeps_the_order_and_loses_nothing() {
     let env = TestEnv::start(no_activities(), taker()).await;
     let client = &env.client;
     client
@@ -91,7 +91,7 @@ async fn a_queue_keeps_order_and_loses_nothing() {
 }
 
 #[tokio::test]
-async fn queues_do_not_mix() {
+async fn event_queues_do_not_mix() {
     let orchestrations = OrchestrationRegistry::builder()
         .register("Sort", |ctx: OrchestrationContext, _: String| async move {
             let (red, blue) = ctx

@@ -44,7 +44,7 @@ async fn hello_world() {
 }
 
 #[tokio::test]
-async fn an_activity_s_answer_chooses_the_way() {
+async fn an_activity_s_result_selects_the_branch() {
     let orchestrations = OrchestrationRegistry::builder()
         .register(
             "Choose",
@@ -82,7 +82,7 @@ async fn a_loop_of_twenty_activities_keeps_its_sum() {
 }
 
 #[tokio::test]
-async fn what_is_fanned_out_comes_in_by_its_place() {
+async fn fan_out_results_keep_their_order() {
     let orchestrations = OrchestrationRegistry::builder()
         .register("Fan", |ctx: OrchestrationContext, _: String| async move {
             let squares = (0..50).map(|n| ctx.schedule_activity("Square", n.to_string()));

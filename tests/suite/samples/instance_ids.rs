@@ -44,7 +44,7 @@ fn odd_ids() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn ids_of_any_kind_work_and_never_meet() {
+async fn ids_of_any_kind_work_without_collisions() {
     let activities = ActivityRegistry::builder()
         .register("Echo", |ctx: ActivityContext, text: String| async move {
             Ok(format!("{text} in {}", ctx.instance_id()))

@@ -21,7 +21,7 @@ fn short_locks() -> RuntimeOptions {
 }
 
 #[tokio::test]
-async fn an_instance_goes_on_where_a_dead_runtime_left_it() {
+async fn an_instance_continues_after_its_runtime_died() {
     let done = Arc::new(AtomicUsize::new(0));
     let activities = || {
         let done = done.clone();

@@ -80,7 +80,7 @@ async fn a_counter_is_read_and_written_across_turns_and_executions() {
 }
 
 #[tokio::test]
-async fn one_instance_reads_what_another_has_stored() {
+async fn an_instance_reads_values_of_another_instance() {
     let orchestrations = OrchestrationRegistry::builder()
         .register(
             "Store",
@@ -156,7 +156,7 @@ async fn progress_shows_in_the_custom_status() {
 }
 
 #[tokio::test]
-async fn statistics_tell_how_much_an_instance_stores() {
+async fn statistics_report_how_much_an_instance_stores() {
     let orchestrations = OrchestrationRegistry::builder()
         .register("Work", |ctx: OrchestrationContext, _: String| async move {
             let text = ctx.schedule_activity("Reverse", "stressed").await?;

@@ -40,7 +40,7 @@ async fn a_parent_waits_for_its_child() {
 }
 
 #[tokio::test]
-async fn five_children_side_by_side_answer_by_their_place() {
+async fn results_of_five_parallel_children_keep_their_order() {
     let orchestrations = OrchestrationRegistry::builder()
         .register("Child", child)
         .register(
@@ -62,7 +62,7 @@ async fn five_children_side_by_side_answer_by_their_place() {
 }
 
 #[tokio::test]
-async fn a_chain_of_three_passes_its_answer_up() {
+async fn a_chain_of_three_returns_its_result_to_the_top() {
     let orchestrations = OrchestrationRegistry::builder()
         .register("Leaf", child)
         .register(
@@ -87,7 +87,7 @@ async fn a_chain_of_three_passes_its_answer_up() {
 }
 
 #[tokio::test]
-async fn a_parent_gets_the_answer_of_its_child_s_last_execution() {
+async fn a_parent_gets_the_result_of_its_child_s_last_execution() {
     let orchestrations = OrchestrationRegistry::builder()
         .register(
             "Countdown",
@@ -116,7 +116,7 @@ async fn a_parent_gets_the_answer_of_its_child_s_last_execution() {
 }
 
 #[tokio::test]
-async fn detached_orchestrations_go_their_own_way() {
+async fn detached_orchestrations_run_independently() {
     let orchestrations = OrchestrationRegistry::builder()
         .register("Child", child)
         .register(

@@ -94,7 +94,7 @@ async fn specialists_and_generalists_finish_together() {
 }
 
 #[tokio::test]
-async fn a_timeout_saves_from_waiting_for_a_worker_that_nobody_started() {
+async fn a_timeout_ends_the_wait_for_a_worker_that_never_started() {
     let mut env = TestEnv::without_runtime().await;
     let options = workers(TagFilter::DefaultOnly);
     env.join(studio(), orchestrations(), options).await;

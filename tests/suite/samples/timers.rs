@@ -25,7 +25,7 @@ fn slow_and_fast() -> ActivityRegistry {
 }
 
 #[tokio::test]
-async fn a_timer_fires_not_before_its_time() {
+async fn a_timer_does_not_fire_early() {
     let orchestrations = OrchestrationRegistry::builder()
         .register("Sleep", |ctx: OrchestrationContext, _: String| async move {
             ctx.schedule_timer(SHORT).await;

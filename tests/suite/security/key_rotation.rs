@@ -68,7 +68,7 @@ async fn a_provider_that_knows_both_keys_survives_the_exchange_of_the_first() {
 }
 
 #[tokio::test]
-async fn keys_that_are_replaced_are_used_by_a_provider_that_is_open() {
+async fn replaced_keys_are_used_by_an_open_provider() {
     let [first, _, third] = keys();
     let mut account = Account::with_key(&first).await;
     let key = MasterKey::new(&first).expect("a key");

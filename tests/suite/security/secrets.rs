@@ -81,7 +81,7 @@ fn holds_no_secret(text: &str) {
 }
 
 #[tokio::test]
-async fn nothing_that_is_logged_or_shown_holds_a_key_or_a_signature() {
+async fn no_log_or_display_text_contains_a_key_or_signature() {
     let log = Everything::default();
     let _logged = tracing::subscriber::set_default(log.clone());
     let emulator = Emulator::builder().key(KEY).start().await;

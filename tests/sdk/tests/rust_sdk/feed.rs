@@ -35,7 +35,7 @@ async fn drain(feed: &mut ChangeFeedPageIterator<ChangeFeedItem<Value>>) -> BTre
 }
 
 #[tokio::test]
-async fn the_change_feed_goes_on_where_its_token_says() {
+async fn the_change_feed_resumes_from_its_token() {
     let account = Account::start().await;
     let container = account.filled().await;
     let feed = |start, options| {
@@ -58,7 +58,7 @@ async fn the_change_feed_goes_on_where_its_token_says() {
 }
 
 #[tokio::test]
-async fn the_change_feed_of_one_partition_has_no_other_changes() {
+async fn the_change_feed_of_one_partition_excludes_other_partitions() {
     let account = Account::start().await;
     let container = account.filled().await;
     let scope = FeedScope::partition("p4");
