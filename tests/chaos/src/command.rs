@@ -16,7 +16,7 @@ use crate::store::{StoreArgs, keep};
 use crate::subject::Subject;
 
 /// The document with the table.
-const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reliability.md");
+const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/chaos.md");
 /// Orchestrations of a calm run that only serves to know what a tenth is.
 const TO_KNOW_A_TENTH: usize = 200;
 
@@ -41,7 +41,7 @@ struct Args {
     /// Goes on for this long in each mix
     #[arg(long, default_value_t = 0.0)]
     minutes: f64,
-    /// Writes each row into docs/reliability.md as soon as it is known
+    /// Writes each row into docs/chaos.md as soon as it is known
     #[arg(long)]
     docs: bool,
     /// Measures instead how long work stands still when its runtime is killed
