@@ -28,7 +28,7 @@ options
   --sizes A,B       the points of a curve
   --quick           fewer orchestrations, one run
   --sql             also prints every SQL text and how often it was asked
-  --write           writes the result to docs/performance.md, as a run without --only, --peer and --quick always does
+  --write           writes the result into docs, as a run without --only, --peer and --quick always does
   --print           never writes";
 
 /// A command line that was understood.

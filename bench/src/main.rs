@@ -1,8 +1,8 @@
 //! Requests, request units, bytes, time and memory per orchestration: ours beside other providers, each on a place of
 //! its own behind the same round trip, each in a process of its own.
 //!
-//! `cargo bench-orch` prints the tables of docs/performance.md and writes them there; `cargo bench-orch --help` tells
-//! the rest.
+//! `cargo bench-orch` prints the tables of docs/performance.md and docs/performance-scaling.md and writes them there;
+//! `cargo bench-orch --help` explains the options.
 
 mod args;
 mod instructions;

@@ -179,9 +179,9 @@ pub(crate) async fn orchestrations(table: &mut Table) -> Result<(), Failure> {
         ("a timer, with its turn", "timer 5", 5, bare),
         ("a sub-orchestration that does nothing", "sub 5", 5, bare),
         ("continue-as-new", "again 10", 9, bare),
-        ("a value set, in a turn that is there", "kv 10", 10, chain),
+        ("a value set, in an existing turn", "kv 10", 10, chain),
         (
-            "a custom status, in a turn that is there",
+            "a custom status, in an existing turn",
             "status 10",
             10,
             chain,
@@ -240,7 +240,7 @@ async fn questions(stage: &mut Stage, table: &mut Table) -> Result<(), Failure> 
         Ok(())
     };
     let cost = cost_of(stage.usage(), asked).await?;
-    table.row("a question for the status", cost.per(TIMES));
+    table.row("a status query", cost.per(TIMES));
     let asked = async {
         for _ in 0..TIMES {
             client.get_kv_value(&instance, "key-0").await?;
@@ -248,7 +248,7 @@ async fn questions(stage: &mut Stage, table: &mut Table) -> Result<(), Failure> 
         Ok(())
     };
     let cost = cost_of(stage.usage(), asked).await?;
-    table.row("a question for a value", cost.per(TIMES));
+    table.row("a query for a value", cost.per(TIMES));
     Ok(())
 }
 

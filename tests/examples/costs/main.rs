@@ -1,4 +1,4 @@
-//! What each feature costs in requests and request units: the table of docs/operations.md.
+//! What each feature costs in requests and request units: the table of docs/costs.md.
 //!
 //! `cargo costs` measures on the embedded emulator, whose charges are a model of the service's; with `COSMOS_ENDPOINT` and
 //! `COSMOS_KEY` set it measures on that account, and the charges are the service's own. Every row is a difference: what
