@@ -1,4 +1,4 @@
-//! Whether anything happens in the stores of this process: what a test waits for as long as something does.
+//! Measures progress in the stores of this process. A test waits as long as there is progress.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -6,7 +6,7 @@ use cdb_emulator::{Emulator, OperationKind};
 
 static EMULATORS: Mutex<Vec<Weak<Emulator>>> = Mutex::new(Vec::new());
 
-/// What a runtime writes when it gets on. Patches do not count: a process that is stuck renews its locks with them, and
+/// The writes of a runtime that makes progress. Patches do not count: a process that is stuck renews its locks with them, and
 /// a member sends heartbeats.
 const WRITES: [OperationKind; 6] = [
     OperationKind::Create,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::workload::{WORKLOADS, Workload};
 use cdb_bench_child::Peer;
 
-/// What is printed when the command line is not understood.
+/// The text for an invalid command line.
 pub const USAGE: &str = "cargo bench-orch [command] [options]
 
 commands
@@ -31,7 +31,7 @@ options
   --write           writes the result into docs, as a run without --only, --peer and --quick always does
   --print           never writes";
 
-/// A command line that was understood.
+/// A parsed command line.
 #[derive(Clone, Debug)]
 pub struct Args {
     pub command: String,
@@ -97,7 +97,7 @@ impl Args {
         Ok(args)
     }
 
-    /// Whether the result goes into the document.
+    /// Returns `true` if the result is written into the document.
     pub fn writes(&self) -> bool {
         let whole =
             self.only.is_none() && self.peers.is_none() && self.sizes.is_none() && !self.quick;
@@ -114,7 +114,7 @@ impl Args {
         self.dispatchers.unwrap_or(2)
     }
 
-    /// Whether a provider takes part.
+    /// Returns `true` if a provider is measured.
     pub fn has(&self, peer: Peer) -> bool {
         self.peers
             .as_ref()

@@ -32,7 +32,7 @@ impl Report {
     }
 }
 
-/// The document with another text between the markers of a section.
+/// Replaces the text between the markers of a section.
 fn replaced(document: &str, section: &str, text: &str) -> Result<String, String> {
     let (begin, end) = (
         format!("<!-- bench:{section} -->"),
@@ -47,7 +47,7 @@ fn replaced(document: &str, section: &str, text: &str) -> Result<String, String>
     ))
 }
 
-/// A figure with as many digits as mean something.
+/// Formats a figure with its significant digits.
 pub fn number(value: f64) -> String {
     let digits = match value.abs() {
         size if size >= 100.0 => 0,
@@ -57,7 +57,7 @@ pub fn number(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// A figure, or a dash where there is none.
+/// Formats a figure, or a dash for `None`.
 pub fn optional(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), number)
 }

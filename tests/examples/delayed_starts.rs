@@ -1,4 +1,4 @@
-//! Whether a runtime that holds many delayed starts still finds the starts of other processes, and its memory.
+//! Measures whether a runtime with many delayed starts still finds the starts of other processes, and its memory.
 //!
 //! `cargo run --release -p cdb-tests --example delayed_starts -- 60000`. A process with a runtime enqueues that many starts,
 //! due in 250 s. Then this process starts 20 instances, and counts those that end within two seconds.
@@ -29,7 +29,7 @@ struct Killed(Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended already.
         let _ended = self.0.kill().and_then(|()| self.0.wait());
     }
 }

@@ -1,7 +1,7 @@
 //! Our runtime and one of `duroxide-cdb` on one container: `side_by_side <leave-state> [open]`, see docs/testing.md.
 //!
-//! The old runtime works first, ours joins, and the old one goes on all the time. Prints how the orchestrations ended. With
-//! `open` the gate that keeps older runtimes out is removed, to see what it is good for.
+//! The old runtime starts first, ours joins, and the old one continues. Prints how the orchestrations ended. `open`
+//! removes the gate that stops older runtimes, to show its effect.
 
 #[path = "../upgrade/raw_container.rs"]
 #[expect(dead_code, reason = "only its emulator is needed")]
@@ -28,7 +28,7 @@ struct Killed(Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended already.
         let _ended = self.0.kill().and_then(|()| self.0.wait());
     }
 }

@@ -1,7 +1,7 @@
 //! The oracle: random sequences of operations, run against our emulator and against the one that the Cosmos team wrote
 //! for its Rust driver, their answers compared.
 //!
-//! `compare` says what is compared, `differences` which differences are known and who is right. By default every run
+//! `compare` lists the compared aspects, `differences` the known differences and which emulator is right. By default every run
 //! draws the same sequences; `ORACLE_OPERATIONS` asks for more, `ORACLE_SEED` for others (docs/testing.md).
 
 mod compare;
@@ -26,7 +26,7 @@ use generate::{Topic, sequences};
 use queries::ASKED_OTHERWISE;
 use sequence::{Pair, Tally};
 
-/// Operations of a run that was not asked for more.
+/// The default number of operations.
 const OPERATIONS: usize = 20_000;
 
 /// Each topic with its share of the operations.
@@ -97,7 +97,7 @@ fn both_emulators_give_the_same_answers() {
     }
 }
 
-/// The manual's section, as it is made from the tables here.
+/// The manual's section, generated from the tables.
 fn section() -> String {
     let table = |head: [&str; 2], rows: Vec<String>| {
         format!("| {} |\n|{}\n{}\n", head[0], head[1], rows.join("\n"))

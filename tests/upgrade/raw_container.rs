@@ -1,6 +1,6 @@
-//! Containers as files: the definition on the first line, then a document a line, without what the service adds.
+//! Containers as files: the definition on the first line, then a document per line, without the service's fields.
 //!
-//! Speaks HTTP by itself, since nothing that is known about the documents may get between them and the file.
+//! Uses HTTP directly, so that no document type changes what is written.
 
 use cdb_emulator::{DataRole, Emulator, EmulatorBuilder};
 use cdb_provider::model::PartitionKey;
@@ -13,7 +13,7 @@ pub(crate) const DATABASE: &str = "duroxide";
 pub(crate) const CONTAINER: &str = "duroxide";
 
 const IDENTITY: &str = "fixture";
-/// What the service adds to a document.
+/// Fields that the service adds to a document.
 const SYSTEM: [&str; 5] = ["_rid", "_self", "_etag", "_attachments", "_ts"];
 
 /// The container of an emulator, as HTTP sees it.
@@ -24,7 +24,7 @@ pub(crate) struct RawContainer {
     authorization: String,
 }
 
-/// An emulator that lets [`RawContainer`] in.
+/// An emulator that accepts [`RawContainer`]'s credential.
 pub(crate) fn emulator() -> EmulatorBuilder {
     Emulator::builder().identity(IDENTITY, DataRole::DataContributor)
 }

@@ -1,4 +1,4 @@
-//! Whether timers fire in time on machines whose clocks are wrong.
+//! Measures timers on machines with wrong clocks.
 
 use std::time::{Duration, Instant};
 
@@ -6,13 +6,13 @@ use crate::mix::MIXES;
 use crate::runtime::keep_trying;
 use crate::site::{Actors, Site};
 
-/// How far the clocks of the machines are ahead, in milliseconds.
+/// Offsets of the machines' clocks in milliseconds.
 const AHEAD: [i64; 3] = [30_000, -30_000, 30_000];
-/// How many orchestrations with three timers of a tenth of a second each.
+/// The number of orchestrations, each with three timers of 0.1 s.
 const TIMERS: usize = 20;
 const PATIENCE: Duration = Duration::from_secs(1800);
 
-/// The shortest and the longest time that an orchestration with timers of 0.3 s together takes, on machines whose clocks
+/// Returns the shortest and the longest time of an orchestration with timers of 0.3 s in all, on machines whose clocks
 /// are half a minute ahead and behind.
 ///
 /// # Errors
