@@ -89,7 +89,7 @@ impl Process {
         }
     }
 
-    /// Returns how many of these orchestrations have not ended with the right result.
+    /// Returns the orchestrations that have not ended with the right result.
     pub async fn verify(&mut self, instances: Vec<String>) -> Result<Vec<String>, String> {
         match self.order(&Order::Verify(instances)).await? {
             Said::Verified { wrong } => Ok(wrong),

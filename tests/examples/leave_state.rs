@@ -3,7 +3,10 @@
 //! `upgrade_fixture` starts it and writes the container into a file, for tests of later versions.
 
 #[path = "../upgrade/workload.rs"]
-#[expect(dead_code, reason = "the results are read by the test that finishes the work")]
+#[expect(
+    dead_code,
+    reason = "the results are read by the test that finishes the work"
+)]
 mod workload;
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What cannot work is refused in words that name it, before anything is written.
+//! Invalid input is refused before any write, with an error that names it.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn message(instance: &str, data: String) -> WorkItem {
     }
 }
 
-/// The refusal: for good, and with these words in it.
+/// Checks that the error is permanent and contains these words.
 fn refused<T>(result: Result<T, ProviderError>, words: &[&str]) {
     let Err(error) = result else {
         panic!("it was accepted");
@@ -159,7 +159,7 @@ async fn a_completion_for_a_deleted_instance_is_dropped() {
         result: "late".to_owned(),
     };
     let enqueued = provider.enqueue_for_orchestrator(end, None).await;
-    enqueued.expect("nobody looks at the receiver");
+    enqueued.expect("the receiver is not checked");
     let lock = Duration::from_secs(5);
     let depths = async || provider.get_queue_depths().await.expect("depths");
     assert_eq!(depths().await.orchestrator_queue, 1);

@@ -22,7 +22,7 @@ use crate::several::{ack, ack_and_send, enqueue, event, start};
 
 const LOCK: Duration = Duration::from_secs(60);
 
-/// Refuses the next patch for a reason that passes: the rights of an identity are being changed.
+/// Refuses the next patch for a passing reason: the rights of an identity are being changed.
 fn refuse_next_patch() -> Fault {
     let refused = Effect::Status {
         status: 403,
@@ -112,7 +112,7 @@ async fn an_orchestration_ends_although_a_renewal_of_its_activity_fails() {
             ctx.schedule_activity("Work", "").await
         })
         .build();
-    // Renewed after half its time.
+    // duroxide renews after half the time.
     let options = RuntimeOptions {
         worker_lock_timeout: Duration::from_secs(6),
         ..RuntimeOptions::default()
@@ -155,7 +155,7 @@ async fn on_faulty_network() -> Option<(Backend, CosmosDBProvider, Network)> {
     Some((backend, provider, network))
 }
 
-/// Commits while `other` asks for the same instance until the commit has ended. Batches fail for twice the time of a lock.
+/// Commits while `other` fetches the same instance until the commit has ended. Batches fail for twice the lock time.
 async fn commits_before(fail: impl FnOnce(&Network, &Emulator)) {
     let Some((backend, slow, network)) = on_faulty_network().await else {
         return;
@@ -243,8 +243,7 @@ async fn a_turn_that_reached_its_commit_costs_no_attempt() {
     backend.stop().await;
 }
 
-/// The next turn is locked by the commit of the first one. Whoever sends that commit again must know the lock that the first
-/// send has taken.
+/// The commit of the first turn locks the next turn. A repeated commit must keep the lock that the first send has taken.
 #[tokio::test]
 async fn a_resent_commit_keeps_the_lock_of_the_next_turn() {
     let Some((backend, provider)) = Backend::failing(|_| {}).await else {
@@ -253,7 +252,7 @@ async fn a_resent_commit_keeps_the_lock_of_the_next_turn() {
     let emulator = backend.emulator().expect("checked before");
     let provider = hasty(emulator, &provider).await;
     let (item, token) = first_turn(&provider, LOCK).await;
-    // The commit takes place. Its answer is lost, and so is the first one to the question whether it did.
+    // The commit takes effect. Its answer is lost, and so is the answer to the first read that checks it.
     emulator.inject(Fault::once(Effect::DropAnswer).on(OperationKind::Batch));
     let away = Effect::Status {
         status: 503,

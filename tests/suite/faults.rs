@@ -1,4 +1,4 @@
-//! A store that fails, loses and repeats: every orchestration still ends once, with the right result.
+//! On a store that refuses, loses and repeats requests, every orchestration ends once with the right result.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn activities() -> ActivityRegistry {
         .build()
 }
 
-/// `Parent` adds up what five children answer, each of which asks two activities, the second in a new execution.
+/// `Parent` adds the results of five children. Each child calls two activities, the second in a new execution.
 fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
         .register("Child", |ctx: OrchestrationContext, n: String| async move {
@@ -46,7 +46,7 @@ fn orchestrations() -> OrchestrationRegistry {
         .build()
 }
 
-/// Two runtimes on one store, unless it is an account: that does not fail on demand.
+/// Two runtimes on one store. `None` on an account, which cannot fail on demand.
 async fn two_runtimes() -> Option<TestEnv> {
     let mut env = TestEnv::without_runtime().await;
     if env.emulator().is_none() {
@@ -55,10 +55,10 @@ async fn two_runtimes() -> Option<TestEnv> {
     }
     for _ in 0..2 {
         let options = RuntimeOptions {
-            // A lost answer may leave a lock behind, whose end a runtime waits for.
+            // A lost answer may leave a lock, and a runtime waits until it expires.
             orchestrator_lock_timeout: Duration::from_secs(5),
             worker_lock_timeout: Duration::from_secs(5),
-            // A fault costs an attempt; none of them is the message's.
+            // A fault costs an attempt, and the message must not become poison.
             max_attempts: 10_000,
             ..RuntimeOptions::default()
         };
@@ -128,7 +128,7 @@ async fn the_result_is_the_same_when_any_commit_loses_its_answer() {
     let Some(env) = two_runtimes().await else {
         return;
     };
-    // Every third batch is carried out, and nobody hears of it.
+    // Every third batch takes effect and loses its answer.
     let lost = Fault::with_probability(Effect::DropAnswer, 0.33).on(OperationKind::Batch);
     emulator(&env).inject(lost);
     let ended = env.run("parent", "Parent", "").await;
@@ -149,7 +149,7 @@ async fn nothing_is_lost_when_physical_partitions_split_under_load() {
         let instance = format!("parent-{n}");
         let started = env.client.start_orchestration(instance, "Parent", "");
         started.await.expect("the instance starts");
-        // One becomes five, while turns and activities are on their way to it. Children count on from their parents.
+        // One physical partition becomes five during turns and activities. Children continue the counters of their parents.
         if n % 2 == 1 {
             env.split(&(n / 2).to_string());
             tokio::time::sleep(Duration::from_millis(100)).await;

@@ -1,4 +1,4 @@
-//! What exceeds a limit fails its orchestration, once, in words that name size and limit.
+//! An orchestration that exceeds a limit fails once, with size and limit in the error.
 
 use std::time::{Duration, Instant};
 
@@ -8,8 +8,8 @@ use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
 use crate::harness::{TestEnv, long_locks};
 
-/// `Give` answers with so many bytes; `Send` passes that many to an activity; `Ask` asks a child to `Give` them;
-/// `Remember` takes them in events, one of 10,000 bytes after the other.
+/// The input is a number of bytes. `Give` returns them; `Send` passes them to an activity; `Ask` lets a child `Give` them;
+/// `Remember` receives them in events of 10,000 bytes.
 fn orchestrations() -> OrchestrationRegistry {
     let bytes = |text: &str| text.parse::<usize>().map_err(|error| error.to_string());
     OrchestrationRegistry::builder()
@@ -52,7 +52,7 @@ async fn env(change: impl FnOnce(&mut CosmosDBProviderConfig)) -> TestEnv {
     env
 }
 
-/// It fails, once, with these words.
+/// Checks that the instance fails once, with these words.
 async fn fails(env: &TestEnv, orchestration: &str, input: &str, words: &[&str]) {
     let error = env.run(orchestration, orchestration, input).await;
     let error = error.expect_err("it is too large").display_message();
@@ -66,14 +66,14 @@ async fn fails(env: &TestEnv, orchestration: &str, input: &str, words: &[&str]) 
         .expect("an instance");
     assert_eq!(info.status, "Failed");
     assert_eq!(info.orchestration_name, orchestration);
-    // Nothing tries it again.
+    // No runtime retries it.
     if let Some(emulator) = env.emulator() {
         tokio::time::sleep(Duration::from_millis(500)).await;
         let begun = Instant::now();
         emulator.reset_requests();
         tokio::time::sleep(Duration::from_secs(2)).await;
         let spent = emulator.requests().data_requests();
-        // Most of them look for undelivered messages. A busy machine sleeps for longer.
+        // Most of these requests are the reconciler's. A busy machine sends fewer.
         let most = 30 * begun.elapsed().as_secs();
         assert!(spent < most, "{spent} requests after the end");
     }
@@ -104,7 +104,7 @@ async fn a_value_above_the_limit_fails_its_orchestration_with_size_and_limit() {
         &[&limit[..], &["the result of an activity", "150000"]].concat(),
     )
     .await;
-    // The parent hears of it, and fails with the same words.
+    // The parent is notified and fails with the same error.
     fails(
         &env,
         "Ask",

@@ -1,8 +1,8 @@
-//! A lock that has ended is lost: a runtime that was paused or renewed too late never commits what another runtime has taken
-//! over.
+//! An expired lock is lost: a runtime that was paused, or that renewed too late, never commits a turn that another runtime
+//! has taken over.
 //!
-//! Processes that are stopped and continued (SIGSTOP) are in `tests/chaos`; here the request itself is late, which is
-//! the worst moment to be stopped at. Time is simulated.
+//! `tests/chaos` stops and continues processes (SIGSTOP). Here the request itself is late, which is the worst moment of a
+//! stop. Time is simulated.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use crate::harness::{next_activity, next_turn};
 use crate::network::{BATCH, Network, PATCH};
 use crate::several::{ack, enqueue, start};
 
-/// A lock that ends soon.
+/// A short lock.
 const SHORT: Duration = Duration::from_millis(500);
-/// How late requests are that were sent in time: another runtime has taken over by then.
+/// The delay of requests: long enough for another runtime to take over.
 const LATE: Duration = Duration::from_secs(5);
 const LONG: Duration = Duration::from_secs(60);
 
-/// A provider that can be slow, and another one that takes over what it loses.
+/// A provider with slow requests, and another that takes over its work.
 struct Pair {
     backend: Backend,
     slow: CosmosDBProvider,

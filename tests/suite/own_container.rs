@@ -44,7 +44,7 @@ async fn shop() -> (Emulator, ContainerClient<Shop>) {
     (emulator, shop.expect("the container is created"))
 }
 
-/// A setting that cannot work.
+/// An invalid setting.
 fn without_polls() -> CosmosDBProviderConfig {
     CosmosDBProviderConfig {
         min_poll_interval: Duration::ZERO,
@@ -69,7 +69,7 @@ async fn open_each(
     ]
 }
 
-/// How many documents the schema's partition has: schema, messages, activities.
+/// Returns the number of documents in the schema's partition: schema, messages, activities.
 async fn schema_and_gate(shop: &ContainerClient<Shop>) -> [usize; 3] {
     let stored = Query::<Shop>::in_partition(SCHEMA_PARTITION);
     let stored = shop.query(stored).all().await.expect("it can be read");
@@ -178,7 +178,7 @@ async fn a_tool_reads_a_container_without_writing_the_gate() {
     emulator.reset_requests();
     let tool = CosmosDBProvider::for_tools(shop.view(), &config, None);
     let tool = tool.expect("the container has no form yet");
-    // Long enough for many rounds in the background, of which there must be none.
+    // Long enough for many background rounds. There must be none.
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(emulator.requests().total(), 0);
     assert_eq!(tool.list_instances().await, Ok(vec![]));

@@ -1,5 +1,4 @@
-//! Several runtimes on one container: what one of them remembers, reserves or locks ahead never decides anything. Time is
-//! simulated.
+//! Several runtimes on one container: caches, reservations and prelocks of one runtime never decide. Time is simulated.
 
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::harness::next_turn;
 
-/// How long locks last; other runtimes wait for their end.
+/// The duration of locks; other runtimes wait until they expire.
 const LOCK: Duration = Duration::from_secs(2);
 
 pub(crate) fn start(instance: &str) -> WorkItem {
@@ -102,7 +101,7 @@ async fn changes_of_another_runtime_are_loaded() {
 async fn a_prelocked_item_of_a_dead_runtime_is_found_by_another() {
     let backend = Backend::start_simulated().await;
     let (gone, other) = (backend.provider().await, backend.provider().await);
-    // A dispatcher at work, for which the next start is locked ahead and reserved.
+    // A busy dispatcher, for which the next start is prelocked and reserved.
     enqueue(&gone, start("begun")).await;
     let _never_committed = fetch(&gone).await;
     enqueue(&gone, start("ahead")).await;

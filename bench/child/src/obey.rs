@@ -223,7 +223,7 @@ async fn start_one(client: &Client, start: &Start) -> Result<(), String> {
     }
 }
 
-/// The orchestrations that have not ended with the right result. Waits for each, because lost work may still be repaired.
+/// Returns the orchestrations that have not ended with the right result. Waits for each, because lost work may still be repaired.
 async fn verify(client: &Client, mut instances: Vec<String>) -> Vec<String> {
     for _ in 0..VERIFY_ATTEMPTS {
         let mut wrong = Vec::new();

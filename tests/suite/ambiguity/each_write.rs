@@ -17,7 +17,7 @@ use crate::several::{ack, enqueue, event, start};
 
 const LOCK: Duration = Duration::from_secs(30);
 
-/// The next write of this kind takes effect, and nobody hears of it.
+/// The next write of this kind takes effect, and its answer is lost.
 fn lose(backend: &Backend, kind: OperationKind) {
     let emulator: &Emulator = backend.emulator().expect("checked before");
     emulator.inject(Fault::once(Effect::DropAnswer).on(kind));
@@ -79,7 +79,7 @@ async fn an_abandoned_turn_with_a_lost_answer_is_free() {
     enqueue(&provider, start("i")).await;
     let (_, token, _) = next_turn(&provider, LOCK).await;
     lose(&backend, OperationKind::Batch);
-    // Whether it says so or not: the turn is over for this runtime, and free for the next.
+    // Whether the call succeeds or not, the turn has ended here and is free for another runtime.
     let _said = provider
         .abandon_orchestration_item(&token, Some(Duration::ZERO), false)
         .await;
@@ -133,7 +133,7 @@ async fn an_activity_survives_a_lost_answer_at_every_step() {
     let renewed = provider.renew_work_item_lock(&token, LOCK).await;
     renewed.expect("it is renewed");
     lose(&backend, OperationKind::Patch);
-    // Whether it says so or not: the activity is free.
+    // Whether the call succeeds or not, the activity is free.
     let _said = provider.abandon_work_item(&token, None, false).await;
     let (_, token, attempt) = next_activity(&backend.provider().await, LOCK, None).await;
     assert_eq!(attempt, 2);
@@ -226,7 +226,7 @@ async fn a_session_is_claimed_renewed_and_removed_once() {
     assert_eq!(attempt, 1, "claimed and locked at once");
     lose(&backend, OperationKind::Patch);
     let renew = async |time| provider.renew_session_lock(&["worker"], time, LOCK).await;
-    // One that was not heard of is repeated by the runtime.
+    // The runtime repeats a renewal without an answer.
     let renewed = match renew(LOCK).await {
         Err(error) if error.is_retryable() => renew(LOCK).await,
         renewed => renewed,
@@ -263,7 +263,7 @@ async fn an_event_appended_twice_is_stored_once() {
         return;
     };
     lose(&backend, OperationKind::Batch);
-    // Whoever did not hear of it repeats it.
+    // The caller repeats a call without an answer.
     let _unheard = provider
         .append_with_execution("i", 1, vec![appended(1)])
         .await;

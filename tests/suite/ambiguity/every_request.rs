@@ -1,5 +1,5 @@
-//! Strikes each request of a scenario, one per run: the first run loses the answer to its first write, the second run
-//! that to its second, and so on to the last.
+//! Fails each request of a scenario, one per run: the first run loses the answer to its first write, the second run
+//! the answer to its second write, and so on.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,16 +13,16 @@ use futures::StreamExt;
 use super::scenario::{Runs, Scenario, runtime};
 use crate::harness::{TestEnv, Wait};
 
-/// How many runs go on at once: they wait more than they compute.
+/// Concurrent runs: they wait more than they compute.
 const AT_ONCE: usize = 6;
 
-/// The reads of a scenario that are struck, at most: the later ones are polls.
+/// The most reads of a scenario that fail, one per run: later reads are polls.
 const MOST_READS: u32 = 16;
 
-/// How long the quiet after a run has to last before nothing more is expected to come.
+/// How long no request may be sent after a run until it counts as finished.
 const QUIET: Duration = Duration::from_millis(20);
 
-/// Everything that changes something.
+/// All writes.
 const WRITES: [OperationKind; 7] = [
     OperationKind::Create,
     OperationKind::Replace,
@@ -33,17 +33,17 @@ const WRITES: [OperationKind; 7] = [
     OperationKind::Bulk,
 ];
 
-/// Everything that asks something.
+/// All reads.
 const READS: [OperationKind; 2] = [OperationKind::Read, OperationKind::Query];
 
 fn emulator(env: &TestEnv) -> &Emulator {
     env.emulator().expect("checked before")
 }
 
-/// How long the runtime's locks last. A run waits for the end of a lock that it loses.
+/// The duration of the runtime's locks. A run waits until a lost lock expires.
 const LOCK: Duration = Duration::from_secs(10);
 
-/// How long they last where the number of runs decides: longer than a machine stands still.
+/// The duration of locks where the test counts runs: longer than a machine may stall.
 const LONG_LOCK: Duration = Duration::from_secs(120);
 
 /// Plays the scenario once, with `fault` if there is one. Returns how many writes and reads it took.
@@ -51,7 +51,7 @@ async fn run(scenario: Scenario, fault: Option<Fault>) -> Option<[u32; 2]> {
     let (mut counts, mut ran) = play(scenario, fault.clone(), LOCK).await?;
     let expected = scenario.runs().unwrap_or(ran);
     if ran != expected {
-        // On a machine that stands still for ten seconds a lock ends, and the activity rightly runs again.
+        // On a machine that stalls for ten seconds a lock expires, and the activity correctly runs again.
         (counts, ran) = play(scenario, fault.clone(), LONG_LOCK).await?;
     }
     assert_eq!(
@@ -95,7 +95,7 @@ async fn play(
     Some((counts, runs.load(Ordering::Relaxed)))
 }
 
-/// Waits until nothing is left that waits for anything, sessions included.
+/// Waits until no document is pending, sessions included.
 async fn until_clean(env: &TestEnv, what: &str) {
     let mut wait = Wait::begin();
     loop {
@@ -111,7 +111,7 @@ async fn until_clean(env: &TestEnv, what: &str) {
     cleaned.await.expect("sessions can be cleaned up");
 }
 
-/// One run for each write that loses its answer, and so on.
+/// Runs the scenario once per write that loses its answer, and once per other fault.
 async fn strike_each(scenario: Scenario) {
     let Some([writes, reads]) = run(scenario, None).await else {
         return;
@@ -120,7 +120,7 @@ async fn strike_each(scenario: Scenario) {
         let fault = Fault::once(effect);
         kinds.iter().fold(fault, |fault, kind| fault.on(*kind))
     };
-    // A struck run may take a few requests more.
+    // A run with a fault may take a few more requests.
     let (writes, reads) = (writes + 2, (reads + 2).min(MOST_READS));
     let lost = |n| on(Effect::DropAnswer, &WRITES).after(n);
     let never_sent = |n| on(Effect::DropRequest, &WRITES).after(n);

@@ -1,5 +1,5 @@
-//! Strikes each request of opening a container, one per run and with each kind of fault: the container opens all the
-//! same, and nothing of it is missing.
+//! Fails each request of opening a container, one per run and with each kind of fault: the container opens and is
+//! complete.
 
 use cdb_client::{Bootstrap, CosmosClient, DatabaseClient, MasterKey};
 use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
@@ -9,7 +9,7 @@ use cdb_provider::documents::{Durable, SCHEMA_PARTITION};
 use duroxide::providers::ProviderError;
 use futures::StreamExt;
 
-/// How many runs go on at once.
+/// Concurrent runs.
 const AT_ONCE: usize = 6;
 
 /// The requests that opening can send.
@@ -91,7 +91,7 @@ async fn open(emulator: &Emulator) -> Result<CosmosDBProvider, ProviderError> {
     CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await
 }
 
-/// Every way in which one request can fail and succeed when it is sent again.
+/// Every fault of one request that a retry can overcome.
 fn effects() -> Vec<Effect> {
     let refused = |status| Effect::Status {
         status,
@@ -182,7 +182,7 @@ async fn opening_retries_the_schema_until_an_answer_arrives() {
 #[tokio::test]
 async fn opening_fails_when_the_schema_never_arrives() {
     let emulator = Emulator::start().await.expect("the emulator starts");
-    // 500 leaves open whether the batch took effect.
+    // A 500 does not tell whether the batch took effect.
     let failed = Effect::Status {
         status: 500,
         substatus: 0,

@@ -11,7 +11,7 @@ use duroxide::{ActivityContext, EventKind, OrchestrationContext, OrchestrationRe
 
 use crate::harness::TestEnv;
 
-/// What is done, and what must come of it.
+/// A workload and its expected result.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Scenario {
     /// One activity.
@@ -40,7 +40,7 @@ pub(super) enum Scenario {
     Delete,
 }
 
-/// How often activities ran.
+/// The number of activity runs.
 pub(super) type Runs = Arc<AtomicUsize>;
 
 impl Scenario {
@@ -72,7 +72,7 @@ impl Scenario {
         }
     }
 
-    /// How often its activities run when nothing fails; nothing where cancellation decides.
+    /// Returns how often its activities run without faults. `None` if a cancellation decides.
     pub(super) fn runs(self) -> Option<usize> {
         match self {
             Self::Hello | Self::Detached => Some(1),
@@ -203,7 +203,7 @@ fn orchestrations() -> OrchestrationRegistry {
         .register("Again", run_again)
         .register("Event", |ctx: OrchestrationContext, _: String| async move {
             let data = ctx.schedule_wait("Go").await;
-            // A second one would come now.
+            // A second event would arrive now.
             ctx.schedule_timer(Duration::from_millis(200)).await;
             Ok(data)
         })

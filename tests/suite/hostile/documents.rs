@@ -1,4 +1,4 @@
-//! Documents that do not fit their types, and documents of others.
+//! Documents that do not match their types, and foreign documents.
 
 use duroxide::providers::PruneOptions;
 use serde_json::json;
@@ -33,7 +33,7 @@ async fn an_unreadable_message_fails_only_its_instance() {
         reason.contains("it is not a `OrchestratorItem`"),
         "{reason}"
     );
-    // It went with the turn that failed.
+    // The failed turn has deleted it.
     assert_eq!(raw.of_type("hurt", "orch_queue").await.len(), 0);
     env.stop().await;
 }
@@ -55,7 +55,7 @@ async fn an_unreadable_instance_fails_with_the_reason() {
     let reason = env.end_of("hurt").await.expect_err("it cannot go on");
     let reason = reason.display_message();
     assert!(reason.contains("it is not a `Instance`"), "{reason}");
-    // The failure has written it whole.
+    // The failed turn has rewritten the document.
     let info = env
         .client
         .get_instance_info("hurt")
@@ -84,7 +84,7 @@ async fn an_unreadable_activity_blocks_no_worker_and_ends() {
         }))
         .await;
     }
-    // Without a place nobody could be told, so it stays.
+    // Without an event number no instance can be notified, so the document stays.
     raw.put(&json!({
         "id": "nowhere", "type": "worker_queue", "instanceId": "ghost", "visibleAt": 1000,
     }))
@@ -92,7 +92,7 @@ async fn an_unreadable_activity_blocks_no_worker_and_ends() {
     for name in ["one", "two"] {
         assert_eq!(env.run(name, "Echo", name).await, Ok(name.to_owned()));
     }
-    // Tried ten times with a second in between; then its end goes to an instance that is not there.
+    // Ten attempts, a second apart. Then its completion goes to a missing instance.
     eventually(async || raw.documents("ghost").await.len() == 1).await;
     assert_eq!(raw.documents("ghost").await[0]["id"], "nowhere");
     env.stop().await;
@@ -169,7 +169,7 @@ async fn foreign_documents_in_a_partition_are_left_alone() {
     left.sort_by_key(|document| document["id"].to_string());
     let ids: Vec<&str> = left.iter().filter_map(|left| left["id"].as_str()).collect();
     assert_eq!(ids, ["note", "number", "order"]);
-    // And the place is free for another instance of that name.
+    // Another instance can use the id.
     assert_eq!(
         env.run("shared", "Echo", "again").await,
         Ok("again".to_owned())
@@ -191,7 +191,7 @@ async fn unreadable_documents_are_deleted_with_their_instance() {
         "spill",
         "session",
     ] {
-        // Of a newer version: a form that nobody here knows.
+        // An unknown form of a newer version.
         raw.put(
             &json!({ "id": format!("odd-{type}"), "type": r#type, "instanceId": "old", "form": 7 }),
         )

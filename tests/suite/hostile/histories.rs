@@ -1,4 +1,4 @@
-//! Histories that are damaged: their instances fail with the reason, whoever waits for them hears of it, others go on.
+//! Damaged histories: their instances fail with the reason, their parents are notified, other instances go on.
 
 use duroxide::providers::ProviderAdmin;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ fn with_events(document: &mut Value, events: &[Value]) {
     document["eventData"] = json!(json!(events).to_string());
 }
 
-/// A way to damage a history document, and what is said about it.
+/// A way to damage a history document, and a part of the error.
 type Damage = (&'static str, fn(&mut Value), &'static str);
 
 const DAMAGES: [Damage; 8] = [
@@ -86,7 +86,7 @@ async fn a_damaged_history_fails_only_its_instance_with_the_reason() {
         start.await.expect("it starts");
         env.until_subscribed(id, "Go").await;
     }
-    // What a runtime remembers is not damaged; another one reads.
+    // The cache of the first runtime is not damaged; another runtime reads the store.
     env.kill_runtimes().await;
     for (id, damage, _) in DAMAGES {
         raw.damage(id, "history", damage).await;
@@ -100,7 +100,7 @@ async fn a_damaged_history_fails_only_its_instance_with_the_reason() {
     }
     assert_eq!(env.end_of("well").await, Ok("on".to_owned()));
     for (id, _, words) in DAMAGES {
-        // Until then its history cannot be read, by whoever waits for its end neither.
+        // Until then its history cannot be read, also not by a client that waits for its end.
         eventually(async || {
             let info = env.client.get_instance_info(id).await;
             info.expect("an instance").status == "Failed"
@@ -111,7 +111,7 @@ async fn a_damaged_history_fails_only_its_instance_with_the_reason() {
         assert!(reason.contains(words), "no `{words}` in: {reason}");
         let info = env.client.get_instance_info(id).await.expect("an instance");
         assert_eq!(info.status, "Failed", "{id}");
-        // What comes later is nobody's, and does not stay.
+        // Later messages are dropped.
         env.client
             .raise_event(id, "Go", "late")
             .await

@@ -1,4 +1,4 @@
-//! Instance ids of every kind of character: exact from end to end, or refused at the door.
+//! Instance ids of every kind of character: exact from end to end, or refused before any write.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use proptest::test_runner::TestRunner;
 use super::{activities, impatient, orchestrations};
 use crate::harness::TestEnv;
 
-/// One or more of each class of characters, pairs that fold or normalise to one another, and what separates our own ids.
+/// Characters of each class, pairs that fold or normalise to one another, and the separators of our ids.
 const ODD: [&str; 36] = [
     "",
     " ",
@@ -55,7 +55,7 @@ async fn env() -> TestEnv {
     env
 }
 
-/// Each ends with what was meant for it, is listed exactly, and goes alone.
+/// Each id gets its own result, is listed exactly, and is deleted alone.
 async fn check(env: &TestEnv, ids: &[String]) {
     let mut expected = BTreeMap::new();
     for id in ids {
@@ -89,7 +89,7 @@ async fn check(env: &TestEnv, ids: &[String]) {
 async fn ids_of_every_class_of_characters_work_from_end_to_end() {
     let env = env().await;
     let mut ids: Vec<String> = ODD.map(str::to_owned).into();
-    // Pairs that a careless comparison takes for one.
+    // Pairs that an inexact comparison confuses.
     ids.extend(
         [
             "Stra\u{df}e",
@@ -102,7 +102,7 @@ async fn ids_of_every_class_of_characters_work_from_end_to_end() {
         ]
         .map(str::to_owned),
     );
-    // The longest that there are: of characters that stand for themselves, and of escaped ones.
+    // The longest ids: of plain characters and of escaped ones.
     ids.push("x".repeat(891));
     ids.push("\u{1f600}".repeat(222));
     ids.push(":".repeat(297));
@@ -142,7 +142,7 @@ async fn an_invalid_id_is_refused_before_any_write() {
         let deleted = env.client.delete_instance(&id, true).await;
         assert!(deleted.is_err() || !id.starts_with("cdb:"), "{id}");
     }
-    // A child of such a name fails its parent at once, in the same words.
+    // A child with such an id fails its parent at once, with the same error.
     let child = "x".repeat(2000);
     let error = env
         .run("parent", "Ask", &child)

@@ -1,4 +1,4 @@
-//! What nobody can work on does not keep others from being worked on, and ends.
+//! Items that no runtime can process do not delay others, and are dropped in time.
 
 use std::time::Duration;
 
@@ -34,17 +34,17 @@ async fn instances_that_cannot_start_do_not_delay_others() {
         queued.await.expect("queued");
     }
     if let Some(raw) = Raw::of(&env) {
-        // Due before all others, and in no instance's partition.
+        // Due before all others, and outside of every instance's partition.
         for number in 0..30 {
             raw.put(&json!({
-                "id": format!("nobody-{number}"), "type": "orch_queue", "instanceId": number, "visibleAt": 1000,
+                "id": format!("foreign-{number}"), "type": "orch_queue", "instanceId": number, "visibleAt": 1000,
             }))
             .await;
         }
     }
     env.join(activities(), orchestrations(), impatient()).await;
     assert_eq!(env.run("well", "Echo", "fine").await, Ok("fine".to_owned()));
-    // They were not lost: the start that comes after them is theirs.
+    // They were not lost: a later start uses them.
     assert_eq!(
         env.run("never-7", "Echo", "at last").await,
         Ok("at last".to_owned())
@@ -52,10 +52,10 @@ async fn instances_that_cannot_start_do_not_delay_others() {
     env.stop().await;
 }
 
-/// A message of the queue that is no instance's.
+/// A queue message without an instance.
 #[derive(Document, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[document(crate = cdb_provider::model, type = "orch_queue", id = "nobody-{number}")]
+#[document(crate = cdb_provider::model, type = "orch_queue", id = "foreign-{number}")]
 struct Nobody {
     #[document(partition_key)]
     #[serde(rename = "instanceId")]

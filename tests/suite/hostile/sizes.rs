@@ -1,4 +1,4 @@
-//! Texts of ten megabytes where none belong.
+//! Texts of ten megabytes in fields with small limits.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn start(instance: &str) -> WorkItem {
     crate::harness::start_of(instance, "Talk")
 }
 
-/// Somebody else's runtime, which knows no limit, commits a turn with this event.
+/// Another runtime, which checks no limit, commits a turn with this event.
 async fn commit(
     provider: &dyn Provider,
     token: &str,
@@ -119,7 +119,7 @@ async fn names_of_ten_megabytes_are_refused_or_fail_their_orchestration_once() {
         let beginning: String = error.chars().take(300).collect();
         assert!(error.contains(words), "no `{words}` in: {beginning}");
     }
-    // Nobody is kept from working.
+    // The runtime continues to work.
     let start = env.client.start_orchestration("event", "Event", "");
     start.await.expect("it starts");
     env.until_subscribed("event", "Go").await;

@@ -8,7 +8,7 @@ use duroxide::{EventKind, OrchestrationContext, OrchestrationRegistry};
 use super::{documents, echo, end_of, litter};
 use crate::harness::{TestEnv, eventually};
 
-/// Sends `input` activities at once, and ends with the sum of what they give back.
+/// Schedules `input` activities at once, and returns the sum of their results.
 fn fanning_out() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
         .register(

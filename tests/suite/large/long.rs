@@ -64,7 +64,7 @@ async fn a_history_of_a_hundred_thousand_events_is_read_back() {
     a_history_comes_back(10, 10_000).await;
 }
 
-/// Ends when it has heard an event so many times.
+/// Ends after a number of events.
 async fn events_are_all_heard(count: usize) {
     let listening = OrchestrationRegistry::builder()
         .register(

@@ -1,6 +1,6 @@
-//! Turns of any size: they commit at once or not at all, are read back exactly, and leave nothing behind.
+//! Turns of any size: they commit whole or not at all, are read back exactly, and leave nothing behind.
 //!
-//! The sizes here are small enough for every run. The same tests with the full sizes are ignored; docs/testing.md has
+//! The sizes here are small, so that they fit into the normal run. The full sizes are ignored tests; docs/testing.md has
 //! the command.
 
 mod fan_out;
@@ -20,14 +20,14 @@ use duroxide::{ActivityContext, Event, EventKind, OrchestrationContext, Orchestr
 
 use crate::harness::{TestEnv, eventually, next_activity, next_turn, until_some};
 
-/// Longer than the largest turn takes: no test here waits for the end of a lock.
+/// Longer than the largest turn takes: no test here waits until a lock expires.
 const LOCK: Duration = Duration::from_secs(24 * 3600);
 
-/// The age at which a provider removes parts without a commit. Only where no commit is under way: a slow machine may take
-/// longer to write them.
+/// The age at which a provider removes chunks without a commit. Used only without a running commit, because a slow
+/// machine may take longer to write chunks.
 const ORPHANED: Duration = Duration::from_secs(1);
 
-/// A text of so many bytes, with characters that are escaped and such that take several bytes.
+/// A text of `size` bytes, with escaped and multi-byte characters.
 fn text(bytes: usize) -> String {
     let mut text = "line \"1\"\n\\ 😀 é ".repeat(bytes / 21 + 1);
     let mut end = bytes;
@@ -89,7 +89,7 @@ fn named() -> ExecutionMetadata {
     }
 }
 
-/// What one turn leaves.
+/// The commit of one turn.
 #[derive(Clone, Default)]
 struct Left {
     events: Vec<Event>,
@@ -98,7 +98,7 @@ struct Left {
     metadata: ExecutionMetadata,
 }
 
-/// Takes the next turn of the only instance there is, and commits it. Returns the history before the turn.
+/// Fetches the next turn of the only instance and commits it. Returns the history before the turn.
 async fn turn(provider: &CosmosDBProvider, left: Left) -> Vec<Event> {
     let (item, token, _) = next_turn(provider, LOCK).await;
     assert_eq!(item.history_error, None);
@@ -133,7 +133,7 @@ async fn enqueue(provider: &CosmosDBProvider, message: WorkItem) {
     enqueued.await.expect("the message is queued");
 }
 
-/// How many documents of each kind there are that only a large turn needs: parts of texts, and what tells of lost ones.
+/// Counts the documents that only large turns need: chunks and `Spill` documents.
 async fn litter(provider: &CosmosDBProvider) -> (u64, u64) {
     let container = provider.container();
     let chunks = container.query(Query::<Chunk>::across_partitions().count());
@@ -145,15 +145,15 @@ async fn litter(provider: &CosmosDBProvider) -> (u64, u64) {
     )
 }
 
-/// Everything that is stored for an instance.
+/// Returns all documents of an instance.
 async fn documents(provider: &CosmosDBProvider, instance: &str) -> usize {
     let everything = Query::<Durable>::in_partition(instance).filter(Filter::all());
     let found = provider.container().query(everything).all().await;
     found.expect("the partition can be read").len()
 }
 
-/// What a large orchestration ends with, however long that takes. Not asked for by the client, which reads the whole
-/// history ten times a second.
+/// Waits for the result of a large orchestration. Does not use the client, which reads the whole history ten times a
+/// second.
 async fn end_of(env: &TestEnv, instance: &str) -> String {
     until_some(async || {
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -170,7 +170,7 @@ fn echo() -> ActivityRegistry {
     ActivityRegistry::builder().register("Echo", echo).build()
 }
 
-/// Passes its input through an activity and a child, and ends with it, in its second execution.
+/// Passes its input through an activity and a child, and returns it in its second execution.
 fn passing_on() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
         .register(
@@ -210,7 +210,7 @@ async fn a_value_goes_through_everything(bytes: usize) {
         "the output has changed"
     );
 
-    // What is left belongs to histories and outputs. Parts of commits that got no answer are removed by age.
+    // The rest belongs to histories and outputs. Chunks of commits without an answer are removed by age.
     let heir = env.provider_with(|config| config.orphan_age = ORPHANED);
     let heir = heir.await;
     eventually(async || litter(&heir).await.1 == 0).await;
@@ -282,7 +282,7 @@ async fn a_turn_commits_at_once(sent: u64) {
     let backend = Backend::start().await;
     let provider = backend.provider().await;
     enqueue(&provider, start("large", text(100_000))).await;
-    // The gate that keeps other programs out is made of queue items.
+    // The gate for older runtimes has queue items too.
     let gate = count::<WorkerItem>(&provider).await;
     let left = everything_at_once("large", sent);
     let begun = Instant::now();
@@ -325,7 +325,7 @@ async fn a_turn_with_ten_thousand_messages_commits_at_once() {
     a_turn_commits_at_once(5_000).await;
 }
 
-/// A turn that needs parts of everything, and few requests.
+/// A turn that needs chunks of every kind, and few requests.
 fn spilled(instance: &str) -> Left {
     Left {
         events: vec![started(instance, text(1_400_000))],
@@ -337,7 +337,7 @@ fn spilled(instance: &str) -> Left {
 
 #[tokio::test]
 async fn a_large_turn_survives_a_lost_answer_at_any_write() {
-    // One more than there are writes, so that the last round loses nothing.
+    // One round more than there are writes, so that the last round has no fault.
     for lost in 0..9 {
         let backend = Backend::start().await;
         let Some(emulator) = backend.emulator() else {
@@ -384,7 +384,7 @@ async fn a_crash_between_chunks_and_commit_leaves_nothing_behind() {
     let provider = backend.provider().await;
     enqueue(&provider, start("large", String::new())).await;
     let (_, token, _) = next_turn(&provider, LOCK).await;
-    // The parts are written, and the process ends before their commit.
+    // The process ends after writing the chunks and before the commit.
     emulator.inject(Fault::always(Effect::DropRequest).on(OperationKind::Batch));
     let left = spilled("large");
     let commit = provider.ack_orchestration_item(

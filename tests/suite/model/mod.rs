@@ -1,9 +1,9 @@
-//! The protocol of locks, commits and deliveries as a small machine, of which every reachable state is visited.
+//! The protocol of locks, commits and deliveries as a small state machine. The tests visit every reachable state.
 //!
-//! Two runtimes work on a sender and a receiver. At any point a runtime may crash and forget, a lock may end although its
-//! holder goes on, an answer may be lost after its effect, a request may be repeated and a delivery may happen again. In
-//! every state that this can lead to, the invariants hold; and each condition of the protocol is needed, which is shown
-//! by leaving it out.
+//! Two runtimes work on a sender and a receiver. At any point a runtime may crash and lose its memory, a lock may expire
+//! while its holder runs, an answer may be lost, a request may be repeated and a delivery may happen again. The
+//! invariants hold in every reachable state. Each condition of the protocol is necessary: without it, a test finds a
+//! violation.
 
 mod explore;
 mod protocol;

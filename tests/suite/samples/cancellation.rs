@@ -1,4 +1,4 @@
-//! Cancellation: of an instance, of what it waits for, of those it started.
+//! Cancellation of an instance, of its activities and of its children.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use duroxide::{
 
 use crate::harness::{TestEnv, eventually, no_activities};
 
-/// Whether somebody cancelled it, and why.
+/// Returns the reason of the cancellation, if the instance was cancelled.
 fn reason_of(ended: &Result<String, ErrorDetails>) -> Option<&str> {
     match ended {
         Err(ErrorDetails::Application {
@@ -86,7 +86,7 @@ async fn cancelling_an_ended_or_missing_instance_changes_nothing() {
         let cancelled = env.client.cancel_instance(instance, "late").await;
         cancelled.expect("the request is taken");
     }
-    // What is enqueued later is done later: by now the requests have been seen.
+    // The queue is in order, so the runtime has seen the earlier requests.
     assert_eq!(env.run("other", "End", "").await.as_deref(), Ok("done"));
     assert_eq!(env.end_of("end").await.as_deref(), Ok("done"));
     let instances = env.client.list_all_instances().await.expect("a list");
@@ -94,7 +94,7 @@ async fn cancelling_an_ended_or_missing_instance_changes_nothing() {
     env.stop().await;
 }
 
-/// How often an activity began, and how often it was cancelled.
+/// Counts the starts and the cancellations of an activity.
 #[derive(Clone, Default)]
 struct Endless {
     begun: Arc<AtomicUsize>,
@@ -127,7 +127,7 @@ impl Endless {
     }
 }
 
-/// Locks so short that a cancellation, seen at a renewal, is seen soon. They are renewed after half their time.
+/// Short locks, because a renewal detects the cancellation, after half the lock time.
 fn short_locks() -> RuntimeOptions {
     RuntimeOptions {
         worker_lock_timeout: Duration::from_secs(6),

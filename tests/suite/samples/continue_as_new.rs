@@ -1,4 +1,4 @@
-//! Continue-as-new: an instance that goes on with a short history.
+//! Continue-as-new: an instance continues with a short history.
 
 use duroxide::providers::PruneOptions;
 use duroxide::runtime::registry::ActivityRegistry;

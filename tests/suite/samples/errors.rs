@@ -1,4 +1,4 @@
-//! Failures: passed on, made good, tried again.
+//! Failures: propagated, compensated, retried.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

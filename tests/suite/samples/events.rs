@@ -1,4 +1,4 @@
-//! Events from outside: for the one that waits, or in queues that keep them.
+//! External events: for a waiting instance, or in queues that keep them.
 
 use duroxide::{OrchestrationContext, OrchestrationRegistry};
 use serde::{Deserialize, Serialize};
@@ -20,8 +20,8 @@ async fn an_event_resumes_the_instance_that_waits_for_it() {
         .await
         .expect("start");
     env.until_subscribed("order", "Approval").await;
-    // An event of another name is not taken for it.
-    for (name, who) in [("Other", "nobody"), ("Approval", "Ada")] {
+    // An event of another name does not end the wait.
+    for (name, who) in [("Other", "Bob"), ("Approval", "Ada")] {
         client.raise_event("order", name, who).await.expect("raise");
     }
     assert_eq!(env.end_of("order").await.as_deref(), Ok("approved by Ada"));
@@ -56,7 +56,7 @@ async fn an_event_can_be_typed() {
     env.stop().await;
 }
 
-/// Takes as many messages of the queue `Orders` as its input says.
+/// Takes the number of messages in its input from the queue `Orders`.
 fn taker() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
         .register(

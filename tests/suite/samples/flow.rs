@@ -1,4 +1,4 @@
-//! Activities one after the other, by condition, in loops, side by side.
+//! Activities in sequence, by condition, in loops, in parallel.
 
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, EventKind, OrchestrationContext, OrchestrationRegistry};
@@ -156,7 +156,7 @@ async fn a_guid_and_the_time_are_the_same_in_every_replay() {
         .register("Ask", |ctx: OrchestrationContext, _: String| async move {
             let guid = ctx.new_guid().await?;
             let time = ctx.utc_now().await?;
-            // A turn of its own: what comes after has been replayed.
+            // A turn of its own, so that later statements run after a replay.
             ctx.schedule_timer(std::time::Duration::from_millis(20))
                 .await;
             let millis = time

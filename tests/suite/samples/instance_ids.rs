@@ -1,4 +1,4 @@
-//! Instance ids of any kind: they all work, and none is taken for another.
+//! Instance ids of any kind: all work, and none is confused with another.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
 use crate::harness::TestEnv;
 
-/// Ids that look alike, or like something of ours, of Cosmos DB's, of SQL's or of HTTP's.
+/// Ids that look alike, or like syntax of cdb, Cosmos DB, SQL or HTTP.
 fn odd_ids() -> Vec<String> {
     let ids = [
         "a",

@@ -1,4 +1,4 @@
-//! Runtimes that die: what they had finished stays finished, the rest is taken over.
+//! Runtimes that die: their finished work stays finished, other runtimes take over the rest.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,8 +10,8 @@ use duroxide::{ActivityContext, EventKind, OrchestrationContext, OrchestrationRe
 
 use crate::harness::{TestEnv, no_activities};
 
-/// Locks so short that another runtime need not wait long for those of a dead one, and longer than a busy machine needs for
-/// an activity that does nothing.
+/// Short, because another runtime waits for the locks of a dead one, and longer than an empty activity takes on a busy
+/// machine.
 fn short_locks() -> RuntimeOptions {
     RuntimeOptions {
         orchestrator_lock_timeout: Duration::from_secs(5),

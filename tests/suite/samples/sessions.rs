@@ -7,7 +7,7 @@ use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
 use crate::harness::{TestEnv, long_locks};
 
-/// Tells where it runs.
+/// Returns the name of its worker.
 fn whereabouts() -> ActivityRegistry {
     ActivityRegistry::builder()
         .register("Where", |ctx: ActivityContext, _: String| async move {

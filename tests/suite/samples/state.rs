@@ -1,4 +1,4 @@
-//! What others can see of an instance: its key-value store, its custom status, its statistics.
+//! The visible state of an instance: its key-value store, its custom status, its statistics.
 
 use std::time::Duration;
 

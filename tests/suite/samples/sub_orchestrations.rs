@@ -1,4 +1,4 @@
-//! Orchestrations that start others: to wait for them, or to let them go.
+//! Orchestrations that start others, and wait for them or detach them.
 
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};

@@ -6,7 +6,7 @@ use semver::Version;
 
 use crate::harness::{TestEnv, no_activities};
 
-/// Two versions of `Tell`, which tell their version; `Parent` starts one as a child.
+/// Two versions of `Tell`, which return their version. `Parent` starts one as a child.
 fn registry() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
         .register("Tell", |_: OrchestrationContext, _: String| async move {

@@ -32,7 +32,9 @@ async fn a_provider_accepts_an_unchecked_certificate_on_loopback() {
 async fn an_untrusted_certificate_is_refused_at_once_with_a_clear_error() {
     let emulator = Emulator::builder().tls().start().await;
     let emulator = emulator.expect("the emulator starts");
-    let text = open(&emulator, false).await.expect_err("nobody trusts it");
+    let text = open(&emulator, false)
+        .await
+        .expect_err("the certificate is untrusted");
     assert!(
         text.contains("certificate of `127.0.0.1` is not trusted"),
         "{text}"

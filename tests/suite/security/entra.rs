@@ -14,7 +14,7 @@ use duroxide::providers::{Provider, ProviderAdmin, WorkItem};
 
 use super::{without_key, work_gets_done};
 
-/// An identity of the emulator, whose first tokens may be spoiled.
+/// An identity of the emulator, whose first tokens may be invalid.
 #[derive(Debug)]
 struct Identity {
     emulator: Arc<Emulator>,
@@ -68,7 +68,7 @@ async fn emulator() -> Arc<Emulator> {
     Arc::new(builder.start().await.expect("the emulator starts"))
 }
 
-/// What an administrator does: creates the container, with the account's key.
+/// Creates the container with the account's key, like an administrator.
 async fn administered(emulator: &Emulator) {
     CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide")
         .await

@@ -1,4 +1,4 @@
-//! Both keys of an account are exchanged while a runtime works.
+//! Rotation of both account keys while a runtime works.
 
 use cdb_emulator::Emulator;
 use cdb_provider::client::MasterKey;
@@ -12,7 +12,7 @@ fn keys() -> [String; 3] {
     ["AAAA", "BBBB", "CCCC"].map(|part| format!("{}{}A==", part.repeat(21), &part[..1]))
 }
 
-/// An account whose key can be exchanged: the same data under the same address, with another key.
+/// An account whose key can be rotated: the same data and address, with another key.
 struct Account {
     emulator: Option<Emulator>,
     port: u16,

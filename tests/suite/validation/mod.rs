@@ -7,7 +7,7 @@ mod long_polling;
 mod race_replay;
 
 /// Runs validation functions that take a factory, each as a test on a container of its own. Time is simulated: most of them
-/// take locks for a second, which must not end because the machine is slow.
+/// take locks for a second, which must not expire on a slow machine.
 macro_rules! promises {
     ($module:ident: $($name:ident => $function:ident),* $(,)?) => {
         mod $module {
