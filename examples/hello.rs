@@ -1,5 +1,5 @@
-//! The smallest orchestration: one activity, on the embedded emulator or on the account that `COSMOS_ENDPOINT` and
-//! `COSMOS_KEY` name.
+//! The smallest orchestration: one activity, on the embedded emulator or on the account that
+//! `COSMOS_ENDPOINT` and `COSMOS_KEY` name.
 //!
 //! `cargo run -p cdb-examples --bin hello`
 
@@ -15,7 +15,8 @@ use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegis
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let emulator = Emulator::start().await?;
-    // Fail if the named account cannot be used: falling back to the emulator would look like success.
+    // Fail if the named account cannot be used: falling back to the emulator would look like
+    // success.
     let config = match std::env::var_os("COSMOS_ENDPOINT") {
         Some(_) => CosmosDBProviderConfig::from_env()?,
         None => CosmosDBProviderConfig {

@@ -1,8 +1,9 @@
-//! Several runtimes on one container, each a process; one of them is killed in the middle, and nothing is lost.
+//! Several runtimes on one container, each a process; one of them is killed in the middle, and
+//! nothing is lost.
 //!
-//! The runtimes share the dispatch slots by membership: each polls for its part, and the
-//! others take the part of a dead runtime three heartbeats later. Membership only spreads load; conditional writes
-//! prevent two runtimes from running the same turn.
+//! The runtimes share the dispatch slots by membership: each polls for its part, and the others
+//! take the part of a dead runtime three heartbeats later. Membership only spreads load;
+//! conditional writes prevent two runtimes from running the same turn.
 //!
 //! `cargo run -p cdb-examples --bin many_runtimes`
 

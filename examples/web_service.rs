@@ -47,7 +47,8 @@ struct Progress {
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let emulator = Emulator::start().await?;
-    // Fail if the named account cannot be used: falling back to the emulator would look like success.
+    // Fail if the named account cannot be used: falling back to the emulator would look like
+    // success.
     let config = match std::env::var_os("COSMOS_ENDPOINT") {
         Some(_) => CosmosDBProviderConfig::from_env()?,
         None => CosmosDBProviderConfig {

@@ -1,5 +1,5 @@
-//! Audits the documents of a container whose orchestrations have ended: no queued item, no lock, no undelivered
-//! message, and histories in which every event occurs once.
+//! Audits the documents of a container whose orchestrations have ended: no queued item, no lock, no
+//! undelivered message, and histories in which every event occurs once.
 //!
 //! Reads only the stored form, so it can judge a store after any failure.
 
@@ -154,7 +154,8 @@ fn text_of(partition: &Partition, text: &Text) -> String {
         .collect()
 }
 
-/// Returns `true` for the trace that a consumed message leaves, so that a second delivery conflicts.
+/// Returns `true` for the trace that a consumed message leaves, so that a second delivery
+/// conflicts.
 fn is_trace(item: &OrchestratorItem) -> bool {
     item.visible_at == NEVER && item.ttl.is_some()
 }

@@ -1,5 +1,5 @@
-//! The stores of the suites: an embedded emulator per test, or the account of `COSMOS_ENDPOINT` and `COSMOS_KEY`. Each
-//! test has fresh containers, which are deleted when it ends.
+//! The stores of the suites: an embedded emulator per test, or the account of `COSMOS_ENDPOINT` and
+//! `COSMOS_KEY`. Each test has fresh containers, which are deleted when it ends.
 
 mod audit;
 mod progress;
@@ -51,8 +51,9 @@ impl Backend {
         Self::on_account(account, change)
     }
 
-    /// A fresh container for a test that pauses Tokio's clock. Time passes only while no request is under way, so the
-    /// outcome does not depend on the speed of the machine. On an account, the clock is resumed.
+    /// A fresh container for a test that pauses Tokio's clock. Time passes only while no request is
+    /// under way, so the outcome does not depend on the speed of the machine. On an account, the
+    /// clock is resumed.
     pub async fn start_simulated() -> Self {
         Self::start_simulated_with(|_| {}).await
     }
@@ -116,7 +117,8 @@ impl Backend {
         self.open(self.config.container.clone()).await
     }
 
-    /// A fresh container that fails on demand, and a provider on it. `None` on an account, which cannot fail on demand.
+    /// A fresh container that fails on demand, and a provider on it. `None` on an account, which
+    /// cannot fail on demand.
     ///
     /// # Panics
     /// When the container cannot be opened.
@@ -150,8 +152,8 @@ impl Backend {
         opened.expect("the container opens")
     }
 
-    /// A provider that sends its requests through `transport`, made of the network of a simulated test; `None` on an
-    /// account.
+    /// A provider that sends its requests through `transport`, made of the network of a simulated
+    /// test; `None` on an account.
     ///
     /// # Panics
     /// When the container cannot be opened.
@@ -169,7 +171,8 @@ impl Backend {
         self.emulator.as_deref()
     }
 
-    /// Splits a physical partition of the container, as the service does when one has grown too large.
+    /// Splits a physical partition of the container, as the service does when one has grown too
+    /// large.
     ///
     /// # Panics
     /// When the test runs on an account, or there is no such physical partition.
@@ -250,7 +253,8 @@ impl ProviderFactory for Backend {
                 .await
                 .expect("the history can be patched");
         }
-        // Writing history must give the instance a new version, because caches are checked by version.
+        // Writing history must give the instance a new version, because caches are checked by
+        // version.
         let instance = container
             .query(Query::<Instance>::in_partition(instance))
             .first()

@@ -1,6 +1,8 @@
-//! Instructions of the small steps, counted by valgrind: the same on every run, also on a busy machine.
+//! Instructions of the small steps, counted by valgrind: the same on every run, also on a busy
+//! machine.
 //!
-//! Each step runs in two processes, in one twice as often. The difference is the step without the start of the process.
+//! Each step runs in two processes, in one twice as often. The difference is the step without the
+//! start of the process.
 
 use std::process::Command;
 

@@ -1,4 +1,5 @@
-//! One measurement (an empty store, a child process, a workload, the counts), and the medians of several.
+//! One measurement (an empty store, a child process, a workload, the counts), and the medians of
+//! several.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,10 +21,12 @@ const IDLE: Duration = Duration::from_secs(10);
 const FAULT_SHARE: f64 = 0.05;
 /// Orchestrations that the peers run under faults. Each stuck one takes the time below.
 const FAULTY_FOR_PEERS: usize = 20;
-/// Seconds without an end after which the remaining orchestrations are given up. Longer than any lock.
+/// Seconds without an end after which the remaining orchestrations are given up. Longer than any
+/// lock.
 const FAULT_PATIENCE: f64 = 40.0;
 
-/// The result of one run, or the median of several: per orchestration, or per second for an idle runtime.
+/// The result of one run, or the median of several: per orchestration, or per second for an idle
+/// runtime.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
     /// Orchestrations that ended.
@@ -134,7 +137,8 @@ async fn idle(site: &Site<'_>, process: &mut Process) -> Result<Figures, String>
     Ok(Figures::per(IDLE.as_secs_f64(), traffic, before, after))
 }
 
-/// Runs orchestrations while requests fail in five ways. Afterwards, without faults, each must have the right result.
+/// Runs orchestrations while requests fail in five ways. Afterwards, without faults, each must have
+/// the right result.
 async fn survive(
     site: &Site<'_>,
     process: &mut Process,

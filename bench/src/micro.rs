@@ -1,5 +1,5 @@
-//! Small steps of the hot path, each with an input like those of a chain of activities: id formatting, policy merge,
-//! batch encoding, document decoding.
+//! Small steps of the hot path, each with an input like those of a chain of activities: id
+//! formatting, policy merge, batch encoding, document decoding.
 
 use std::hint::black_box;
 

@@ -14,7 +14,8 @@ pub fn program(peer: Peer) -> Result<PathBuf, String> {
     }
 }
 
-/// Builds the other providers into the folder of this program. If the program was moved, they must be in its folder.
+/// Builds the other providers into the folder of this program. If the program was moved, they must
+/// be in its folder.
 pub fn build() -> Result<(), String> {
     let Some(cargo) = std::env::var_os("CARGO") else {
         let beside = program(Peer::Existing)?;

@@ -1,8 +1,9 @@
 //! A private PostgreSQL for the peer that needs one, and the round trip in front of it.
 //!
-//! The programs are searched on PATH and in Debian's folder. PostgreSQL refuses to run as root, so for root it runs as
-//! the unprivileged user 65534. The proxy counts messages of the wire protocol that are one round trip each: Sync and
-//! simple queries (PostgreSQL documentation, "Message Flow").
+//! The programs are searched on PATH and in Debian's folder. PostgreSQL refuses to run as root, so
+//! for root it runs as the unprivileged user 65534. The proxy counts messages of the wire protocol
+//! that are one round trip each: Sync and simple queries (PostgreSQL documentation, "Message
+//! Flow").
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};

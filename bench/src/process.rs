@@ -78,7 +78,8 @@ impl Process {
         }
     }
 
-    /// Runs an order that is a call of the client. Returns its start and its duration in milliseconds.
+    /// Runs an order that is a call of the client. Returns its start and its duration in
+    /// milliseconds.
     pub async fn call(&mut self, order: Order) -> Result<(f64, f64), String> {
         match self.order(&order).await? {
             Said::Called {
@@ -97,7 +98,8 @@ impl Process {
         }
     }
 
-    /// Waits for the next timed point. Returns the orchestration and the time in milliseconds since 1970.
+    /// Waits for the next timed point. Returns the orchestration and the time in milliseconds since
+    /// 1970.
     pub async fn reached(&mut self, patience: Duration) -> Result<(String, f64), String> {
         if !self.reached.is_empty() {
             return Ok(self.reached.remove(0));

@@ -1,7 +1,7 @@
 //! Adds a round trip to a PostgreSQL and counts its traffic.
 //!
-//! Requests are forwarded at once, answers a round trip later. Each piece of an answer is due a round trip after it was
-//! read, independent of other pieces, as on a longer wire.
+//! Requests are forwarded at once, answers a round trip later. Each piece of an answer is due a
+//! round trip after it was read, independent of other pieces, as on a longer wire.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,5 @@
-//! Writes measurements into docs/performance.md and docs/performance-scaling.md: a text between two markers, and its plots.
+//! Writes measurements into docs/performance.md and docs/performance-scaling.md: a text between two
+//! markers, and its plots.
 
 use std::path::PathBuf;
 

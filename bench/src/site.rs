@@ -1,5 +1,5 @@
-//! The store of a measured provider and its counters: an emulator, or a PostgreSQL behind a proxy. Both are a round trip
-//! away.
+//! The store of a measured provider and its counters: an emulator, or a PostgreSQL behind a proxy.
+//! Both are a round trip away.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

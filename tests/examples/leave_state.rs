@@ -1,4 +1,5 @@
-//! Leaves unfinished work of every kind in a container, with this version: `leave_state <endpoint> <key> first|second`.
+//! Leaves unfinished work of every kind in a container, with this version: `leave_state <endpoint>
+//! <key> first|second`.
 //!
 //! `upgrade_fixture` starts it and writes the container into a file, for tests of later versions.
 

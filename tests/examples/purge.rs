@@ -1,6 +1,8 @@
-//! Measures a purge: stores ended instances like those of a hello world, counts them, and purges them slice by slice.
+//! Measures a purge: stores ended instances like those of a hello world, counts them, and purges
+//! them slice by slice.
 //!
-//! `cargo run --release -p cdb-tests --example purge -- 100000`; on an account when `COSMOS_ENDPOINT` and `COSMOS_KEY` are set.
+//! `cargo run --release -p cdb-tests --example purge -- 100000`; on an account when
+//! `COSMOS_ENDPOINT` and `COSMOS_KEY` are set.
 
 use std::time::{Duration, Instant};
 

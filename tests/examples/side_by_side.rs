@@ -1,7 +1,8 @@
-//! Our runtime and one of `duroxide-cdb` on one container: `side_by_side <leave-state> [open]`, see docs/testing.md.
+//! Our runtime and one of `duroxide-cdb` on one container: `side_by_side <leave-state> [open]`, see
+//! docs/testing.md.
 //!
-//! The old runtime starts first, ours joins, and the old one continues. Prints how the orchestrations ended. `open`
-//! removes the gate that stops older runtimes, to show its effect.
+//! The old runtime starts first, ours joins, and the old one continues. Prints how the
+//! orchestrations ended. `open` removes the gate that stops older runtimes, to show its effect.
 
 #[path = "../upgrade/raw_container.rs"]
 #[expect(dead_code, reason = "only its emulator is needed")]

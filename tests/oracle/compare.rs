@@ -1,7 +1,7 @@
 //! The compared and the ignored parts of an answer, as data.
 //!
-//! Every aspect is read from both answers in one form; two forms that are not equal are a finding, and a finding that
-//! no entry of [`crate::differences`] allows fails the test.
+//! Every aspect is read from both answers in one form; two forms that are not equal are a finding,
+//! and a finding that no entry of [`crate::differences`] allows fails the test.
 
 use serde_json::{Value, json};
 
@@ -200,7 +200,8 @@ fn rows(operation: &Operation, seen: &Seen) -> Value {
     }
 }
 
-/// A sort key. A missing property is not null, and of arrays and objects only the type has a place in the order.
+/// A sort key. A missing property is not null, and of arrays and objects only the type has a place
+/// in the order.
 fn key(row: &Value, name: &str) -> Value {
     match row.get(name) {
         None => json!(["undefined"]),

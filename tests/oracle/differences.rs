@@ -1,5 +1,6 @@
-//! The known differences, each with the emulator that is right and the source. A difference without an entry fails the
-//! test, and so does an entry that a whole run never needs. docs/emulator-compared.md lists them for users.
+//! The known differences, each with the emulator that is right and the source. A difference without
+//! an entry fails the test, and so does an entry that a whole run never needs.
+//! docs/emulator-compared.md lists them for users.
 
 use std::fmt;
 
@@ -15,7 +16,8 @@ pub(crate) struct Meeting<'a> {
     pub(crate) theirs: &'a Seen,
 }
 
-/// The emulator that behaves like the service. There is no variant for theirs: in those cases ours was corrected.
+/// The emulator that behaves like the service. There is no variant for theirs: in those cases ours
+/// was corrected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Right {
     Ours,
@@ -36,7 +38,8 @@ impl fmt::Display for Right {
 pub(crate) struct Difference {
     pub(crate) name: &'static str,
     pub(crate) right: Right,
-    /// The aspect that differs. `None` if one emulator refuses the operation, so that all aspects may differ.
+    /// The aspect that differs. `None` if one emulator refuses the operation, so that all aspects
+    /// may differ.
     aspect: Option<&'static str>,
     allows: fn(&Meeting<'_>) -> bool,
     /// The source of the rule.

@@ -1,5 +1,5 @@
-//! Draws containers, documents and operations from small domains, so that operations meet. Some are invalid, because
-//! the service refuses them.
+//! Draws containers, documents and operations from small domains, so that operations meet. Some are
+//! invalid, because the service refuses them.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -140,7 +140,8 @@ fn value() -> BoxedStrategy<Value> {
     .boxed()
 }
 
-/// A document's own properties: `n` is always a number and `s` always text where they are there, `v` is anything.
+/// A document's own properties: `n` is always a number and `s` always text where they are there,
+/// `v` is anything.
 fn properties() -> BoxedStrategy<Value> {
     (
         prop::option::weighted(0.9, -5..20),

@@ -1,8 +1,9 @@
-//! The oracle: random sequences of operations, run against our emulator and against the one that the Cosmos team wrote
-//! for its Rust driver, their answers compared.
+//! The oracle: random sequences of operations, run against our emulator and against the one that
+//! the Cosmos team wrote for its Rust driver, their answers compared.
 //!
-//! `compare` lists the compared aspects, `differences` the known differences and which emulator is right. By default every run
-//! draws the same sequences; `ORACLE_OPERATIONS` asks for more, `ORACLE_SEED` for others (docs/testing.md).
+//! `compare` lists the compared aspects, `differences` the known differences and which emulator is
+//! right. By default every run draws the same sequences; `ORACLE_OPERATIONS` asks for more,
+//! `ORACLE_SEED` for others (docs/testing.md).
 
 mod compare;
 mod differences;

@@ -7,8 +7,9 @@ use serde_json::Value;
 use crate::generate::scalar;
 use crate::operation::{Key, Operation, Query};
 
-/// Queries that are rewritten for their evaluator, because it interprets ours differently, with the source that supports
-/// ours. The rewritten form is the source's definition, so the answers are still compared.
+/// Queries that are rewritten for their evaluator, because it interprets ours differently, with the
+/// source that supports ours. The rewritten form is the source's definition, so the answers are
+/// still compared.
 pub(crate) const ASKED_OTHERWISE: [(&str, &str); 7] = [
     (
         "brackets in LIKE",
@@ -281,8 +282,8 @@ fn sorted() -> BoxedStrategy<Frame> {
         .boxed()
 }
 
-/// Aggregates over properties that no patch changes: numbers, text or missing. Theirs skips values that it
-/// cannot fold, where ours is undefined as Microsoft's offline engine is.
+/// Aggregates over properties that no patch changes: numbers, text or missing. Theirs skips values
+/// that it cannot fold, where ours is undefined as Microsoft's offline engine is.
 fn folded() -> BoxedStrategy<Frame> {
     let scalars = select(vec!["c.u", "c.id", "c.missing"]);
     let extremes = (select(vec!["MIN", "MAX"]), scalars);

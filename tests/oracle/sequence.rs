@@ -163,7 +163,8 @@ impl Run<'_> {
         }
     }
 
-    /// After a known difference the two may hold different documents: takes those out on both sides.
+    /// After a known difference the two may hold different documents: takes those out on both
+    /// sides.
     async fn forget(&mut self, operation: &Operation) {
         let mut done = HashSet::new();
         for place in operation.touches() {

@@ -1,4 +1,5 @@
-//! Checks of the book: links lead to files, every page is in the table of contents, every example is compiled.
+//! Checks of the book: links lead to files, every page is in the table of contents, every example
+//! is compiled.
 
 use std::path::{Path, PathBuf};
 

@@ -155,7 +155,8 @@ async fn on_faulty_network() -> Option<(Backend, CosmosDBProvider, Network)> {
     Some((backend, provider, network))
 }
 
-/// Commits while `other` fetches the same instance until the commit has ended. Batches fail for twice the lock time.
+/// Commits while `other` fetches the same instance until the commit has ended. Batches fail for
+/// twice the lock time.
 async fn commits_before(fail: impl FnOnce(&Network, &Emulator)) {
     let Some((backend, slow, network)) = on_faulty_network().await else {
         return;
@@ -243,7 +244,8 @@ async fn a_turn_that_reached_its_commit_costs_no_attempt() {
     backend.stop().await;
 }
 
-/// The commit of the first turn locks the next turn. A repeated commit must keep the lock that the first send has taken.
+/// The commit of the first turn locks the next turn. A repeated commit must keep the lock that the
+/// first send has taken.
 #[tokio::test]
 async fn a_resent_commit_keeps_the_lock_of_the_next_turn() {
     let Some((backend, provider)) = Backend::failing(|_| {}).await else {
@@ -252,7 +254,8 @@ async fn a_resent_commit_keeps_the_lock_of_the_next_turn() {
     let emulator = backend.emulator().expect("checked before");
     let provider = hasty(emulator, &provider).await;
     let (item, token) = first_turn(&provider, LOCK).await;
-    // The commit takes effect. Its answer is lost, and so is the answer to the first read that checks it.
+    // The commit takes effect. Its answer is lost, and so is the answer to the first read that
+    // checks it.
     emulator.inject(Fault::once(Effect::DropAnswer).on(OperationKind::Batch));
     let away = Effect::Status {
         status: 503,

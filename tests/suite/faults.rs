@@ -1,4 +1,5 @@
-//! On a store that refuses, loses and repeats requests, every orchestration ends once with the right result.
+//! On a store that refuses, loses and repeats requests, every orchestration ends once with the
+//! right result.
 
 use std::time::Duration;
 
@@ -20,7 +21,8 @@ fn activities() -> ActivityRegistry {
         .build()
 }
 
-/// `Parent` adds the results of five children. Each child calls two activities, the second in a new execution.
+/// `Parent` adds the results of five children. Each child calls two activities, the second in a new
+/// execution.
 fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
         .register("Child", |ctx: OrchestrationContext, n: String| async move {
@@ -149,7 +151,8 @@ async fn nothing_is_lost_when_physical_partitions_split_under_load() {
         let instance = format!("parent-{n}");
         let started = env.client.start_orchestration(instance, "Parent", "");
         started.await.expect("the instance starts");
-        // One physical partition becomes five during turns and activities. Children continue the counters of their parents.
+        // One physical partition becomes five during turns and activities. Children continue the
+        // counters of their parents.
         if n % 2 == 1 {
             env.split(&(n / 2).to_string());
             tokio::time::sleep(Duration::from_millis(100)).await;

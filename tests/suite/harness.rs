@@ -16,15 +16,16 @@ use tokio::time::Instant;
 
 /// How long a wait lasts without a write to any store of this process.
 const STALLED: Duration = Duration::from_secs(180);
-/// How long a wait lasts in all: writes may repeat without progress, and on an account they are not counted.
+/// How long a wait lasts in all: writes may repeat without progress, and on an account they are not
+/// counted.
 const LIMIT: Duration = Duration::from_secs(1800);
 /// How long a single call may take before it counts as hanging.
 pub(crate) const PATIENCE: Duration = STALLED;
 /// How long a wait of duroxide or of the provider lasts before the test looks for progress.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// A wait for something that must happen. It lasts as long as the stores of this process are written to, so it
-/// fails if a test hangs, and not on a slow machine.
+/// A wait for something that must happen. It lasts as long as the stores of this process are
+/// written to, so it fails if a test hangs, and not on a slow machine.
 pub(crate) struct Wait {
     begun: Instant,
     looked: Instant,
@@ -57,7 +58,8 @@ impl Wait {
     }
 }
 
-/// Options of a runtime that loses no lock on a slow machine. For tests that do not wait until a lock expires.
+/// Options of a runtime that loses no lock on a slow machine. For tests that do not wait until a
+/// lock expires.
 pub(crate) fn long_locks() -> RuntimeOptions {
     let hour = Duration::from_secs(3600);
     RuntimeOptions {
@@ -69,7 +71,8 @@ pub(crate) fn long_locks() -> RuntimeOptions {
     }
 }
 
-/// A store, a client, and the runtimes that work on it, each with a provider of its own, like a process.
+/// A store, a client, and the runtimes that work on it, each with a provider of its own, like a
+/// process.
 pub(crate) struct TestEnv {
     pub(crate) client: Client,
     pub(crate) provider: CosmosDBProvider,

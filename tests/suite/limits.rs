@@ -8,8 +8,8 @@ use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
 use crate::harness::{TestEnv, long_locks};
 
-/// The input is a number of bytes. `Give` returns them; `Send` passes them to an activity; `Ask` lets a child `Give` them;
-/// `Remember` receives them in events of 10,000 bytes.
+/// The input is a number of bytes. `Give` returns them; `Send` passes them to an activity; `Ask`
+/// lets a child `Give` them; `Remember` receives them in events of 10,000 bytes.
 fn orchestrations() -> OrchestrationRegistry {
     let bytes = |text: &str| text.parse::<usize>().map_err(|error| error.to_string());
     OrchestrationRegistry::builder()

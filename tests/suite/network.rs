@@ -44,7 +44,8 @@ enum State {
 pub(crate) struct Network(Arc<Mutex<State>>);
 
 impl Network {
-    /// Opens a provider on this network. `None` on an account, whose network the test cannot control.
+    /// Opens a provider on this network. `None` on an account, whose network the test cannot
+    /// control.
     pub(crate) async fn provider(&self, backend: &Backend) -> Option<CosmosDBProvider> {
         let through = |time| Faulty {
             network: self.clone(),
@@ -57,7 +58,8 @@ impl Network {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stalls as soon as a request of this kind is sent, like a stopped process: this and all later requests arrive late.
+    /// Stalls as soon as a request of this kind is sent, like a stopped process: this and all later
+    /// requests arrive late.
     pub(crate) fn stall_at(&self, kind: Kind, time: Duration) {
         *self.state() = State::StallsAt(kind, time);
     }

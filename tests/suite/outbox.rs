@@ -1,4 +1,5 @@
-//! Undeliverable messages between instances: retried a few times, kept with the reason, and no obstacle for others.
+//! Undeliverable messages between instances: retried a few times, kept with the reason, and no
+//! obstacle for others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -135,7 +136,8 @@ fn listener() -> OrchestrationRegistry {
         .build()
 }
 
-/// Delivers the same message to the listener again, by the same intent, and waits until it is delivered.
+/// Delivers the same message to the listener again, by the same intent, and waits until it is
+/// delivered.
 async fn deliver(provider: &CosmosDBProvider) {
     let message = WorkItem::QueueMessage {
         instance: "listener".to_owned(),
@@ -185,7 +187,8 @@ async fn a_lock_taken_for_a_second_delivery_leaves_no_attempt_behind() {
     let heard = |stored: &Stored<Instance>| stored.document.custom_status.is_some();
     let before = at_rest(&provider, heard).await;
 
-    // The message is consumed. Its second delivery conflicts, but it took the lock in the same batch.
+    // The message is consumed. Its second delivery conflicts, but it took the lock in the same
+    // batch.
     deliver(&provider).await;
     let after = at_rest(&provider, |stored| stored.etag != before.etag).await;
 

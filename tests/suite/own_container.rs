@@ -1,4 +1,5 @@
-//! Containers with own document types: the provider opens them as views, with the same schema and gate.
+//! Containers with own document types: the provider opens them as views, with the same schema and
+//! gate.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,6 @@
-//! Upper bounds of requests, counted by the emulator, so that a more expensive change fails. Time is simulated: on a slow
-//! machine, prelocks would be released before a dispatcher takes them, which costs requests too.
+//! Upper bounds of requests, counted by the emulator, so that a more expensive change fails. Time
+//! is simulated: on a slow machine, prelocks would be released before a dispatcher takes them,
+//! which costs requests too.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -180,8 +181,8 @@ fn finish(done: &mpsc::UnboundedSender<()>) -> Result<String, String> {
     Ok(String::new())
 }
 
-/// Runs a workload in a process that needs no poll for its own starts and polls too rarely to count. The bounds are the
-/// measured values and a little more, for a renewed lock.
+/// Runs a workload in a process that needs no poll for its own starts and polls too rarely to
+/// count. The bounds are the measured values and a little more, for a renewed lock.
 async fn costs_at_most(bound: u64, orchestration: &str, input: &str) {
     let backend = Backend::start_simulated_with(|config| {
         config.reconciler_interval = LOCK;

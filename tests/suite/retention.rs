@@ -1,4 +1,5 @@
-//! Retention: instances that ended long enough ago are deleted with all their documents, and nothing else is.
+//! Retention: instances that ended long enough ago are deleted with all their documents, and
+//! nothing else is.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Several runtimes on one container: caches, reservations and prelocks of one runtime never decide. Time is simulated.
+//! Several runtimes on one container: caches, reservations and prelocks of one runtime never
+//! decide. Time is simulated.
 
 use std::time::Duration;
 

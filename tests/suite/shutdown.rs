@@ -1,4 +1,5 @@
-//! The shutdown of a runtime: it releases its locks, finishes its work or leaves it to others, and ends all its tasks.
+//! The shutdown of a runtime: it releases its locks, finishes its work or leaves it to others, and
+//! ends all its tasks.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -24,8 +24,8 @@ impl ProviderStressFactory for Stressed {
     }
 }
 
-/// Repeats a scenario until a run is complete. A scenario gives up two minutes after its last start, which only shows that
-/// the machine is slow.
+/// Repeats a scenario until a run is complete. A scenario gives up two minutes after its last
+/// start, which only shows that the machine is slow.
 async fn succeeds(scenario: impl AsyncFn(&Stressed) -> StressTestResult) {
     let mut wait = Wait::begin();
     loop {

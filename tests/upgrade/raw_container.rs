@@ -1,4 +1,5 @@
-//! Containers as files: the definition on the first line, then a document per line, without the service's fields.
+//! Containers as files: the definition on the first line, then a document per line, without the
+//! service's fields.
 //!
 //! Uses HTTP directly, so that no document type changes what is written.
 
@@ -35,7 +36,8 @@ impl RawContainer {
     /// # Panics
     /// When no client can be made.
     pub(crate) fn of(emulator: &Emulator) -> Self {
-        // A provider of cryptography is wanted even for plain HTTP; another test may have set it already.
+        // A provider of cryptography is wanted even for plain HTTP; another test may have set it
+        // already.
         let _already = rustls::crypto::ring::default_provider().install_default();
         let token = emulator.entra_token(IDENTITY, std::time::Duration::from_secs(3600));
         Self {

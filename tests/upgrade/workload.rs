@@ -1,7 +1,7 @@
 //! Unfinished work of every kind in a container, and the expected result of each instance.
 //!
-//! Depends on duroxide alone: the program that leaves it (`bench/peers`, with `duroxide-cdb`; an example here, with our own
-//! provider) and the test that finishes it include this file.
+//! Depends on duroxide alone: the program that leaves it (`bench/peers`, with `duroxide-cdb`; an
+//! example here, with our own provider) and the test that finishes it include this file.
 
 use std::collections::HashSet;
 use std::future::pending;
@@ -19,7 +19,8 @@ const SOON: Duration = Duration::from_secs(60);
 const IN_A_HUNDRED_YEARS: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// How long an instance may take to reach its state.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// An id that has to be escaped in many places, as far as `duroxide-cdb` can write it: without quotes and in ASCII.
+/// An id that has to be escaped in many places, as far as `duroxide-cdb` can write it: without
+/// quotes and in ASCII.
 pub(crate) const HOSTILE: &str = "a:b|c~d' %2F,;";
 /// The reason of cancelled instances.
 pub(crate) const REASON: &str = "no longer needed";
@@ -219,7 +220,8 @@ fn options() -> RuntimeOptions {
     }
 }
 
-/// The first starts: instance, orchestration, input, and the event that shows that the instance has reached its state.
+/// The first starts: instance, orchestration, input, and the event that shows that the instance has
+/// reached its state.
 const FIRST: &[(&str, &str, &str, &str)] = &[
     ("completed", "Chain", "3", "OrchestrationCompleted"),
     ("failed", "Fail", "", "OrchestrationFailed"),
@@ -276,7 +278,8 @@ async fn until(store: &Arc<dyn Provider>, instance: &str, shows: &str) {
     }
 }
 
-/// The first part: a runtime brings instances into their states, and is killed while activities run.
+/// The first part: a runtime brings instances into their states, and is killed while activities
+/// run.
 pub(crate) async fn leave_first(store: Arc<dyn Provider>) {
     let client = Client::new(store.clone());
     let _runtime =
@@ -301,8 +304,8 @@ pub(crate) async fn leave_first(store: Arc<dyn Provider>) {
     tokio::time::sleep(Duration::from_secs(3)).await;
 }
 
-/// The second part, on a store that delivers nothing to other instances: messages on their way, then what clients
-/// enqueue and processes leave behind while no runtime is there.
+/// The second part, on a store that delivers nothing to other instances: messages on their way,
+/// then what clients enqueue and processes leave behind while no runtime is there.
 pub(crate) async fn leave_second(store: Arc<dyn Provider>) {
     let client = Client::new(store.clone());
     let runtime =

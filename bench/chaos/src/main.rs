@@ -1,4 +1,5 @@
-//! The command `chaos` on `duroxide-cdb`: the same driver, store, orchestrations, faults and judgement as for ours.
+//! The command `chaos` on `duroxide-cdb`: the same driver, store, orchestrations, faults and
+//! judgement as for ours.
 //!
 //! It has its default settings, except the concurrency, which is ours.
 

@@ -9,7 +9,8 @@ use crate::peer::Store;
 pub struct Job {
     /// The provider and its data.
     pub store: Store,
-    /// Dispatchers of orchestrations, and as many of activities; none for a client without a runtime.
+    /// Dispatchers of orchestrations, and as many of activities; none for a client without a
+    /// runtime.
     pub dispatchers: u32,
 }
 

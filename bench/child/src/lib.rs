@@ -1,5 +1,5 @@
-//! The measured process: a runtime, the orchestrations, and the orders of the benchmark. Two programs use it: ours, and
-//! one with the other providers.
+//! The measured process: a runtime, the orchestrations, and the orders of the benchmark. Two
+//! programs use it: ours, and one with the other providers.
 
 mod clock;
 mod job;

@@ -1,5 +1,5 @@
-//! A child process: one provider, its runtime, and its orders. The emulator is in another process, so memory and
-//! processor time are the provider's.
+//! A child process: one provider, its runtime, and its orders. The emulator is in another process,
+//! so memory and processor time are the provider's.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -28,7 +28,8 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(50);
 /// Status queries before an orchestration counts as wrong.
 const VERIFY_ATTEMPTS: u32 = 20;
 
-/// A child from its first line to the end of its input; `open` makes its provider, for this many dispatchers of each kind.
+/// A child from its first line to the end of its input; `open` makes its provider, for this many
+/// dispatchers of each kind.
 pub async fn run<O, F>(open: O) -> Result<(), String>
 where
     O: FnOnce(Store, u32) -> F,
@@ -172,7 +173,8 @@ impl Running {
         self.in_flight.len() < load.window
     }
 
-    /// Counts an ended orchestration once, even if its last turn runs again. Ignores orchestrations of other processes.
+    /// Counts an ended orchestration once, even if its last turn runs again. Ignores orchestrations
+    /// of other processes.
     fn note(&mut self, point: &Reached) {
         if let Some(started) = self.in_flight.remove(&point.instance) {
             let time = point.at.duration_since(started).unwrap_or_default();
@@ -207,8 +209,8 @@ impl Load {
     }
 }
 
-/// Starts an orchestration, and retries retryable failures. A second stored start has no effect, because the instance
-/// exists.
+/// Starts an orchestration, and retries retryable failures. A second stored start has no effect,
+/// because the instance exists.
 async fn start_one(client: &Client, start: &Start) -> Result<(), String> {
     let mut tries = 1;
     loop {
@@ -223,7 +225,8 @@ async fn start_one(client: &Client, start: &Start) -> Result<(), String> {
     }
 }
 
-/// Returns the orchestrations that have not ended with the right result. Waits for each, because lost work may still be repaired.
+/// Returns the orchestrations that have not ended with the right result. Waits for each, because
+/// lost work may still be repaired.
 async fn verify(client: &Client, mut instances: Vec<String>) -> Vec<String> {
     for _ in 0..VERIFY_ATTEMPTS {
         let mut wrong = Vec::new();

@@ -36,7 +36,8 @@ pub fn activities() -> ActivityRegistry {
         .build()
 }
 
-/// All orchestrations. Each reports when it reaches its last statement, so that no client has to poll for its result.
+/// All orchestrations. Each reports when it reaches its last statement, so that no client has to
+/// poll for its result.
 pub fn orchestrations(reports: &Reports) -> OrchestrationRegistry {
     let reports = || reports.clone();
     let (chain, fan, parent, again) = (reports(), reports(), reports(), reports());

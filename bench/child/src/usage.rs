@@ -20,7 +20,8 @@ pub fn of_this_process() -> Usage {
     }
 }
 
-/// User and system time, the 14th and 15th field; the second field is a name in parentheses that may hold spaces.
+/// User and system time, the 14th and 15th field; the second field is a name in parentheses that
+/// may hold spaces.
 fn cpu_milliseconds() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);

@@ -1,4 +1,5 @@
-//! Measures how figures change with size: waiting instances, runtimes, histories, orchestrations in flight.
+//! Measures how figures change with size: waiting instances, runtimes, histories, orchestrations in
+//! flight.
 
 mod history;
 mod memory;

@@ -1,4 +1,5 @@
-//! Measures how soon a runtime finds the start of another process, while it is busy and while it is idle.
+//! Measures how soon a runtime finds the start of another process, while it is busy and while it is
+//! idle.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,8 +18,8 @@ const HEAD: &str = "\
 | provider | runtime | picked up | p50 ms | p99 ms |
 |---|---|--:|--:|--:|";
 
-/// How long the runtime is idle before a start, so that its polls have slowed down. Not a multiple of a polling
-/// interval, so that starts fall anywhere between two polls.
+/// How long the runtime is idle before a start, so that its polls have slowed down. Not a multiple
+/// of a polling interval, so that starts fall anywhere between two polls.
 const ALONE: Duration = Duration::from_millis(3_370);
 /// Time between two starts while the runtime is busy.
 const BETWEEN: Duration = Duration::from_millis(430);
@@ -139,7 +140,8 @@ impl Pair {
     }
 }
 
-/// Starts an orchestration without activities. Returns the end of the call in milliseconds since 1970.
+/// Starts an orchestration without activities. Returns the end of the call in milliseconds since
+/// 1970.
 async fn start(client: &mut Process, instance: String) -> Result<f64, String> {
     let start = Start {
         instance,

@@ -1,7 +1,7 @@
 //! Several runtimes, each a process, on one container.
 //!
-//! Two measurements: each runtime starts its own orchestrations; and all runtimes drain a backlog of a process without a
-//! runtime, so they compete for all instances.
+//! Two measurements: each runtime starts its own orchestrations; and all runtimes drain a backlog
+//! of a process without a runtime, so they compete for all instances.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! Stores waiting instances in bulk. Two instances run until they wait, one for an event and one for a timer. Their
-//! documents are then stored again under other ids, so the stored form is the provider's own.
+//! Stores waiting instances in bulk. Two instances run until they wait, one for an event and one
+//! for a timer. Their documents are then stored again under other ids, so the stored form is the
+//! provider's own.
 
 use std::time::Duration;
 

@@ -1,17 +1,20 @@
 //! A runtime that authenticates with Microsoft Entra ID instead of an account key.
 //!
-//! `COSMOS_ENDPOINT=https://<account>.documents.azure.com cargo run --manifest-path examples/entra/Cargo.toml`
+//! `COSMOS_ENDPOINT=https://<account>.documents.azure.com cargo run --manifest-path
+//! examples/entra/Cargo.toml`
 //!
-//! Such an identity may read and write documents, but may create neither database nor container: an administrator creates
-//! them once, with the policy that `cargo policy` prints, and grants the role *Cosmos DB Built-in Data Contributor*:
+//! Such an identity may read and write documents, but may create neither database nor container: an
+//! administrator creates them once, with the policy that `cargo policy` prints, and grants the role
+//! *Cosmos DB Built-in Data Contributor*:
 //!
 //! ```text
 //! az cosmosdb sql role assignment create --account-name <account> --resource-group <group> --scope / \
 //!     --role-definition-id 00000000-0000-0000-0000-000000000002 --principal-id <object id of the identity>
 //! ```
 //!
-//! Tested as far as possible without an account: built with azure_identity 1, it reports that `az` and `azd` are missing
-//! if neither is installed. `tests/suite/security/entra.rs` tests the rest with tokens of the emulator.
+//! Tested as far as possible without an account: built with azure_identity 1, it reports that `az`
+//! and `azd` are missing if neither is installed. `tests/suite/security/entra.rs` tests the rest
+//! with tokens of the emulator.
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Judges a run by the results that clients received, the histories and the bookings.
 //!
-//! It depends only on the form of the documents, not on the provider. A lost orchestration counts once, as lost: its
-//! documents and bookings are not counted again.
+//! It depends only on the form of the documents, not on the provider. A lost orchestration counts
+//! once, as lost: its documents and bookings are not counted again.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,7 +15,8 @@ use crate::runtime::keep_trying;
 use crate::site::Site;
 use crate::workload::Job;
 
-/// The time that the rest of a run has to finish: locks expire, messages are delivered, cancelled activities stop.
+/// The time that the rest of a run has to finish: locks expire, messages are delivered, cancelled
+/// activities stop.
 const SETTLE: Duration = Duration::from_secs(600);
 /// The pause between two looks at the store.
 const LOOK: Duration = Duration::from_millis(500);

@@ -1,7 +1,7 @@
 //! A wrong system clock for one process, which can be set while the process runs.
 //!
-//! duroxide and the client read the system's time. The only way to change it for them is a small library in C that
-//! is loaded before the process's C library.
+//! duroxide and the client read the system's time. The only way to change it for them is a small
+//! library in C that is loaded before the process's C library.
 
 use std::fs;
 use std::io::Write as _;

@@ -12,8 +12,8 @@ const AHEAD: [i64; 3] = [30_000, -30_000, 30_000];
 const TIMERS: usize = 20;
 const PATIENCE: Duration = Duration::from_secs(1800);
 
-/// Returns the shortest and the longest time of an orchestration with timers of 0.3 s in all, on machines whose clocks
-/// are half a minute ahead and behind.
+/// Returns the shortest and the longest time of an orchestration with timers of 0.3 s in all, on
+/// machines whose clocks are half a minute ahead and behind.
 ///
 /// # Errors
 /// When a process cannot be started, or an orchestration does not end.

@@ -1,4 +1,5 @@
-//! The command. Without a subcommand it is the driver; the driver starts it again as `runtime` and `store`.
+//! The command. Without a subcommand it is the driver; the driver starts it again as `runtime` and
+//! `store`.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -20,7 +21,8 @@ const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/chaos.md");
 /// Orchestrations of the calm run that measures the request units of a tenth.
 const TO_KNOW_A_TENTH: usize = 200;
 
-/// Runs orchestrations on three runtime processes while processes, store and requests fail, and judges the results.
+/// Runs orchestrations on three runtime processes while processes, store and requests fail, and
+/// judges the results.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "chaos")]
 struct Args {
@@ -47,7 +49,8 @@ struct Args {
     /// Measures only how long work stops when its runtime is killed
     #[arg(long, conflicts_with_all = ["docs", "mix", "pace"])]
     recovery: bool,
-    /// Measures only how much slower a mix is than `calm`; the mix is `faults-5` unless `--mix` is given
+    /// Measures only how much slower a mix is than `calm`; the mix is `faults-5` unless `--mix` is
+    /// given
     #[arg(long, conflicts_with = "docs")]
     pace: bool,
     /// How often `--recovery` and `--pace` measure
@@ -157,7 +160,8 @@ impl Director {
         Ok(())
     }
 
-    /// Runs all mixes and prints a row for each. A mix that cannot run is reported at the end and does not stop the others.
+    /// Runs all mixes and prints a row for each. A mix that cannot run is reported at the end and
+    /// does not stop the others.
     async fn fill_the_table(&self) -> Result<(), String> {
         let mixes = mixes(&self.args.mix)?;
         let mut rows: Vec<Row> = Vec::new();
@@ -199,7 +203,8 @@ impl Director {
         Ok(row)
     }
 
-    /// Returns a tenth of the request units per second of the calm run. Without a calm run it runs a short one.
+    /// Returns a tenth of the request units per second of the calm run. Without a calm run it runs
+    /// a short one.
     async fn a_tenth(&self, before: &[Row]) -> Result<u32, String> {
         let calm = MIXES[0];
         let known = before.iter().find(|row| row.mix == calm.name);

@@ -1,4 +1,5 @@
-//! One run: starts orchestrations and waits for them while failures are injected, then judges the result.
+//! One run: starts orchestrations and waits for them while failures are injected, then judges the
+//! result.
 
 use std::time::Duration;
 

@@ -1,9 +1,10 @@
-//! Chaos: several runtime processes on one store, while processes are killed and paused, the store is restarted, split and
-//! throttled, and requests fail. Afterwards every history and every business document is read and judged.
+//! Chaos: several runtime processes on one store, while processes are killed and paused, the store
+//! is restarted, split and throttled, and requests fail. Afterwards every history and every
+//! business document is read and judged.
 //!
-//! One program has three roles: driver, runtime and store. The driver starts the other two as processes, so
-//! that they can be killed. The program chooses the provider under test ([`Subject`]): the binary of this crate uses
-//! ours, programs in other workspaces use others.
+//! One program has three roles: driver, runtime and store. The driver starts the other two as
+//! processes, so that they can be killed. The program chooses the provider under test
+//! ([`Subject`]): the binary of this crate uses ours, programs in other workspaces use others.
 
 mod check;
 mod clock;

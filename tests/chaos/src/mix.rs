@@ -63,7 +63,8 @@ impl Mix {
         MIXES.into_iter().find(|mix| mix.name == name)
     }
 
-    /// The faults of the store: refused, throttled, lost before they were carried out, lost after, timed out after.
+    /// The faults of the store: refused, throttled, lost before they were carried out, lost after,
+    /// timed out after.
     pub(crate) fn fault_plan(&self, seed: u64) -> cdb_emulator::FaultPlan {
         use cdb_emulator::{Fault, FaultPlan};
         let faults = Fault::in_five_ways(f64::from(self.faults) / 100.0);

@@ -1,6 +1,7 @@
 //! The driver's work on orchestrations: starts them, sends their events and queries their ends.
 //!
-//! Every wait has a limit. The longer an orchestration takes, the rarer are the status queries, so they add no load.
+//! Every wait has a limit. The longer an orchestration takes, the rarer are the status queries, so
+//! they add no load.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -14,7 +15,8 @@ use crate::workload::{Job, Kind, MESSAGES, QUEUE};
 
 /// How long an orchestration counts as in flight. A slower one is checked after the others.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long no orchestration may end, on a store without faults, until the unfinished ones count as lost.
+/// How long no orchestration may end, on a store without faults, until the unfinished ones count as
+/// lost.
 const QUIET: Duration = Duration::from_secs(300);
 /// The delay of the first status query, and the longest pause between two.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
@@ -108,7 +110,8 @@ impl<'a> Play<'a> {
     }
 }
 
-/// Waits for orchestrations that had not ended during the failures, as long as any of them still ends.
+/// Waits for orchestrations that had not ended during the failures, as long as any of them still
+/// ends.
 pub(crate) async fn stragglers(client: &Client, all: &mut [Ended]) {
     let mut quiet_since = Instant::now();
     while quiet_since.elapsed() < QUIET {

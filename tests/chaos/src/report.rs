@@ -1,5 +1,5 @@
-//! Reports runs as rows of a table, and writes them into a document, where a row replaces the earlier one of its mix
-//! and provider.
+//! Reports runs as rows of a table, and writes them into a document, where a row replaces the
+//! earlier one of its mix and provider.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! The role `runtime`: a provider, a runtime and the orchestrations, as a process that may be killed at any time.
+//! The role `runtime`: a provider, a runtime and the orchestrations, as a process that may be
+//! killed at any time.
 
 use std::fmt::Display;
 use std::future::Future;
@@ -23,7 +24,8 @@ pub const LOCK: Duration = Duration::from_secs(3);
 /// Dispatchers of each kind in a runtime.
 pub const CONCURRENCY: usize = 4;
 
-/// How long a failing call is retried. A restarted store is unreachable for a second, on a busy machine for longer.
+/// How long a failing call is retried. A restarted store is unreachable for a second, on a busy
+/// machine for longer.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Where a runtime finds its store.
@@ -37,7 +39,8 @@ pub struct RuntimeArgs {
     pub key: String,
 }
 
-/// Retries a call that may fail while the store is unreachable. The limit makes a permanent failure visible.
+/// Retries a call that may fail while the store is unreachable. The limit makes a permanent failure
+/// visible.
 pub(crate) async fn keep_trying<T, E: Display, F>(
     mut attempt: impl FnMut() -> F,
 ) -> Result<T, String>

@@ -1,6 +1,7 @@
 //! The provider under test: how it is opened, for a runtime and for the driver.
 //!
-//! Everything else is the same for all of them: the orchestrations, the settings of the runtime, the faults, the judgement.
+//! Everything else is the same for all of them: the orchestrations, the settings of the runtime,
+//! the faults, the judgement.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,15 +18,16 @@ use crate::runtime::{CONCURRENCY, CONTAINER, DATABASE, RuntimeArgs};
 pub enum Role {
     /// For a runtime.
     Works,
-    /// For the driver, which starts orchestrations and queries their ends, and must not do a runtime's work.
+    /// For the driver, which starts orchestrations and queries their ends, and must not do a
+    /// runtime's work.
     LooksOn,
 }
 
 /// A provider that is being opened.
 pub type Opening = BoxFuture<'static, Result<Arc<dyn Provider>, String>>;
 
-/// A provider under test. It must keep its documents in the container [`CONTAINER`] of the database [`DATABASE`], in the
-/// form that ours reads, because the judgement reads them.
+/// A provider under test. It must keep its documents in the container [`CONTAINER`] of the database
+/// [`DATABASE`], in the form that ours reads, because the judgement reads them.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject {
     /// Its name in the table.

@@ -265,7 +265,8 @@ async fn run_session(ctx: OrchestrationContext, _: String) -> Result<String, Str
     Ok(answers.join("+"))
 }
 
-/// Takes each message once. The sender retries a failed call, and a repeated message is another message.
+/// Takes each message once. The sender retries a failed call, and a repeated message is another
+/// message.
 async fn run_messages(ctx: OrchestrationContext, _: String) -> Result<String, String> {
     let mut taken: Vec<String> = Vec::new();
     while taken.len() < MESSAGES {

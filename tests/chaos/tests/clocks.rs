@@ -38,8 +38,8 @@ async fn timers_fire_on_time_with_clocks_off_by_half_a_minute() {
     }
     let (shortest, longest) = timers(&actors()).await.expect("the processes start");
     println!("between {shortest:?} and {longest:?}");
-    // Timers of 0.3 s in all. By the machines' clocks they would fire at once on one machine, and after 90 s on the other.
-    // A busy machine adds seconds.
+    // Timers of 0.3 s in all. By the machines' clocks they would fire at once on one machine, and
+    // after 90 s on the other. A busy machine adds seconds.
     assert!(shortest >= Duration::from_millis(300), "{shortest:?}");
     assert!(longest < Duration::from_secs(80), "{longest:?}");
 }

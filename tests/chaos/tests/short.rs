@@ -31,6 +31,7 @@ async fn orchestrations_end_once_with_the_right_result_under_chaos() {
 async fn work_of_a_killed_runtime_continues_when_its_locks_expire() {
     let seen = recovery(&actors()).await.expect("the processes start");
     // `cargo chaos --recovery` measures the delay; the suite checks the promise in simulated time
-    // (several::a_prelocked_item_of_a_dead_runtime_is_found_by_another). This test checks only that everything ends.
+    // (several::a_prelocked_item_of_a_dead_runtime_is_found_by_another). This test checks only that
+    // everything ends.
     assert!(seen.stood_still > 0, "the killed runtime had work");
 }

@@ -1,5 +1,5 @@
-//! Measures orchestrations and their parts, one after another. The runtime needs no poll for its own starts and polls
-//! too rarely to count. The idle rows have the cost of polls.
+//! Measures orchestrations and their parts, one after another. The runtime needs no poll for its
+//! own starts and polls too rarely to count. The idle rows have the cost of polls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -289,7 +289,8 @@ async fn removal(stage: &mut Stage, table: &mut Table) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Polls find activities of a session and large activities, so these are measured with default polls.
+/// Polls find activities of a session and large activities, so these are measured with default
+/// polls.
 pub(crate) async fn polled(table: &mut Table) -> Result<(), Failure> {
     let backend = Backend::start_with(|config| config.reconciler_interval = RARELY).await;
     let mut stage = Stage::open(backend.provider().await).await;

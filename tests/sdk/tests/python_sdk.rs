@@ -1,8 +1,9 @@
 //! The emulator's promises, kept to Microsoft's client for Python (`azure-cosmos`).
 //!
-//! The promises are functions of `python/promises.py`, each a test here under the same name. The client is installed into a
-//! virtual environment below the target directory, once. Where that cannot be done, the tests say so and pass: a machine
-//! without Python or without a network must be able to run the rest.
+//! The promises are functions of `python/promises.py`, each a test here under the same name. The
+//! client is installed into a virtual environment below the target directory, once. Where that
+//! cannot be done, the tests say so and pass: a machine without Python or without a network must be
+//! able to run the rest.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -14,7 +15,8 @@ use std::time::Duration;
 
 use cdb_emulator::{Emulator, EmulatorBuilder};
 
-/// How long a failed installation is not tried again: every test is a process of its own under nextest.
+/// How long a failed installation is not tried again: every test is a process of its own under
+/// nextest.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 macro_rules! promises {
@@ -113,7 +115,8 @@ fn skipped(reason: &str) {
         .expect("stderr is open");
 }
 
-/// The interpreter of the virtual environment, which is made when it is not there, or why it cannot be had.
+/// The interpreter of the virtual environment, which is made when it is not there, or why it cannot
+/// be had.
 fn environment() -> Result<PathBuf, String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/requirements.txt");

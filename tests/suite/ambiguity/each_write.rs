@@ -1,4 +1,5 @@
-//! The writes of the provider by name, each of which loses its answer once: `docs/writes.md` lists them.
+//! The writes of the provider by name, each of which loses its answer once: `docs/writes.md` lists
+//! them.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Fails each request of a scenario, one per run: the first run loses the answer to its first write, the second run
-//! the answer to its second write, and so on.
+//! Fails each request of a scenario, one per run: the first run loses the answer to its first
+//! write, the second run the answer to its second write, and so on.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -46,12 +46,14 @@ const LOCK: Duration = Duration::from_secs(10);
 /// The duration of locks where the test counts runs: longer than a machine may stall.
 const LONG_LOCK: Duration = Duration::from_secs(120);
 
-/// Plays the scenario once, with `fault` if there is one. Returns how many writes and reads it took.
+/// Plays the scenario once, with `fault` if there is one. Returns how many writes and reads it
+/// took.
 async fn run(scenario: Scenario, fault: Option<Fault>) -> Option<[u32; 2]> {
     let (mut counts, mut ran) = play(scenario, fault.clone(), LOCK).await?;
     let expected = scenario.runs().unwrap_or(ran);
     if ran != expected {
-        // On a machine that stalls for ten seconds a lock expires, and the activity correctly runs again.
+        // On a machine that stalls for ten seconds a lock expires, and the activity correctly runs
+        // again.
         (counts, ran) = play(scenario, fault.clone(), LONG_LOCK).await?;
     }
     assert_eq!(

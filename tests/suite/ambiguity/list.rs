@@ -1,8 +1,10 @@
-//! The list of writes in `docs/writes.md` is complete, and the tests that the pages on reliability name exist.
+//! The list of writes in `docs/writes.md` is complete, and the tests that the pages on reliability
+//! name exist.
 
 use std::path::Path;
 
-/// Calls that send a write, in code without white space and comments, with `container()` shortened to `container`.
+/// Calls that send a write, in code without white space and comments, with `container()` shortened
+/// to `container`.
 const WRITES: [&str; 11] = [
     ".execute(&",
     ".execute_bulk(&",

@@ -1,5 +1,5 @@
-//! Fails each request of opening a container, one per run and with each kind of fault: the container opens and is
-//! complete.
+//! Fails each request of opening a container, one per run and with each kind of fault: the
+//! container opens and is complete.
 
 use cdb_client::{Bootstrap, CosmosClient, DatabaseClient, MasterKey};
 use cdb_emulator::{Effect, Emulator, Fault, OperationKind};

@@ -1,4 +1,5 @@
-//! Small workloads with known results, which together make every kind of write that a runtime makes.
+//! Small workloads with known results, which together make every kind of write that a runtime
+//! makes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

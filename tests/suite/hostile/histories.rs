@@ -1,4 +1,5 @@
-//! Damaged histories: their instances fail with the reason, their parents are notified, other instances go on.
+//! Damaged histories: their instances fail with the reason, their parents are notified, other
+//! instances go on.
 
 use duroxide::providers::ProviderAdmin;
 use serde_json::{Value, json};

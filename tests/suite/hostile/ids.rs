@@ -9,7 +9,8 @@ use proptest::test_runner::TestRunner;
 use super::{activities, impatient, orchestrations};
 use crate::harness::TestEnv;
 
-/// Characters of each class, pairs that fold or normalise to one another, and the separators of our ids.
+/// Characters of each class, pairs that fold or normalise to one another, and the separators of our
+/// ids.
 const ODD: [&str; 36] = [
     "",
     " ",

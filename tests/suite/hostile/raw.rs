@@ -23,7 +23,8 @@ impl Raw {
 
     /// A container of an emulator.
     pub(crate) fn on(emulator: &Emulator, container: &str) -> Self {
-        // A cryptography provider is needed even for plain HTTP. Another test may have set it already.
+        // A cryptography provider is needed even for plain HTTP. Another test may have set it
+        // already.
         let _already = rustls::crypto::ring::default_provider().install_default();
         let hour = std::time::Duration::from_secs(3600);
         let token = emulator.entra_token(cdb_tests::IDENTITY, hour);

@@ -1,4 +1,5 @@
-//! Thousands of activities from one turn, through duroxide's runtime, to the last result and the last document.
+//! Thousands of activities from one turn, through duroxide's runtime, to the last result and the
+//! last document.
 
 use std::time::Instant;
 

@@ -1,7 +1,8 @@
-//! Turns of any size: they commit whole or not at all, are read back exactly, and leave nothing behind.
+//! Turns of any size: they commit whole or not at all, are read back exactly, and leave nothing
+//! behind.
 //!
-//! The sizes here are small, so that they fit into the normal run. The full sizes are ignored tests; docs/testing.md has
-//! the command.
+//! The sizes here are small, so that they fit into the normal run. The full sizes are ignored
+//! tests; docs/testing.md has the command.
 
 mod fan_out;
 mod long;
@@ -23,8 +24,8 @@ use crate::harness::{TestEnv, eventually, next_activity, next_turn, until_some};
 /// Longer than the largest turn takes: no test here waits until a lock expires.
 const LOCK: Duration = Duration::from_secs(24 * 3600);
 
-/// The age at which a provider removes chunks without a commit. Used only without a running commit, because a slow
-/// machine may take longer to write chunks.
+/// The age at which a provider removes chunks without a commit. Used only without a running commit,
+/// because a slow machine may take longer to write chunks.
 const ORPHANED: Duration = Duration::from_secs(1);
 
 /// A text of `size` bytes, with escaped and multi-byte characters.
@@ -152,8 +153,8 @@ async fn documents(provider: &CosmosDBProvider, instance: &str) -> usize {
     found.expect("the partition can be read").len()
 }
 
-/// Waits for the result of a large orchestration. Does not use the client, which reads the whole history ten times a
-/// second.
+/// Waits for the result of a large orchestration. Does not use the client, which reads the whole
+/// history ten times a second.
 async fn end_of(env: &TestEnv, instance: &str) -> String {
     until_some(async || {
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -210,7 +211,8 @@ async fn a_value_goes_through_everything(bytes: usize) {
         "the output has changed"
     );
 
-    // The rest belongs to histories and outputs. Chunks of commits without an answer are removed by age.
+    // The rest belongs to histories and outputs. Chunks of commits without an answer are removed by
+    // age.
     let heir = env.provider_with(|config| config.orphan_age = ORPHANED);
     let heir = heir.await;
     eventually(async || litter(&heir).await.1 == 0).await;
@@ -247,7 +249,8 @@ async fn a_value_of_sixteen_megabytes_passes_every_step() {
     a_value_goes_through_everything(16 * 1024 * 1024).await;
 }
 
-/// One turn that sends `count` activities and `count` children, sets 150 keys, and has a long history.
+/// One turn that sends `count` activities and `count` children, sets 150 keys, and has a long
+/// history.
 fn everything_at_once(instance: &str, count: u64) -> Left {
     let key = |n: u64| EventKind::KeyValueSet {
         key: format!("key-{n}"),

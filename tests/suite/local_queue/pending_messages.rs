@@ -1,7 +1,7 @@
 //! Messages that exceed the provider's memory limit are found in the store.
 //!
-//! The messages are large, so that a few reach the limit: 30 × 600 KB, which count twice, exceed 32 MiB. The last ones are
-//! larger, so that none of them fits into the remaining memory.
+//! The messages are large, so that a few reach the limit: 30 × 600 KB, which count twice, exceed 32
+//! MiB. The last ones are larger, so that none of them fits into the remaining memory.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

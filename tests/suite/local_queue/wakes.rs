@@ -15,7 +15,8 @@ use super::{
 };
 use crate::several::{enqueue, event, start};
 
-/// Workers with these tags wait in this order. Then an activity is scheduled that only a worker with the tag `b` may run.
+/// Workers with these tags wait in this order. Then an activity is scheduled that only a worker
+/// with the tag `b` may run.
 async fn goes_to_the_worker_with_its_tag(waiting: &[&str]) {
     let (backend, provider) = quiet().await;
     let filters: Vec<TagFilter> = waiting.iter().map(|tag| only(tag)).collect();

@@ -1,4 +1,5 @@
-//! Visits every state that can be reached, breadth first, so that the way to a violation is a shortest one.
+//! Visits every state that can be reached, breadth first, so that the way to a violation is a
+//! shortest one.
 
 use std::collections::HashMap;
 use std::fmt::Debug;

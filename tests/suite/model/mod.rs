@@ -1,9 +1,10 @@
-//! The protocol of locks, commits and deliveries as a small state machine. The tests visit every reachable state.
+//! The protocol of locks, commits and deliveries as a small state machine. The tests visit every
+//! reachable state.
 //!
-//! Two runtimes work on a sender and a receiver. At any point a runtime may crash and lose its memory, a lock may expire
-//! while its holder runs, an answer may be lost, a request may be repeated and a delivery may happen again. The
-//! invariants hold in every reachable state. Each condition of the protocol is necessary: without it, a test finds a
-//! violation.
+//! Two runtimes work on a sender and a receiver. At any point a runtime may crash and lose its
+//! memory, a lock may expire while its holder runs, an answer may be lost, a request may be
+//! repeated and a delivery may happen again. The invariants hold in every reachable state. Each
+//! condition of the protocol is necessary: without it, a test finds a violation.
 
 mod explore;
 mod protocol;

@@ -1,7 +1,9 @@
-//! The state machine: a store that executes one request at a time, and two runtimes whose requests interleave freely.
+//! The state machine: a store that executes one request at a time, and two runtimes whose requests
+//! interleave freely.
 //!
-//! The runtimes lock an instance with one message to consume; an activity with its end is the same machine. The commit
-//! writes an intent, from which a message is delivered to a receiver. A request is one step; its answer may be lost.
+//! The runtimes lock an instance with one message to consume; an activity with its end is the same
+//! machine. The commit writes an intent, from which a message is delivered to a receiver. A request
+//! is one step; its answer may be lost.
 
 /// A condition of the protocol. All are necessary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,7 +12,8 @@ pub(super) enum Condition {
     LockIfMatch,
     /// A commit is conditional on the version that the lock left (`commit/send.rs`).
     CommitIfMatch,
-    /// A commit stores its token, which proves after a lost answer that it took effect (`turn/lock.rs`).
+    /// A commit stores its token, which proves after a lost answer that it took effect
+    /// (`turn/lock.rs`).
     CommitToken,
     /// The commit's batch creates the turn's outgoing messages (`commit/outgoing.rs`).
     IntentWithCommit,

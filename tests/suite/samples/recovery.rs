@@ -10,8 +10,8 @@ use duroxide::{ActivityContext, EventKind, OrchestrationContext, OrchestrationRe
 
 use crate::harness::{TestEnv, no_activities};
 
-/// Short, because another runtime waits for the locks of a dead one, and longer than an empty activity takes on a busy
-/// machine.
+/// Short, because another runtime waits for the locks of a dead one, and longer than an empty
+/// activity takes on a busy machine.
 fn short_locks() -> RuntimeOptions {
     RuntimeOptions {
         orchestrator_lock_timeout: Duration::from_secs(5),

@@ -1,6 +1,8 @@
-//! Long polls: the provider waits up to the timeout, unless the caller asks for an immediate answer.
+//! Long polls: the provider waits up to the timeout, unless the caller asks for an immediate
+//! answer.
 //!
-//! duroxide's functions measure the machine's time. Where they have an upper bound, the test measures simulated time.
+//! duroxide's functions measure the machine's time. Where they have an upper bound, the test
+//! measures simulated time.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
-//! A runtime of `duroxide-cdb`, for tests of the migration: `leave-state <endpoint> <key> first|second|join`.
+//! A runtime of `duroxide-cdb`, for tests of the migration: `leave-state <endpoint> <key>
+//! first|second|join`.
 //!
-//! `first` and `second` leave unfinished work of every kind in a container; `join` runs all work until it is
-//! killed.
+//! `first` and `second` leave unfinished work of every kind in a container; `join` runs all work
+//! until it is killed.
 
 #[path = "../../../../tests/upgrade/workload.rs"]
 #[expect(dead_code, reason = "the results are read by the test that finishes the work")]

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use crate::account::Account;
 
-/// Ids of the changes up to the end: the feed is at its end when every physical partition had nothing.
+/// Ids of the changes up to the end: the feed is at its end when every physical partition had
+/// nothing.
 async fn drain(feed: &mut ChangeFeedPageIterator<ChangeFeedItem<Value>>) -> BTreeSet<String> {
     let (mut ids, mut empty) = (BTreeSet::new(), 0);
     while empty < 4 {
