@@ -153,7 +153,7 @@ async fn survive(
     let before = process.usage().await?;
     site.reset();
     let mut order = load.to_load();
-    order.patience = FAULT_PATIENCE;
+    order.max_wait = FAULT_PATIENCE;
     let ids = (0..load.count)
         .map(|number| order.instance(number))
         .collect();

@@ -100,11 +100,11 @@ impl Process {
 
     /// Waits for the next timed point. Returns the orchestration and the time in milliseconds since
     /// 1970.
-    pub async fn reached(&mut self, patience: Duration) -> Result<(String, f64), String> {
+    pub async fn reached(&mut self, max_wait: Duration) -> Result<(String, f64), String> {
         if !self.reached.is_empty() {
             return Ok(self.reached.remove(0));
         }
-        let said = tokio::time::timeout(patience, self.next()).await;
+        let said = tokio::time::timeout(max_wait, self.next()).await;
         match said.map_err(|_| "nothing was reached in time".to_owned())?? {
             Said::Reached { instance, at } => Ok((instance, at)),
             other => Err(format!("expected a point, got {other:?}")),

@@ -137,7 +137,7 @@ impl Orchestrations {
             window: self.window,
             starters: 1,
             seconds: 3600.0,
-            patience: 120.0,
+            max_wait: 120.0,
             prefix: self.name.to_lowercase(),
         }
     }

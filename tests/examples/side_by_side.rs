@@ -84,8 +84,8 @@ async fn run(client: &Client) -> BTreeMap<String, usize> {
     }
     for at in 0..INSTANCES {
         let instance = format!("chain-{at}");
-        let patience = Duration::from_secs(60);
-        let end = match client.wait_for_orchestration(&instance, patience).await {
+        let max_wait = Duration::from_secs(60);
+        let end = match client.wait_for_orchestration(&instance, max_wait).await {
             Ok(OrchestrationStatus::Completed { output, .. }) => output,
             Ok(OrchestrationStatus::Failed { details, .. }) => {
                 let message = details.display_message();

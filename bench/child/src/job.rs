@@ -52,7 +52,7 @@ pub struct Load {
     /// Stops after this many seconds.
     pub seconds: f64,
     /// Gives up those in flight when none has ended for this many seconds.
-    pub patience: f64,
+    pub max_wait: f64,
     /// The prefix of their ids.
     pub prefix: String,
 }

@@ -144,10 +144,10 @@ async fn run_load(load: &Load, client: &Client, points: &mut Points) -> Result<O
         if running.in_flight.is_empty() || time_left().is_zero() {
             break;
         }
-        let patience = Duration::from_secs_f64(load.patience).min(time_left());
+        let max_wait = Duration::from_secs_f64(load.max_wait).min(time_left());
         tokio::select! {
             Some(started) = starts.join_next() => started.map_err(|error| error.to_string())??,
-            point = timeout(patience, points.recv()) => match point {
+            point = timeout(max_wait, points.recv()) => match point {
                 Ok(Some(point)) => running.note(&point),
                 Ok(None) => return Err("the runtime has ended".to_owned()),
                 Err(_) => running.give_up(),

@@ -122,7 +122,7 @@ impl Director {
         let mut longest = Vec::new();
         for round in 1..=self.args.rounds {
             let seen = recovery(&self.actors).await?;
-            let (still, millis) = (seen.stood_still, seen.longest.as_secs_f64() * 1000.0);
+            let (still, millis) = (seen.delayed, seen.longest.as_secs_f64() * 1000.0);
             println!(
                 "round {round}: {still} orchestrations stood still, the longest for {millis:.0} ms"
             );

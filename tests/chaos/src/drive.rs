@@ -42,17 +42,17 @@ pub async fn run(run: &Run) -> Result<Row, String> {
     store.ask("DELETE", "/_admin/requests", "").await?;
     let monkey = Monkey::new(&run.mix, run.seed, store, workers);
     let (stop, told) = watch::channel(false);
-    let raging = tokio::spawn(monkey.rage(told));
+    let injecting = tokio::spawn(monkey.run(told));
     let play = Play::new(&site.client, run);
     let mut ended = play.to_the_end().await;
     // The task may have failed earlier. Its result then has the reason.
     let _given_up = stop.send(true);
-    let mut monkey = raging.await.map_err(|error| error.to_string())??;
+    let mut monkey = injecting.await.map_err(|error| error.to_string())??;
     let used: Used = serde_json::from_str(&monkey.store.ask("GET", "/_admin/requests", "").await?)
         .map_err(|error| error.to_string())?;
     let charge_per_second = used.charge / play.seconds();
     let pace = Play::pace(&ended);
-    monkey.store.calm_down().await?;
+    monkey.store.clear_faults().await?;
     stragglers(&site.client, &mut ended).await;
     Ok(Row {
         mix: run.mix.name,

@@ -53,7 +53,7 @@ impl Monkey {
     }
 
     /// Injects one failure after another until it is stopped.
-    pub(crate) async fn rage(mut self, mut stop: watch::Receiver<bool>) -> Result<Self, String> {
+    pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) -> Result<Self, String> {
         if self.may.contains(&Breakage::Clocks) {
             for (worker, ahead) in self.workers.iter_mut().zip(FIRST_CLOCKS) {
                 worker.go_by_clock(ahead).await?;

@@ -139,7 +139,7 @@ impl Store {
     }
 
     /// Removes all faults and limits, also for later restarts.
-    pub(crate) async fn calm_down(&mut self) -> Result<(), String> {
+    pub(crate) async fn clear_faults(&mut self) -> Result<(), String> {
         "{}".clone_into(&mut self.faults);
         match self.throughput.take() {
             Some(_) => self.restart().await,

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(1800);
 #[derive(Clone, Copy, Debug)]
 pub struct Recovery {
     /// Orchestrations that stopped for longer than a second after the kill.
-    pub stood_still: usize,
+    pub delayed: usize,
     /// The longest time from the kill to an orchestration's next booking.
     pub longest: Duration,
 }
@@ -66,9 +66,9 @@ fn judge(booked: &Booked, killed_at: Timestamp) -> Recovery {
         })
         .collect();
     let longest = still.iter().max().copied().unwrap_or_default();
-    let stood_still = still.iter().filter(|time| **time > Duration::from_secs(1));
+    let delayed = still.iter().filter(|time| **time > Duration::from_secs(1));
     Recovery {
-        stood_still: stood_still.count(),
+        delayed: delayed.count(),
         longest,
     }
 }

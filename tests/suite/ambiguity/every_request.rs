@@ -114,7 +114,7 @@ async fn until_clean(env: &TestEnv, what: &str) {
 }
 
 /// Runs the scenario once per write that loses its answer, and once per other fault.
-async fn strike_each(scenario: Scenario) {
+async fn fail_each_request(scenario: Scenario) {
     let Some([writes, reads]) = run(scenario, None).await else {
         return;
     };
@@ -131,11 +131,11 @@ async fn strike_each(scenario: Scenario) {
     let faults = (0..writes)
         .flat_map(|n| [lost(n), never_sent(n), refused_late(n)])
         .chain((0..reads).map(unread));
-    let struck = futures::stream::iter(faults)
+    let runs = futures::stream::iter(faults)
         .map(|fault| run(scenario, Some(fault)))
         .buffer_unordered(AT_ONCE);
-    let count = struck.count().await;
-    println!("{scenario:?}: {writes} writes and {reads} reads struck in {count} runs");
+    let count = runs.count().await;
+    println!("{scenario:?}: {writes} writes and {reads} reads failed in {count} runs");
 }
 
 macro_rules! scenarios {
@@ -143,7 +143,7 @@ macro_rules! scenarios {
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
-                strike_each(Scenario::$scenario).await;
+                fail_each_request(Scenario::$scenario).await;
             }
         )*
     };

@@ -139,7 +139,7 @@ async fn run(before: Before, fault: Option<Fault>) -> u64 {
     counts.sum()
 }
 
-async fn strike_each(before: Before) {
+async fn fail_each_request(before: Before) {
     let requests = u32::try_from(run(before, None).await).expect("a few requests");
     assert!(requests >= 2, "opening reads the container and its schema");
     let faults = (0..requests).flat_map(|n| {
@@ -150,22 +150,22 @@ async fn strike_each(before: Before) {
         .map(|fault| run(before, Some(fault)))
         .buffer_unordered(AT_ONCE);
     let runs = runs.count().await;
-    println!("{before:?}: {requests} requests struck in {runs} runs");
+    println!("{before:?}: {requests} requests failed in {runs} runs");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_account_opens_when_any_request_fails() {
-    strike_each(Before::NewAccount).await;
+    fail_each_request(Before::NewAccount).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_container_that_lacks_indexes_opens_when_any_request_fails() {
-    strike_each(Before::LacksIndexes).await;
+    fail_each_request(Before::LacksIndexes).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_existing_container_opens_when_any_request_fails() {
-    strike_each(Before::Opened).await;
+    fail_each_request(Before::Opened).await;
 }
 
 #[tokio::test]
