@@ -1,5 +1,5 @@
-//! The smallest orchestration: one activity, on the embedded emulator or on the account that `COSMOS_ENDPOINT` and
-//! `COSMOS_KEY` name.
+//! The smallest orchestration: one activity, on the embedded emulator or on the account that
+//! `COSMOS_ENDPOINT` and `COSMOS_KEY` name.
 //!
 //! `cargo run -p cdb-examples --bin hello`
 
@@ -15,7 +15,8 @@ use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegis
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let emulator = Emulator::start().await?;
-    // An account that is named and cannot be used is an error: the emulator in its place would look like success.
+    // Fail if the named account cannot be used: falling back to the emulator would look like
+    // success.
     let config = match std::env::var_os("COSMOS_ENDPOINT") {
         Some(_) => CosmosDBProviderConfig::from_env()?,
         None => CosmosDBProviderConfig {
@@ -39,7 +40,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let runtime =
         Runtime::start_with_store(store.clone(), activities.build(), orchestrations.build()).await;
 
-    // Instance ids are unique for ever, so a second run against an account needs another.
+    // An instance id can be used once, so a second run on an account needs another id.
     let instance = format!("hello-{}", std::process::id());
     let client = Client::new(store);
     client

@@ -1,8 +1,9 @@
-//! Several runtimes on one container, each a process; one of them is killed in the middle, and nothing is lost.
+//! Several runtimes on one container, each a process; one of them is killed in the middle, and
+//! nothing is lost.
 //!
-//! The runtimes share the dispatch slots by membership: each polls for its part, and the parts of one that died are
-//! served by the others three heartbeats later. That only spreads load; what keeps two of them from the same turn are
-//! conditional writes.
+//! The runtimes share the dispatch slots by membership: each polls for its part, and the others
+//! take the part of a dead runtime three heartbeats later. Membership only spreads load;
+//! conditional writes prevent two runtimes from running the same turn.
 //!
 //! `cargo run -p cdb-examples --bin many_runtimes`
 
@@ -30,7 +31,7 @@ async fn main() -> Result<(), Failure> {
     }
 }
 
-/// What all processes open: an emulator that the first of them has started.
+/// Opens the emulator that the first process has started.
 async fn open(name: &str) -> Result<Arc<CosmosDBProvider>, Failure> {
     let mut membership = MembershipConfig::named(name);
     membership.heartbeat = Duration::from_millis(500);
@@ -41,7 +42,7 @@ async fn open(name: &str) -> Result<Arc<CosmosDBProvider>, Failure> {
     Ok(Arc::new(CosmosDBProvider::new_with_config(config).await?))
 }
 
-/// A runtime: works until it is killed.
+/// Runs a runtime until the process is killed.
 async fn work(name: String) -> Result<(), Failure> {
     let store = open(&name).await?;
     let activities =
@@ -62,7 +63,7 @@ async fn work(name: String) -> Result<(), Failure> {
         },
     );
     let options = RuntimeOptions {
-        // How long the others wait for the activities of one that was killed.
+        // How long the other runtimes wait for the activities of a killed one.
         worker_lock_timeout: Duration::from_secs(3),
         ..RuntimeOptions::default()
     };
@@ -117,7 +118,7 @@ async fn lead() -> Result<(), Failure> {
     Ok(())
 }
 
-/// This program again, as a runtime. It is killed with this process.
+/// Starts this program again as a runtime, which is killed with this process.
 fn spawn(name: &str, emulator: &Emulator) -> Result<Child, Failure> {
     let child = Command::new(std::env::current_exe()?)
         .arg(name)

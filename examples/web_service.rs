@@ -1,4 +1,4 @@
-//! A web service that starts orchestrations, answers what has become of them, and passes events on.
+//! A web service that starts orchestrations, reports their status, and raises events.
 //!
 //! `cargo run -p cdb-examples --bin web_service` serves until ctrl-c:
 //!
@@ -8,7 +8,7 @@
 //! curl localhost:8080/orders/7
 //! ```
 //!
-//! With `--try` it does that itself, prints what it is told, and ends.
+//! With `--try` the program sends these requests itself, prints the answers, and ends.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,14 +29,14 @@ use tokio::net::{TcpListener, TcpStream};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// What a customer orders.
+/// The body of an order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Order {
     article: String,
     cents: u64,
 }
 
-/// What a customer is told.
+/// The answer to a customer.
 #[derive(Debug, Serialize, Deserialize)]
 struct Progress {
     state: String,
@@ -47,7 +47,8 @@ struct Progress {
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let emulator = Emulator::start().await?;
-    // An account that is named and cannot be used is an error: the emulator in its place would look like success.
+    // Fail if the named account cannot be used: falling back to the emulator would look like
+    // success.
     let config = match std::env::var_os("COSMOS_ENDPOINT") {
         Some(_) => CosmosDBProviderConfig::from_env()?,
         None => CosmosDBProviderConfig {
@@ -79,19 +80,19 @@ async fn main() -> Result<(), Failure> {
         }
     } else {
         let stop = async {
-            // Without ctrl-c there is nothing to wait for, and it serves on.
+            // If ctrl-c cannot be received, serve without end.
             if tokio::signal::ctrl_c().await.is_err() {
                 std::future::pending::<()>().await;
             }
         };
         server.with_graceful_shutdown(stop).await?;
     }
-    // Turns that run are ended, locks are given back.
+    // Finish running turns and release locks.
     runtime.shutdown(None).await;
     Ok(())
 }
 
-/// `POST /orders/{number}`: twice the same number is one order.
+/// `POST /orders/{number}`: a repeated number is the same order.
 async fn start(
     State(client): State<Arc<Client>>,
     Path(number): Path<u64>,
@@ -168,7 +169,7 @@ fn orchestrations() -> OrchestrationRegistry {
         .register(
             "Order",
             |ctx: OrchestrationContext, order: String| async move {
-                // Waits for days, through restarts, and costs nothing meanwhile.
+                // Waits for days, across restarts, at no cost.
                 ctx.schedule_wait("Approved").await;
                 ctx.schedule_activity("Charge", order).await
             },
@@ -191,7 +192,7 @@ async fn try_it(address: SocketAddr) -> Result<(), Failure> {
     Err("the order stays open".into())
 }
 
-/// Sends a request, prints what comes back, and returns it.
+/// Sends a request, prints the answer, and returns it.
 async fn ask(address: SocketAddr, what: &str, body: &str) -> Result<String, Failure> {
     let mut stream = TcpStream::connect(address).await?;
     let length = body.len();

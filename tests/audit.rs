@@ -1,7 +1,7 @@
-//! What orchestrations leave when they have ended, read back from the documents themselves: nothing queued, nothing
-//! locked, nothing on its way, and histories in which everything happened once.
+//! Audits the documents of a container whose orchestrations have ended: no queued item, no lock, no
+//! undelivered message, and histories in which every event occurs once.
 //!
-//! Works on the stored form alone, so that it judges a store after whatever has happened to it.
+//! Reads only the stored form, so it can judge a store after any failure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,12 +12,12 @@ use cdb_provider::documents::{
 use cdb_provider::model::{Container as _, Query, Stored};
 use duroxide::{Event, EventKind};
 
-/// Everything that one instance has in the store.
+/// The documents of one instance.
 type Partition = Vec<Stored<Durable>>;
 
-/// What is wrong in a container in which every orchestration has ended; nothing when all is well.
+/// Returns the problems of a container whose orchestrations have all ended. Empty if there is none.
 ///
-/// Sessions may be there: they go when nobody holds them any more and somebody cleans up.
+/// Sessions are allowed: a later cleanup removes those without a holder.
 ///
 /// # Errors
 /// When the container cannot be read.
@@ -30,7 +30,7 @@ pub async fn audit(container: &ContainerClient<Durable>) -> Result<Vec<String>, 
     Ok(lines.collect())
 }
 
-/// The same, by instance; those that are well are not in it.
+/// Returns the problems by instance. Instances without a problem are left out.
 ///
 /// # Errors
 /// The same.
@@ -43,7 +43,7 @@ pub async fn audit_by_instance(
         .await?;
     let mut partitions: BTreeMap<String, Partition> = BTreeMap::new();
     for row in rows {
-        // What belongs to no instance lives on.
+        // Documents without an instance stay.
         let instance_id = instance_id(&row.document).filter(|id| *id != SCHEMA_PARTITION);
         if let Some(instance_id) = instance_id.map(str::to_owned) {
             partitions.entry(instance_id).or_default().push(row);
@@ -61,7 +61,7 @@ pub async fn audit_by_instance(
 /// The instance that a document belongs to.
 ///
 /// # Panics
-/// At a document type that this audit has no rule for yet.
+/// If the audit has no rule for the document's type.
 pub fn instance_id(document: &Durable) -> Option<&str> {
     Some(match document {
         Durable::Instance(document) => &document.instance_id,
@@ -82,7 +82,7 @@ pub fn instance_id(document: &Durable) -> Option<&str> {
     })
 }
 
-/// Documents that only exist while something is still to be done.
+/// Documents that exist only while work is pending.
 fn leftovers(partition: &Partition) -> Vec<String> {
     let left = partition.iter().filter_map(|row| match &row.document {
         Durable::OrchestratorItem(item) if is_trace(item) => None,
@@ -99,14 +99,14 @@ fn leftovers(partition: &Partition) -> Vec<String> {
         Durable::KeyValueDelta(delta) => Some(format!("a change of `{}` is not merged", delta.key)),
         Durable::Spill(spill) => Some(format!("chunks of {} texts are lost", spill.texts.len())),
         Durable::Inbox(record) if record.ttl.is_none() => {
-            Some("a delivery is remembered for ever".to_owned())
+            Some("the trace of a delivery never expires".to_owned())
         }
         _ => None,
     });
     left.chain(lost_chunks(partition)).collect()
 }
 
-/// Parts of texts that nothing refers to.
+/// Chunks that no document refers to.
 fn lost_chunks(partition: &Partition) -> Option<String> {
     let referred: BTreeSet<String> = partition
         .iter()
@@ -136,7 +136,7 @@ fn lost_chunks(partition: &Partition) -> Option<String> {
     })
 }
 
-/// A text, from wherever it is in the partition.
+/// Returns a text that is stored in place or in chunks of the partition.
 fn text_of(partition: &Partition, text: &Text) -> String {
     let Some(chunked) = text.chunked() else {
         return text.header().to_owned();
@@ -154,7 +154,8 @@ fn text_of(partition: &Partition, text: &Text) -> String {
         .collect()
 }
 
-/// Whether this is what a consumed message leaves for a while, so that a second delivery is recognised.
+/// Returns `true` for the trace that a consumed message leaves, so that a second delivery
+/// conflicts.
 fn is_trace(item: &OrchestratorItem) -> bool {
     item.visible_at == NEVER && item.ttl.is_some()
 }
@@ -188,7 +189,7 @@ fn instance_problems(partition: &Partition) -> Vec<String> {
     problems
 }
 
-/// What happened twice, not at all, or in no order.
+/// Returns events that are duplicated, missing or out of order.
 fn history_problems(partition: &Partition) -> Vec<String> {
     let mut executions: BTreeMap<u64, Vec<&HistorySegment>> = BTreeMap::new();
     for row in partition {
@@ -310,12 +311,12 @@ mod tests {
     }
 
     #[test]
-    fn what_happened_once_is_no_problem() {
+    fn a_complete_history_has_no_problem() {
         assert!(history(vec![timer(), timer(), fired(2), completed()]).is_empty());
     }
 
     #[test]
-    fn what_happened_twice_or_unasked_is_told() {
+    fn duplicate_and_unrequested_events_are_reported() {
         let told = |kinds| history(kinds).join("; ");
         assert!(told(vec![timer(), fired(1), fired(1), completed()]).contains("answered twice"));
         assert!(told(vec![timer(), fired(7), completed()]).contains("never scheduled"));

@@ -1,5 +1,5 @@
-//! Where the suites run: on an embedded emulator of their own, or on the account that `COSMOS_ENDPOINT` and `COSMOS_KEY`
-//! name, each in fresh containers that go when the test ends.
+//! The stores of the suites: an embedded emulator per test, or the account of `COSMOS_ENDPOINT` and
+//! `COSMOS_KEY`. Each test has fresh containers, which are deleted when it ends.
 
 mod audit;
 mod progress;
@@ -23,7 +23,7 @@ use duroxide::providers::Provider;
 pub use audit::{audit, audit_by_instance, instance_id};
 pub use progress::writes;
 
-/// Who may ask the emulator for documents as they are stored, without a type between.
+/// The key that gives access to the emulator's documents as stored, without types.
 pub const IDENTITY: &str = "fixture";
 
 /// A store for one test.
@@ -33,7 +33,7 @@ pub struct Backend {
     config: CosmosDBProviderConfig,
     /// The network of a test whose clock is paused.
     time: Option<SimulatedTime>,
-    /// Containers that validation functions asked for; the last one is the one they mean.
+    /// Containers that validation functions created. The last one is current.
     fresh: Mutex<Vec<String>>,
 }
 
@@ -43,7 +43,7 @@ impl Backend {
         Self::start_with(|_| {}).await
     }
 
-    /// A fresh container, with other settings of the provider.
+    /// A fresh container, with changed settings of the provider.
     pub async fn start_with(change: impl FnOnce(&mut CosmosDBProviderConfig)) -> Self {
         let Ok(account) = CosmosDBProviderConfig::from_env() else {
             return Self::on_emulator(emulator().await, None, change);
@@ -51,8 +51,9 @@ impl Backend {
         Self::on_account(account, change)
     }
 
-    /// A fresh container for a test that pauses Tokio's clock. Time passes only while no request is under way, so the
-    /// outcome does not depend on the speed of the machine. On an account, the clock is resumed.
+    /// A fresh container for a test that pauses Tokio's clock. Time passes only while no request is
+    /// under way, so the outcome does not depend on the speed of the machine. On an account, the
+    /// clock is resumed.
     pub async fn start_simulated() -> Self {
         Self::start_simulated_with(|_| {}).await
     }
@@ -116,7 +117,8 @@ impl Backend {
         self.open(self.config.container.clone()).await
     }
 
-    /// A fresh container that fails on demand, and a provider on it; nothing on an account, which does not.
+    /// A fresh container that fails on demand, and a provider on it. `None` on an account, which
+    /// cannot fail on demand.
     ///
     /// # Panics
     /// When the container cannot be opened.
@@ -133,7 +135,7 @@ impl Backend {
         Some((backend, provider))
     }
 
-    /// Like [`provider`](Self::provider), with settings that only this one has.
+    /// Like [`provider`](Self::provider), with changed settings for this provider only.
     ///
     /// # Panics
     /// The same.
@@ -150,8 +152,8 @@ impl Backend {
         opened.expect("the container opens")
     }
 
-    /// A provider that sends its requests through `transport`, made of the network of a simulated test; `None` on an
-    /// account.
+    /// A provider that sends its requests through `transport`, made of the network of a simulated
+    /// test; `None` on an account.
     ///
     /// # Panics
     /// When the container cannot be opened.
@@ -169,7 +171,8 @@ impl Backend {
         self.emulator.as_deref()
     }
 
-    /// Splits a physical partition of the container, as the service does when one has grown too large.
+    /// Splits a physical partition of the container, as the service does when one has grown too
+    /// large.
     ///
     /// # Panics
     /// When the test runs on an account, or there is no such physical partition.
@@ -197,13 +200,13 @@ impl Backend {
         self.open(name).await.container().clone()
     }
 
-    /// Removes the container from an account; with an emulator it goes by itself.
+    /// Deletes the container from an account. An emulator is dropped with its data.
     pub async fn stop(self) {
         if self.emulator.is_none() {
             let mut names = std::mem::take(&mut *self.fresh());
             names.push(self.config.container.clone());
             for name in names {
-                // A container that stays behind is litter, not a failure of the test.
+                // A container that stays behind is not a failure of the test.
                 let _litter = self.open(name).await.cleanup().await;
             }
         }
@@ -228,7 +231,7 @@ impl ProviderFactory for Backend {
     }
 
     fn short_poll_threshold(&self) -> Duration {
-        // One round trip, however loaded the machine is.
+        // One round trip, independent of the machine's load.
         Duration::from_millis(400)
     }
 
@@ -250,7 +253,8 @@ impl ProviderFactory for Backend {
                 .await
                 .expect("the history can be patched");
         }
-        // Whoever writes history gives the instance a new version: what is remembered is checked by that.
+        // Writing history must give the instance a new version, because caches are checked by
+        // version.
         let instance = container
             .query(Query::<Instance>::in_partition(instance))
             .first()

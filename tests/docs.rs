@@ -1,7 +1,7 @@
-//! The README, the book and the pages of the derives, compiled and run: every block of Rust in them is a test of this
-//! package.
+//! The README, the book and the pages of the derives, compiled and run: every block of Rust in them
+//! is a test of this package.
 //!
-//! `every_page_with_rust_is_compiled` in the suite holds the list to that.
+//! `every_page_with_rust_is_compiled` in the suite checks that the list is complete.
 
 macro_rules! chapters {
     ($($name:ident: $path:literal,)*) => {

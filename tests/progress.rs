@@ -1,4 +1,4 @@
-//! Whether anything happens in the stores of this process: what a test waits for as long as something does.
+//! Measures progress in the stores of this process. A test waits as long as there is progress.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -6,8 +6,8 @@ use cdb_emulator::{Emulator, OperationKind};
 
 static EMULATORS: Mutex<Vec<Weak<Emulator>>> = Mutex::new(Vec::new());
 
-/// What a runtime writes when it gets on. Patches do not count: a process that is stuck renews its locks with them, and
-/// a member sends heartbeats.
+/// The writes of a runtime that makes progress. Patches do not count: a process that is stuck
+/// renews its locks with them, and a member sends heartbeats.
 const WRITES: [OperationKind; 6] = [
     OperationKind::Create,
     OperationKind::Replace,
@@ -24,8 +24,9 @@ pub(crate) fn watch(emulator: &Arc<Emulator>) {
     emulators.push(Arc::downgrade(emulator));
 }
 
-/// Returns how many writes the emulators of this process have answered, or `None` if there is no emulator. Writes that a
-/// test has reset do not count, so only a difference between two calls says something: there was progress.
+/// Returns how many writes the emulators of this process have answered, or `None` if there is no
+/// emulator. Writes that a test has reset do not count, so only a difference between two calls says
+/// something: there was progress.
 pub fn writes() -> Option<u64> {
     let emulators = EMULATORS.lock().unwrap_or_else(PoisonError::into_inner);
     let alive: Vec<Arc<Emulator>> = emulators.iter().filter_map(Weak::upgrade).collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::workload::{WORKLOADS, Workload};
 use cdb_bench_child::Peer;
 
-/// What is printed when the command line is not understood.
+/// The text for an invalid command line.
 pub const USAGE: &str = "cargo bench-orch [command] [options]
 
 commands
@@ -28,10 +28,10 @@ options
   --sizes A,B       the points of a curve
   --quick           fewer orchestrations, one run
   --sql             also prints every SQL text and how often it was asked
-  --write           writes the result to docs/performance.md, as a run without --only, --peer and --quick always does
+  --write           writes the result into docs, as a run without --only, --peer and --quick always does
   --print           never writes";
 
-/// A command line that was understood.
+/// A parsed command line.
 #[derive(Clone, Debug)]
 pub struct Args {
     pub command: String,
@@ -97,7 +97,7 @@ impl Args {
         Ok(args)
     }
 
-    /// Whether the result goes into the document.
+    /// Returns `true` if the result is written into the document.
     pub fn writes(&self) -> bool {
         let whole =
             self.only.is_none() && self.peers.is_none() && self.sizes.is_none() && !self.quick;
@@ -114,7 +114,7 @@ impl Args {
         self.dispatchers.unwrap_or(2)
     }
 
-    /// Whether a provider takes part.
+    /// Returns `true` if a provider is measured.
     pub fn has(&self, peer: Peer) -> bool {
         self.peers
             .as_ref()
@@ -163,14 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_the_table_is_not_written_unless_asked_for() {
+    fn a_partial_table_is_written_only_on_request() {
         assert!(parse("").is_ok_and(|args| args.writes()));
         assert!(parse("--only hello,chain --peer ours").is_ok_and(|args| !args.writes()));
         assert!(parse("--only hello --write").is_ok_and(|args| args.writes()));
     }
 
     #[test]
-    fn what_is_not_known_is_named() {
+    fn an_unknown_argument_is_named() {
         assert!(parse("--only helo").is_err_and(|error| error.contains("helo")));
         assert!(parse("--fast").is_err_and(|error| error.contains("--fast")));
     }

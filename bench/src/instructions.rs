@@ -1,7 +1,8 @@
-//! Instructions of the small steps, counted by valgrind: the same on every run, however busy the machine is.
+//! Instructions of the small steps, counted by valgrind: the same on every run, also on a busy
+//! machine.
 //!
-//! Each step is run often and twice as often, in a process each; the difference is the step alone, without the start of
-//! the process.
+//! Each step runs in two processes, in one twice as often. The difference is the step without the
+//! start of the process.
 
 use std::process::Command;
 
@@ -37,7 +38,7 @@ pub fn run() -> Result<Report, String> {
     })
 }
 
-/// What a child does: one step, many times.
+/// Runs one step many times, in a child process.
 pub fn repeat(words: &[String]) -> Result<(), String> {
     let numbers: Vec<usize> = words.iter().filter_map(|word| word.parse().ok()).collect();
     let [number, times] = *numbers.as_slice() else {

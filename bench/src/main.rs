@@ -1,8 +1,8 @@
-//! Requests, request units, bytes, time and memory per orchestration: ours beside other providers, each on a place of
-//! its own behind the same round trip, each in a process of its own.
+//! Measures requests, request units, bytes, time and memory per orchestration, for our provider and
+//! others. Each has a store and a process of its own, behind the same round trip.
 //!
-//! `cargo bench-orch` prints the tables of docs/performance.md and writes them there; `cargo bench-orch --help` tells
-//! the rest.
+//! `cargo bench-orch` prints the tables of docs/performance.md and docs/performance-scaling.md and
+//! writes them there; `cargo bench-orch --help` explains the options.
 
 mod args;
 mod instructions;
@@ -81,7 +81,7 @@ async fn open(store: Store, dispatchers: u32) -> Result<Arc<dyn Provider>, Strin
 
 async fn benchmark(words: Vec<String>) -> Result<(), String> {
     let args = Args::parse(words).map_err(|error| format!("{error}\n\n{USAGE}"))?;
-    // Ours alone is measured by these.
+    // These measure only our provider.
     let ours_alone = matches!(
         args.command.as_str(),
         "waiting" | "runtimes" | "memory" | "instructions"

@@ -1,4 +1,5 @@
-//! One measurement: an empty place, a child process, a workload, what was counted; and the medians of several.
+//! One measurement (an empty store, a child process, a workload, the counts), and the medians of
+//! several.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,18 +13,20 @@ use crate::site::{Site, Traffic};
 use crate::workload::{Kind, Orchestrations};
 use cdb_bench_child::{Job, Load, Outcome, Peer, Usage};
 
-/// How long an idle runtime is left alone before it is watched, so that its polling has slowed down.
+/// How long an idle runtime waits before it is measured, so that its polls have slowed down.
 const SETTLE: Duration = Duration::from_secs(5);
-/// How long an idle runtime is watched.
+/// How long an idle runtime is measured.
 const IDLE: Duration = Duration::from_secs(10);
 /// The share of the requests that fail.
 const FAULT_SHARE: f64 = 0.05;
-/// How many faulty orchestrations the peers run; each stuck one costs them the patience below.
+/// Orchestrations that the peers run under faults. Each stuck one takes the time below.
 const FAULTY_FOR_PEERS: usize = 20;
-/// An orchestration that none follows for this long, in seconds, is given up: longer than any lock.
+/// Seconds without an end after which the remaining orchestrations are given up. Longer than any
+/// lock.
 const FAULT_PATIENCE: f64 = 40.0;
 
-/// What one run, or the median of several, has shown; per orchestration, or per second for an idle runtime.
+/// The result of one run, or the median of several: per orchestration, or per second for an idle
+/// runtime.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
     /// Orchestrations that ended.
@@ -39,9 +42,9 @@ pub struct Figures {
     pub cpu: f64,
     /// The most resident memory of the runtime's process, in MB.
     pub memory: f64,
-    /// Orchestrations that did not end with the right result, and how many were run.
+    /// Orchestrations without the right result, and how many ran.
     pub wrong: Option<(usize, usize)>,
-    /// SQL texts and how often each was asked.
+    /// SQL texts and how often each was sent.
     pub queries: BTreeMap<String, u64>,
 }
 
@@ -53,7 +56,7 @@ pub async fn measure(
     postgres: Option<&Postgres>,
 ) -> Result<Figures, String> {
     let kind = sized(args, peer, kind);
-    // A thousand orchestrations are a sample of their own.
+    // A thousand orchestrations are a large enough sample.
     let runs = if matches!(kind, Kind::Faults(_)) {
         1
     } else {
@@ -110,7 +113,7 @@ async fn orchestrate(
     }
 }
 
-/// Runs a load and counts what it took.
+/// Runs a load and measures it.
 pub async fn one_load(
     site: &Site<'_>,
     process: &mut Process,
@@ -134,7 +137,8 @@ async fn idle(site: &Site<'_>, process: &mut Process) -> Result<Figures, String>
     Ok(Figures::per(IDLE.as_secs_f64(), traffic, before, after))
 }
 
-/// Orchestrations while requests fail in five ways; afterwards, without faults, each must have ended right.
+/// Runs orchestrations while requests fail in five ways. Afterwards, without faults, each must have
+/// the right result.
 async fn survive(
     site: &Site<'_>,
     process: &mut Process,
@@ -149,7 +153,7 @@ async fn survive(
     let before = process.usage().await?;
     site.reset();
     let mut order = load.to_load();
-    order.patience = FAULT_PATIENCE;
+    order.max_wait = FAULT_PATIENCE;
     let ids = (0..load.count)
         .map(|number| order.instance(number))
         .collect();
@@ -169,7 +173,7 @@ async fn survive(
 }
 
 impl Figures {
-    /// What a load has shown, per orchestration.
+    /// The result of a load per orchestration.
     pub fn of(outcome: &Outcome, traffic: Traffic, before: Usage, after: Usage) -> Self {
         let ended = outcome.times.len();
         Self {
@@ -206,7 +210,7 @@ pub fn percentile(sorted: &[f64], percent: usize) -> Option<f64> {
     sorted.get(rank.saturating_sub(1)).copied()
 }
 
-/// The median of each figure by itself.
+/// The median of each figure.
 pub fn medians(all: Vec<Figures>) -> Figures {
     let each = |figure: &dyn Fn(&Figures) -> f64| median(all.iter().map(figure).collect());
     let some = |figure: &dyn Fn(&Figures) -> Option<f64>| {

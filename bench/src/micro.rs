@@ -1,5 +1,5 @@
-//! Small steps of the hot path, each with an input like those of a chain of activities: id formatting, policy merge,
-//! batch encoding, document decoding.
+//! Small steps of the hot path, each with an input like those of a chain of activities: id
+//! formatting, policy merge, batch encoding, document decoding.
 
 use std::hint::black_box;
 
@@ -12,14 +12,14 @@ use cdb_provider::model::{
 use duroxide::providers::WorkItem;
 use duroxide::{Event, EventKind};
 
-/// A step: its name, and what is done.
+/// A step: its name and function.
 pub struct Step {
     pub name: &'static str,
     run: Box<dyn Fn()>,
 }
 
 impl Step {
-    /// Does it once.
+    /// Runs the step once.
     pub fn run(&self) {
         (self.run)();
     }
@@ -84,7 +84,7 @@ fn decode(json: &str) {
     black_box(decode_any::<Durable>(black_box(json))).expect("the document is one of ours");
 }
 
-/// The commit of a turn: the instance, the events, an activity, the message that was worked on.
+/// The commit of a turn: the instance, the events, an activity, the consumed message.
 fn batch(instance: &Instance, segment: &HistorySegment, item: &WorkerItem) -> Vec<u8> {
     let mut batch = Batch::<Durable>::new(INSTANCE);
     let consumed = OrchestratorItemKey {

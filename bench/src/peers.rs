@@ -1,11 +1,11 @@
-//! The programs that are measured. Ours is this one; the others are built when they are needed first.
+//! The measured programs. Ours is this program; the others are built on first use.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cdb_bench_child::Peer;
 
-/// The program that holds a provider.
+/// The program of a provider.
 pub fn program(peer: Peer) -> Result<PathBuf, String> {
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     match peer {
@@ -14,8 +14,8 @@ pub fn program(peer: Peer) -> Result<PathBuf, String> {
     }
 }
 
-/// Builds the other providers into the folder of this program. Started by hand, a program may lie anywhere; then they
-/// must lie beside it.
+/// Builds the other providers into the folder of this program. If the program was moved, they must
+/// be in its folder.
 pub fn build() -> Result<(), String> {
     let Some(cargo) = std::env::var_os("CARGO") else {
         let beside = program(Peer::Existing)?;

@@ -1,4 +1,4 @@
-//! Plots as SVG, written by hand: bars and curves on logarithmic axes are all that is needed.
+//! Plots as SVG, written without a library: only bars and curves on logarithmic axes are needed.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ pub struct Curve {
 #[derive(Debug)]
 pub struct Group {
     pub label: String,
-    /// One per series; nothing where it was not measured.
+    /// One value per series; `None` if it was not measured.
     pub values: Vec<Option<f64>>,
 }
 
@@ -131,7 +131,7 @@ fn line(svg: &mut String, colour: &str, curve: &Curve, (across, up): (&Scale, &S
     }
 }
 
-/// Values to places.
+/// Maps values to positions.
 struct Scale {
     from: f64,
     to: f64,
@@ -146,7 +146,7 @@ impl Scale {
             .fold((f64::INFINITY, 0.0_f64), |(low, high), value| {
                 (low.min(value), high.max(value))
             });
-        // A little less than the smallest, so that it can be seen.
+        // Start below the smallest value, so that its bar is visible.
         Self {
             from: (from * 0.8).ln(),
             to: to.ln(),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_has_no_bar() {
+    fn a_missing_measurement_has_no_bar() {
         let group = Group {
             label: "a < b".to_owned(),
             values: vec![Some(3.0), None],

@@ -1,8 +1,9 @@
 //! A private PostgreSQL for the peer that needs one, and the round trip in front of it.
 //!
-//! The programs are looked for on PATH and where Debian puts them. PostgreSQL refuses to run as root, so there it runs
-//! as `nobody`. The proxy counts what the wire protocol calls a Sync or a simple query, for each is one round trip
-//! (PostgreSQL documentation, "Message Flow").
+//! The programs are searched on PATH and in Debian's folder. PostgreSQL refuses to run as root, so
+//! for root it runs as the unprivileged user 65534. The proxy counts messages of the wire protocol
+//! that are one round trip each: Sync and simple queries (PostgreSQL documentation, "Message
+//! Flow").
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -27,12 +28,12 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Starts a server, or says why there is none.
+    /// Starts a server. Fails with the reason.
     pub async fn start() -> Result<Self, String> {
         let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
         let data = directory.path().join("data");
         if is_root() {
-            // For `nobody` to make its files in.
+            // The unprivileged user creates its files here.
             let open = std::fs::Permissions::from_mode(0o777);
             std::fs::set_permissions(directory.path(), open).map_err(|error| error.to_string())?;
         }
@@ -50,7 +51,7 @@ impl Postgres {
             .status()
             .map_err(|error| format!("initdb: {error}"))?;
         if !made.success() {
-            return Err("initdb failed; its reason stands above".to_owned());
+            return Err("initdb failed; the reason is in its output above".to_owned());
         }
         let port = free_port().await?;
         let server = command("postgres")?
@@ -107,13 +108,13 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // It was started for this benchmark alone, so its data need not outlive it; a server that is gone is no harm.
+        // The server was started only for this benchmark. It may have ended already.
         let _killed = self.server.kill();
         let _waited = self.server.wait();
     }
 }
 
-/// A schema, and what was asked of it.
+/// A schema and its traffic.
 #[derive(Debug)]
 pub struct Schema<'a> {
     _server: &'a Postgres,
@@ -136,17 +137,17 @@ impl Schema<'_> {
         format!("bench_{}", self.number)
     }
 
-    /// Another round trip from here.
+    /// Changes the round trip.
     pub fn set_latency(&self, latency: Duration) {
         self.counters.set_latency(latency);
     }
 
-    /// Counts from here.
+    /// Resets the counters.
     pub fn reset(&self) {
         self.counters.reset();
     }
 
-    /// What was counted.
+    /// Returns the counters.
     pub fn traffic(&self) -> Traffic {
         let (syncs, bytes) = self.counters.read();
         Traffic {
@@ -165,7 +166,7 @@ fn is_root() -> bool {
         .is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }
 
-/// A program of PostgreSQL, as somebody that it accepts.
+/// A program of PostgreSQL, as a user that it accepts.
 fn command(program: &str) -> Result<Command, String> {
     let path = find(program).ok_or_else(|| format!("{program} is not on PATH"))?;
     if !is_root() {
@@ -174,8 +175,8 @@ fn command(program: &str) -> Result<Command, String> {
     let mut command = Command::new("setpriv");
     command
         .args([
-            "--reuid=nobody",
-            "--regid=nogroup",
+            "--reuid=65534",
+            "--regid=65534",
             "--clear-groups",
             "--pdeathsig=TERM",
         ])

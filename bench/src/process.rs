@@ -1,4 +1,4 @@
-//! A child process as the benchmark holds it.
+//! A child process, as seen by the benchmark.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -49,7 +49,7 @@ impl Process {
         }
     }
 
-    /// Gives an order and waits until it was carried out.
+    /// Sends an order and waits until it is done.
     pub async fn order(&mut self, order: &Order) -> Result<Said, String> {
         self.send(&serde_json::to_string(order).map_err(|error| error.to_string())?)
             .await?;
@@ -70,7 +70,7 @@ impl Process {
         }
     }
 
-    /// What the child has used so far.
+    /// Returns the child's resource usage so far.
     pub async fn usage(&mut self) -> Result<Usage, String> {
         match self.order(&Order::Usage).await? {
             Said::Used(usage) => Ok(usage),
@@ -78,7 +78,8 @@ impl Process {
         }
     }
 
-    /// Carries out an order that is a call of the client: when it began, and how long it took, in milliseconds.
+    /// Runs an order that is a call of the client. Returns its start and its duration in
+    /// milliseconds.
     pub async fn call(&mut self, order: Order) -> Result<(f64, f64), String> {
         match self.order(&order).await? {
             Said::Called {
@@ -89,7 +90,7 @@ impl Process {
         }
     }
 
-    /// Which of these orchestrations have not ended with the right result.
+    /// Returns the orchestrations that have not ended with the right result.
     pub async fn verify(&mut self, instances: Vec<String>) -> Result<Vec<String>, String> {
         match self.order(&Order::Verify(instances)).await? {
             Said::Verified { wrong } => Ok(wrong),
@@ -97,24 +98,25 @@ impl Process {
         }
     }
 
-    /// The next orchestration that reaches a point, and when, in milliseconds since 1970.
-    pub async fn reached(&mut self, patience: Duration) -> Result<(String, f64), String> {
+    /// Waits for the next timed point. Returns the orchestration and the time in milliseconds since
+    /// 1970.
+    pub async fn reached(&mut self, max_wait: Duration) -> Result<(String, f64), String> {
         if !self.reached.is_empty() {
             return Ok(self.reached.remove(0));
         }
-        let said = tokio::time::timeout(patience, self.next()).await;
+        let said = tokio::time::timeout(max_wait, self.next()).await;
         match said.map_err(|_| "nothing was reached in time".to_owned())?? {
             Said::Reached { instance, at } => Ok((instance, at)),
             other => Err(format!("expected a point, got {other:?}")),
         }
     }
 
-    /// What was reached while an order was carried out.
+    /// Timed points that were reached during an order.
     pub fn reached_meanwhile(&mut self) -> Vec<(String, f64)> {
         std::mem::take(&mut self.reached)
     }
 
-    /// Ends the child, its memory and its connections.
+    /// Ends the child.
     pub async fn stop(mut self) -> Result<(), String> {
         self.child.kill().await.map_err(|error| error.to_string())
     }
@@ -132,7 +134,7 @@ impl Process {
             let line = self.answers.next_line().await;
             let line = line.map_err(|error| error.to_string())?;
             let line = line.ok_or("a child has ended; its reason stands above")?;
-            // Some of what is compared here logs where its answers go.
+            // Some providers log to the stream of the answers.
             if let Ok(said) = serde_json::from_str(&line) {
                 return Ok(said);
             }

@@ -1,7 +1,7 @@
-//! A round trip in front of a PostgreSQL, and a count of what passes.
+//! Adds a round trip to a PostgreSQL and counts its traffic.
 //!
-//! What the client sends is passed on at once and what the server answers comes a round trip later. Answers do not wait
-//! for each other: each piece is due a round trip after it was read, as on a longer wire.
+//! Requests are forwarded at once, answers a round trip later. Each piece of an answer is due a
+//! round trip after it was read, independent of other pieces, as on a longer wire.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
-/// What passed, and how long it took.
+/// The traffic and the round trip.
 #[derive(Debug, Default)]
 pub struct Counters {
     round_trips: AtomicU64,
@@ -23,7 +23,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Answers come this much later from now on.
+    /// Sets the delay of answers.
     pub fn set_latency(&self, latency: Duration) {
         let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
         self.latency_micros.store(micros, Ordering::Relaxed);
@@ -33,7 +33,7 @@ impl Counters {
         Duration::from_micros(self.latency_micros.load(Ordering::Relaxed))
     }
 
-    /// Counts from here.
+    /// Resets the counters.
     pub fn reset(&self) {
         self.round_trips.store(0, Ordering::Relaxed);
         self.bytes.store(0, Ordering::Relaxed);
@@ -78,7 +78,7 @@ impl Proxy {
         Ok(Self { port, task })
     }
 
-    /// Where it listens.
+    /// Returns the listening port.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -98,7 +98,7 @@ async fn pass(client: TcpStream, server: u16, counters: Arc<Counters>) -> std::i
     let (from_server, to_server) = server.into_split();
     let asking = ask(from_client, to_server, counters.clone());
     let answering = answer(from_server, to_client, counters);
-    // Either end of the connection ends both.
+    // Either side ends the connection.
     tokio::select! { ended = asking => ended, ended = answering => ended }
 }
 
@@ -156,7 +156,7 @@ async fn answer(
     tokio::try_join!(reading, writing).map(|((), ())| ())
 }
 
-/// The client's messages: a type and a length each, but for the first, which has no type.
+/// The client's messages: each has a type and a length, except the first, which has no type.
 #[derive(Debug, Default)]
 struct Messages {
     begun: bool,
@@ -165,7 +165,7 @@ struct Messages {
 }
 
 impl Messages {
-    /// How many messages in the next bytes ask the server to answer now: Sync and simple queries.
+    /// Counts the messages in the next bytes that require an answer: Sync and simple queries.
     fn round_trips_in(&mut self, mut bytes: &[u8]) -> u64 {
         let mut found = 0;
         while !bytes.is_empty() {
@@ -199,7 +199,7 @@ mod tests {
     use super::Messages;
 
     #[test]
-    fn a_sync_is_found_wherever_the_bytes_are_cut() {
+    fn a_sync_message_is_counted_when_split_at_any_byte() {
         let mut wire = vec![0, 0, 0, 8, 0, 3, 0, 0];
         wire.extend([
             b'P', 0, 0, 0, 6, b'S', b'S', b'S', 0, 0, 0, 4, b'Q', 0, 0, 0, 5, b'Q',

@@ -1,4 +1,5 @@
-//! What is written to docs/performance.md: a text between two markers, and the plots that it shows.
+//! Writes measurements into docs/performance.md and docs/performance-scaling.md: a text between two
+//! markers, and its plots.
 
 use std::path::PathBuf;
 
@@ -17,7 +18,11 @@ impl Report {
     /// Writes the section and its plots.
     pub fn write(&self) -> Result<(), String> {
         let docs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs");
-        let path = docs.join("performance.md");
+        let page = match self.section {
+            "table" => "performance.md",
+            _ => "performance-scaling.md",
+        };
+        let path = docs.join(page);
         let document = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
         let document = replaced(&document, self.section, &self.text)?;
         std::fs::write(&path, document).map_err(|error| error.to_string())?;
@@ -28,13 +33,13 @@ impl Report {
     }
 }
 
-/// The document with another text between the markers of a section.
+/// Replaces the text between the markers of a section.
 fn replaced(document: &str, section: &str, text: &str) -> Result<String, String> {
     let (begin, end) = (
         format!("<!-- bench:{section} -->"),
         format!("<!-- end:{section} -->"),
     );
-    let missing = || format!("docs/performance.md has no `{begin}` before an `{end}`");
+    let missing = || format!("the page has no `{begin}` before an `{end}`");
     let (before, rest) = document.split_once(&begin).ok_or_else(missing)?;
     let (_, after) = rest.split_once(&end).ok_or_else(missing)?;
     Ok(format!(
@@ -43,7 +48,7 @@ fn replaced(document: &str, section: &str, text: &str) -> Result<String, String>
     ))
 }
 
-/// A figure with as many digits as mean something.
+/// Formats a figure with its significant digits.
 pub fn number(value: f64) -> String {
     let digits = match value.abs() {
         size if size >= 100.0 => 0,
@@ -53,7 +58,7 @@ pub fn number(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// A figure, or a dash where there is none.
+/// Formats a figure, or a dash for `None`.
 pub fn optional(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), number)
 }

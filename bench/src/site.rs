@@ -1,5 +1,5 @@
-//! Where a provider's data is while it is measured, and what is counted there: an emulator of its own, or a PostgreSQL
-//! behind a proxy. Both are a round trip away.
+//! The store of a measured provider and its counters: an emulator, or a PostgreSQL behind a proxy.
+//! Both are a round trip away.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use cdb_emulator::Emulator;
 use crate::postgres::{Postgres, Schema};
 use cdb_bench_child::{Peer, Store};
 
-/// What went over the wire.
+/// The traffic of a store.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic {
     /// Requests by kind.
     pub kinds: BTreeMap<String, u64>,
-    /// Request units; a PostgreSQL knows none.
+    /// Request units; none for PostgreSQL.
     pub charge: Option<f64>,
     /// Bytes of bodies in both directions.
     pub bytes: u64,
-    /// SQL texts and how often each was asked.
+    /// SQL texts and how often each was sent.
     pub queries: BTreeMap<String, u64>,
 }
 
@@ -29,7 +29,7 @@ impl Traffic {
     }
 }
 
-/// A place for data.
+/// A store.
 #[derive(Debug)]
 pub enum Site<'a> {
     /// An emulator, for the providers on Cosmos DB.
@@ -39,7 +39,7 @@ pub enum Site<'a> {
 }
 
 impl<'a> Site<'a> {
-    /// An empty place for one measurement.
+    /// Creates an empty store for one measurement.
     pub async fn open(
         peer: Peer,
         latency: Duration,
@@ -56,7 +56,7 @@ impl<'a> Site<'a> {
         ))
     }
 
-    /// How a provider finds it.
+    /// Returns the address for a provider.
     pub fn store(&self) -> Store {
         match self {
             Self::Emulator(peer, emulator) => Store {
@@ -72,7 +72,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Another round trip from here, after what was set up without one.
+    /// Changes the round trip, after a set-up without one.
     pub fn set_latency(&self, latency: Duration) {
         match self {
             Self::Emulator(_, emulator) => emulator.set_latency(latency),
@@ -80,7 +80,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Counts from here.
+    /// Resets the counters.
     pub fn reset(&self) {
         match self {
             Self::Emulator(_, emulator) => emulator.reset_requests(),
@@ -88,7 +88,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// What was counted.
+    /// Returns the counters.
     pub fn traffic(&self) -> Traffic {
         match self {
             Self::Emulator(_, emulator) => {
@@ -110,7 +110,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// The emulator, where there is one.
+    /// Returns the emulator, if this is one.
     pub fn emulator(&self) -> Option<&Emulator> {
         match self {
             Self::Emulator(_, emulator) => Some(emulator),

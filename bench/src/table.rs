@@ -22,7 +22,7 @@ pub struct Row {
     pub figures: Figures,
 }
 
-/// Measures and reports; prints each row as soon as it is there.
+/// Measures and reports. Prints each row as soon as it is measured.
 pub async fn run(args: &Args, postgres: &Result<Postgres, String>) -> Result<Report, String> {
     let mut rows = Vec::new();
     println!("{HEAD}");
@@ -131,7 +131,7 @@ fn report(args: &Args, postgres: &Result<Postgres, String>, rows: &[Row]) -> Rep
     }
 }
 
-/// Bars of one figure for every workload that has it.
+/// Plots the bars of one figure, for workloads with a value.
 fn plot(
     name: &str,
     title: &str,

@@ -9,14 +9,14 @@ pub struct Workload {
     pub flag: &'static str,
     /// The name in the table.
     pub label: &'static str,
-    /// What is measured.
+    /// The measurement.
     pub kind: Kind,
 }
 
-/// What is measured of a workload.
+/// The kinds of measurements.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// Orchestrations, some of them at a time.
+    /// Orchestrations, several at a time.
     Load(Orchestrations),
     /// Nothing to do.
     Idle,
@@ -29,9 +29,9 @@ pub enum Kind {
 pub struct Orchestrations {
     pub name: &'static str,
     pub input: &'static str,
-    /// How many are run.
+    /// The number of orchestrations.
     pub count: usize,
-    /// How many at a time.
+    /// Orchestrations in flight.
     pub window: usize,
 }
 
@@ -104,7 +104,7 @@ pub const WORKLOADS: [Workload; 10] = [
 ];
 
 impl Workload {
-    /// The orchestrations; none when nothing is to do.
+    /// Returns the orchestrations. `None` for an idle runtime.
     pub const fn orchestrations(&self) -> Orchestrations {
         match self.kind {
             Kind::Load(load) | Kind::Faults(load) => load,
@@ -119,7 +119,7 @@ impl Workload {
 }
 
 impl Orchestrations {
-    /// The same with fewer of them.
+    /// Returns the workload with fewer orchestrations.
     pub fn at_most(self, count: usize) -> Self {
         Self {
             count: self.count.min(count),
@@ -128,7 +128,7 @@ impl Orchestrations {
         }
     }
 
-    /// As an order to a child.
+    /// Converts the workload to an order for a child.
     pub fn to_load(self) -> Load {
         Load {
             orchestration: self.name.to_owned(),
@@ -137,7 +137,7 @@ impl Orchestrations {
             window: self.window,
             starters: 1,
             seconds: 3600.0,
-            patience: 120.0,
+            max_wait: 120.0,
             prefix: self.name.to_lowercase(),
         }
     }

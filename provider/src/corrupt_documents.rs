@@ -1,7 +1,7 @@
 //! Documents that cannot be read: told of once, counted, and gone around.
 //!
 //! One of them costs its instance at most, never the poll or the sweep that finds it. What becomes of it is decided where
-//! it is found: docs/reliability.md, "Hostile data".
+//! it is found: docs/hostile-data.md.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};

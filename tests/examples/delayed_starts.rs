@@ -1,7 +1,9 @@
-//! Whether a runtime that holds many delayed starts still finds the starts of other processes, and its memory.
+//! Measures whether a runtime with many delayed starts still finds the starts of other processes,
+//! and its memory.
 //!
-//! `cargo run --release -p cdb-tests --example delayed_starts -- 60000`. A process with a runtime enqueues that many starts,
-//! due in 250 s. Then this process starts 20 instances, and counts those that end within two seconds.
+//! `cargo run --release -p cdb-tests --example delayed_starts -- 60000`. A process with a runtime
+//! enqueues that many starts, due in 250 s. Then this process starts 20 instances, and counts those
+//! that end within two seconds.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -29,7 +31,7 @@ struct Killed(Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended already.
         let _ended = self.0.kill().and_then(|()| self.0.wait());
     }
 }
@@ -56,7 +58,8 @@ async fn open(endpoint: &str, key: &str) -> Result<CosmosDBProvider, Failure> {
     Ok(CosmosDBProvider::new_with_config(config).await?)
 }
 
-/// Starts the other process, waits until it has enqueued its starts, and starts instances of this process's own.
+/// Starts the other process, waits until it has enqueued its starts, and starts instances of this
+/// process's own.
 async fn measure(count: &str) -> Result<(), Failure> {
     let emulator = Emulator::start().await?;
     let provider = open(&emulator.endpoint(), emulator.key()).await?;

@@ -1,9 +1,13 @@
-//! Leaves unfinished work of every kind in a container, with this version: `leave_state <endpoint> <key> first|second`.
+//! Leaves unfinished work of every kind in a container, with this version: `leave_state <endpoint>
+//! <key> first|second`.
 //!
-//! `upgrade_fixture` starts it and writes what it has left into a file, for versions to come.
+//! `upgrade_fixture` starts it and writes the container into a file, for tests of later versions.
 
 #[path = "../upgrade/workload.rs"]
-#[expect(dead_code, reason = "what becomes of it is for whoever finishes it")]
+#[expect(
+    dead_code,
+    reason = "the results are read by the test that finishes the work"
+)]
 mod workload;
 
 use std::sync::Arc;
@@ -32,6 +36,6 @@ async fn main() {
         "first" => workload::leave_first(provider).await,
         _ => workload::leave_second(provider).await,
     }
-    // As a crash does: nothing that is under way may finish.
+    // Exit like a crash: no running work may finish.
     std::process::exit(0);
 }

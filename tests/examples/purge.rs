@@ -1,6 +1,8 @@
-//! How long a purge takes: stores ended instances as a hello world leaves them, counts, and purges them slice by slice.
+//! Measures a purge: stores ended instances like those of a hello world, counts them, and purges
+//! them slice by slice.
 //!
-//! `cargo run --release -p cdb-tests --example purge -- 100000`; on an account when `COSMOS_ENDPOINT` and `COSMOS_KEY` are set.
+//! `cargo run --release -p cdb-tests --example purge -- 100000`; on an account when
+//! `COSMOS_ENDPOINT` and `COSMOS_KEY` are set.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +17,7 @@ type Failure = Box<dyn std::error::Error>;
 /// Instances per bulk request, with three documents each.
 const AT_ONCE: usize = 200;
 
-/// A step of the run: how long it takes, and what it costs on the service.
+/// Measures a step of the run: its time and request units.
 struct Step<'a> {
     container: &'a ContainerClient<Durable>,
     before: Usage,

@@ -1,7 +1,8 @@
-//! Our runtime and one of `duroxide-cdb` on one container: `side_by_side <leave-state> [open]`, see docs/testing.md.
+//! Our runtime and one of `duroxide-cdb` on one container: `side_by_side <leave-state> [open]`, see
+//! docs/testing.md.
 //!
-//! The old runtime works first, ours joins, and the old one goes on all the time. Prints how the orchestrations ended. With
-//! `open` the gate that keeps older runtimes out is removed, to see what it is good for.
+//! The old runtime starts first, ours joins, and the old one continues. Prints how the
+//! orchestrations ended. `open` removes the gate that stops older runtimes, to show its effect.
 
 #[path = "../upgrade/raw_container.rs"]
 #[expect(dead_code, reason = "only its emulator is needed")]
@@ -28,7 +29,7 @@ struct Killed(Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended already.
         let _ended = self.0.kill().and_then(|()| self.0.wait());
     }
 }
@@ -83,8 +84,8 @@ async fn run(client: &Client) -> BTreeMap<String, usize> {
     }
     for at in 0..INSTANCES {
         let instance = format!("chain-{at}");
-        let patience = Duration::from_secs(60);
-        let end = match client.wait_for_orchestration(&instance, patience).await {
+        let max_wait = Duration::from_secs(60);
+        let end = match client.wait_for_orchestration(&instance, max_wait).await {
             Ok(OrchestrationStatus::Completed { output, .. }) => output,
             Ok(OrchestrationStatus::Failed { details, .. }) => {
                 let message = details.display_message();

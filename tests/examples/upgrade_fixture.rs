@@ -1,7 +1,8 @@
-//! Writes a container with unfinished work into a file: `upgrade_fixture <program> <file>`, see docs/testing.md.
+//! Writes a container with unfinished work into a file: `upgrade_fixture <program> <file>`, see
+//! docs/testing.md.
 //!
-//! The program (`leave-state` of bench/peers) is started twice, with the parts `first` and `second`. During the second
-//! nothing is delivered from one instance to another.
+//! The program (`leave-state` of bench/peers) is started twice, with the parts `first` and
+//! `second`. During the second nothing is delivered from one instance to another.
 
 #[path = "../upgrade/raw_container.rs"]
 #[expect(dead_code, reason = "the test reads what this writes")]

@@ -1,14 +1,14 @@
-//! What is compared, and what is not, as data.
+//! The compared and the ignored parts of an answer, as data.
 //!
-//! Every aspect is read from both answers in one form; two forms that are not equal are a finding, and a finding that
-//! no entry of [`crate::differences`] allows fails the test.
+//! Every aspect is read from both answers in one form; two forms that are not equal are a finding,
+//! and a finding that no entry of [`crate::differences`] allows fails the test.
 
 use serde_json::{Value, json};
 
 use crate::exchange::Answer;
 use crate::operation::Operation;
 
-/// How an ETag stands to the one that the document had before.
+/// Compares an ETag with the document's previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EtagIs {
     Missing,
@@ -16,7 +16,7 @@ pub(crate) enum EtagIs {
     New,
 }
 
-/// What one emulator made of an operation.
+/// The result of an operation on one emulator.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     /// The answer; of several pages, the last one.
@@ -32,15 +32,15 @@ impl Seen {
     }
 }
 
-/// Something that is compared.
+/// An aspect that is compared.
 pub(crate) struct Aspect {
     pub(crate) name: &'static str,
     read: fn(&Operation, &Seen) -> Value,
-    /// What equality means here.
+    /// The definition of equality.
     pub(crate) means: &'static str,
 }
 
-/// All that is compared.
+/// All aspects.
 pub(crate) const COMPARED: [Aspect; 6] = [
     Aspect {
         name: "status",
@@ -127,7 +127,7 @@ pub(crate) fn compare(
         .collect()
 }
 
-/// A document without what is not compared.
+/// Removes the ignored properties from a document.
 pub(crate) fn without_ignored(document: &Value) -> Value {
     let mut document = document.clone();
     if let Value::Object(properties) = &mut document {
@@ -200,7 +200,8 @@ fn rows(operation: &Operation, seen: &Seen) -> Value {
     }
 }
 
-/// A sort key. A missing property is not null, and of arrays and objects only the type has a place in the order.
+/// A sort key. A missing property is not null, and of arrays and objects only the type has a place
+/// in the order.
 fn key(row: &Value, name: &str) -> Value {
     match row.get(name) {
         None => json!(["undefined"]),
@@ -210,7 +211,7 @@ fn key(row: &Value, name: &str) -> Value {
     }
 }
 
-/// Rows whose order nobody promises.
+/// Sorts rows whose order is not guaranteed.
 pub(crate) fn as_set(rows: Vec<Value>) -> Value {
     let mut rows = rows;
     rows.sort_by_cached_key(Value::to_string);

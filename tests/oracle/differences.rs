@@ -1,5 +1,6 @@
-//! The known differences, each with who is right and by what source. What no entry allows fails the test, and so does
-//! an entry that a whole run never needs. docs/emulator-compared.md lists them for users.
+//! The known differences, each with the emulator that is right and the source. A difference without
+//! an entry fails the test, and so does an entry that a whole run never needs.
+//! docs/emulator-compared.md lists them for users.
 
 use std::fmt;
 
@@ -15,11 +16,12 @@ pub(crate) struct Meeting<'a> {
     pub(crate) theirs: &'a Seen,
 }
 
-/// Who does as the service does. Where theirs did, ours was mended, so there is no word for it.
+/// The emulator that behaves like the service. There is no variant for theirs: in those cases ours
+/// was corrected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Right {
     Ours,
-    /// No source says.
+    /// No source decides.
     Unknown,
 }
 
@@ -36,10 +38,11 @@ impl fmt::Display for Right {
 pub(crate) struct Difference {
     pub(crate) name: &'static str,
     pub(crate) right: Right,
-    /// The aspect that differs, or `None` when one refuses what the other grants and so all may.
+    /// The aspect that differs. `None` if one emulator refuses the operation, so that all aspects
+    /// may differ.
     aspect: Option<&'static str>,
     allows: fn(&Meeting<'_>) -> bool,
-    /// Where the rule stands.
+    /// The source of the rule.
     pub(crate) source: &'static str,
 }
 

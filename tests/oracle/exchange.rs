@@ -1,4 +1,4 @@
-//! A request and its answer as HTTP has them, the same bytes for both emulators.
+//! An HTTP request and its answer, the same bytes for both emulators.
 
 use http::Method;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -7,7 +7,7 @@ use serde_json::Value;
 /// The database that all sequences use.
 pub(crate) const DATABASE: &str = "oracle";
 
-/// What a request is about.
+/// The resource of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Resource {
     Databases,
@@ -32,7 +32,7 @@ impl Resource {
         }
     }
 
-    /// Type and link as they are signed.
+    /// Resource type and link for the signature.
     pub(crate) fn signed(&self) -> (&'static str, String) {
         match self {
             Self::Databases => ("dbs", String::new()),

@@ -1,5 +1,5 @@
-//! Draws containers, documents and operations: small domains, so that operations meet, and now and then what the
-//! service refuses.
+//! Draws containers, documents and operations from small domains, so that operations meet. Some are
+//! invalid, because the service refuses them.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use crate::operation::{Condition, Key, Operation, Place, Step, Tag, Write};
 use crate::queries;
 
-/// Operations of a sequence; from one, so that a failing one can become as short as it needs.
+/// Operations of a sequence: at least one, so that a failing sequence can shrink.
 const SEQUENCE: std::ops::Range<usize> = 1..100;
 
-/// What a sequence is about.
+/// The topic of a sequence.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Topic {
     Points,
@@ -22,7 +22,7 @@ pub(crate) enum Topic {
     Everything,
 }
 
-/// A container's definition, and what is done in it.
+/// A container's definition and its operations.
 pub(crate) type Sequence = (Value, Vec<Operation>);
 
 /// Sequences on a topic.
@@ -42,7 +42,7 @@ fn operations(topic: Topic) -> BoxedStrategy<Vec<Operation>> {
         Topic::Patches => many(prop_oneof![1 => writes, 3 => patch(&keys)].boxed()),
         Topic::Batches => many(prop_oneof![1 => writes, 3 => batch(&keys)].boxed()),
         Topic::Queries => {
-            // The documents first, then questions about them.
+            // The documents first, then queries.
             let filled = prop::collection::vec(plain_write(&keys), 1..40);
             let asked = prop::collection::vec(queries::query(&keys), SEQUENCE);
             (filled, asked)
@@ -77,7 +77,7 @@ fn container(hierarchical: bool) -> BoxedStrategy<Value> {
     .boxed()
 }
 
-/// Partition keys: two that are met all the time, and values of every type that a key may have.
+/// Partition keys: two frequent ones, and values of every type that a key may have.
 fn keys(hierarchical: bool) -> BoxedStrategy<Key> {
     if hierarchical {
         let keys = [["s", "p"], ["s", "q"], ["t", "p"]];
@@ -116,7 +116,7 @@ fn place(keys: &BoxedStrategy<Key>) -> BoxedStrategy<Place> {
         .boxed()
 }
 
-/// Values without parts.
+/// Scalar values.
 pub(crate) fn scalar() -> BoxedStrategy<Value> {
     let strings = ["", "a", "ab", "b", "B", "a%b_", "é", "2024-05-01T00:00:00Z"];
     prop_oneof![
@@ -140,7 +140,8 @@ fn value() -> BoxedStrategy<Value> {
     .boxed()
 }
 
-/// A document's own properties: `n` is always a number and `s` always text where they are there, `v` is anything.
+/// A document's own properties: `n` is always a number and `s` always text where they are there,
+/// `v` is anything.
 fn properties() -> BoxedStrategy<Value> {
     (
         prop::option::weighted(0.9, -5..20),
@@ -168,7 +169,7 @@ fn properties() -> BoxedStrategy<Value> {
         .boxed()
 }
 
-/// A document that is where its place says.
+/// A document whose partition key and id match its address.
 fn at(place: &Place, mut document: Value) -> Value {
     document["id"] = place.id.clone().into();
     let paths = if place.key.len() == 2 {
@@ -184,7 +185,7 @@ fn at(place: &Place, mut document: Value) -> Value {
     document
 }
 
-/// What is wrong with a document, seldom.
+/// Rare defects of a document.
 fn spoilt(document: BoxedStrategy<(Place, Value)>) -> BoxedStrategy<(Place, Value)> {
     let flaws = prop_oneof![
         40 => Just(0),
@@ -260,7 +261,7 @@ fn write(keys: &BoxedStrategy<Key>) -> BoxedStrategy<Operation> {
         .boxed()
 }
 
-/// Upserts of correct documents with many ids, to be asked about.
+/// Upserts of correct documents with many ids, for later queries.
 fn plain_write(keys: &BoxedStrategy<Key>) -> BoxedStrategy<Operation> {
     (keys.clone(), 0..20, properties())
         .prop_map(|(key, id, properties)| {

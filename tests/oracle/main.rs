@@ -1,8 +1,9 @@
-//! The oracle: random sequences of operations, run against our emulator and against the one that the Cosmos team wrote
-//! for its Rust driver, their answers compared.
+//! The oracle: random sequences of operations, run against our emulator and against the one that
+//! the Cosmos team wrote for its Rust driver, their answers compared.
 //!
-//! `compare` says what is compared, `differences` which differences are known and who is right. By default every run
-//! draws the same sequences; `ORACLE_OPERATIONS` asks for more, `ORACLE_SEED` for others (docs/testing.md).
+//! `compare` lists the compared aspects, `differences` the known differences and which emulator is
+//! right. By default every run draws the same sequences; `ORACLE_OPERATIONS` asks for more,
+//! `ORACLE_SEED` for others (docs/testing.md).
 
 mod compare;
 mod differences;
@@ -26,7 +27,7 @@ use generate::{Topic, sequences};
 use queries::ASKED_OTHERWISE;
 use sequence::{Pair, Tally};
 
-/// Operations of a run that was not asked for more.
+/// The default number of operations.
 const OPERATIONS: usize = 20_000;
 
 /// Each topic with its share of the operations.
@@ -49,7 +50,7 @@ fn number(name: &str) -> Option<usize> {
 }
 
 #[test]
-fn both_emulators_answer_alike() {
+fn both_emulators_give_the_same_answers() {
     let operations = number("ORACLE_OPERATIONS").unwrap_or(OPERATIONS);
     let seed = number("ORACLE_SEED").unwrap_or_default();
     let outcomes: Vec<Result<Tally, String>> = thread::scope(|scope| {
@@ -97,7 +98,7 @@ fn both_emulators_answer_alike() {
     }
 }
 
-/// The manual's section, as it is made from the tables here.
+/// The manual's section, generated from the tables.
 fn section() -> String {
     let table = |head: [&str; 2], rows: Vec<String>| {
         format!("| {} |\n|{}\n{}\n", head[0], head[1], rows.join("\n"))
@@ -126,7 +127,7 @@ fn section() -> String {
 }
 
 #[test]
-fn the_manual_lists_what_is_compared_and_what_differs() {
+fn the_manual_lists_every_comparison_and_difference() {
     let manual = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../docs/emulator-compared.md"

@@ -1,4 +1,4 @@
-//! Operations as they are drawn: what is asked, before either emulator's ETags are filled in.
+//! Operations before the ETags of either emulator are filled in.
 
 use std::fmt;
 
@@ -18,16 +18,16 @@ pub(crate) struct Place {
     pub(crate) id: String,
 }
 
-/// Which ETag of a document a condition names. Each emulator gets the one of its own.
+/// The ETag of a condition. Each emulator gets its own ETag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tag {
     /// `*`.
     Any,
-    /// The one of the last write.
+    /// The ETag of the last write.
     Current,
-    /// The one of the write before the last.
+    /// The ETag of the write before the last.
     Former,
-    /// One that no document ever had.
+    /// An ETag that no document ever had.
     Foreign,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Condition {
     pub(crate) if_none_match: Option<Tag>,
 }
 
-/// How a document is written whole.
+/// The kind of a whole-document write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Write {
     Create,
@@ -55,7 +55,7 @@ pub(crate) struct Step {
     pub(crate) condition: Condition,
 }
 
-/// A query, and how far its answer's order is promised.
+/// A query, and the guaranteed part of its order.
 #[derive(Clone, Debug)]
 pub(crate) struct Query {
     pub(crate) text: Sql,
@@ -64,7 +64,7 @@ pub(crate) struct Query {
     pub(crate) key: Option<Key>,
     /// The property of a row that the rows are sorted by.
     pub(crate) sorted_by: Option<&'static str>,
-    /// Whether only some of the rows that are equal in the sort may be in the answer.
+    /// Whether the answer may contain only some of the rows with equal sort keys.
     pub(crate) cut: bool,
     pub(crate) page: Option<usize>,
 }
@@ -72,7 +72,7 @@ pub(crate) struct Query {
 /// One operation.
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
-    /// The place is what header and path say; the document may say otherwise.
+    /// Header and path give the address; the document may contradict them.
     Write(Write, Place, Value, Condition),
     Read(Place, Condition),
     Delete(Place, Condition),
@@ -82,7 +82,7 @@ pub(crate) enum Operation {
     Feed(Option<Key>, Option<usize>),
 }
 
-/// Who is asked.
+/// The emulator of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Ours,
@@ -140,7 +140,7 @@ impl Operation {
         }
     }
 
-    /// The documents that it may change.
+    /// The documents that the operation may change.
     pub(crate) fn touches(&self) -> Vec<Place> {
         match self {
             Self::Write(_, place, body, _) => {
@@ -163,7 +163,7 @@ impl Operation {
 }
 
 impl fmt::Display for Operation {
-    /// On one line, as much as is needed to do it again.
+    /// Describes the operation in one line, enough to repeat it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = |key: &Key| Value::Array(key.clone());
         match self {

@@ -1,4 +1,4 @@
-//! Our emulator, asked over loopback HTTP with signed requests, as any client asks it.
+//! Our emulator, called over loopback HTTP with signed requests like any client.
 
 use std::time::SystemTime;
 

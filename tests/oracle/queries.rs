@@ -7,8 +7,9 @@ use serde_json::Value;
 use crate::generate::scalar;
 use crate::operation::{Key, Operation, Query};
 
-/// What their evaluator is asked in other words, because it reads ours differently, and the source that is for us. The
-/// words are the definitions of the source, so that our answer is still compared with another's.
+/// Queries that are rewritten for their evaluator, because it interprets ours differently, with the
+/// source that supports ours. The rewritten form is the source's definition, so the answers are
+/// still compared.
 pub(crate) const ASKED_OTHERWISE: [(&str, &str); 7] = [
     (
         "brackets in LIKE",
@@ -40,7 +41,7 @@ pub(crate) const ASKED_OTHERWISE: [(&str, &str); 7] = [
     ),
 ];
 
-/// SQL as we are asked, and as they are.
+/// The SQL for our emulator and for theirs.
 #[derive(Clone, Debug)]
 pub(crate) struct Sql {
     pub(crate) ours: String,
@@ -54,7 +55,7 @@ impl Sql {
         Self { ours, theirs }
     }
 
-    /// A condition that lets theirs leave out what ours leaves out of a sort by itself.
+    /// A condition that makes theirs leave out the rows that ours leaves out of a sort.
     fn only_defined(self, key: &str) -> Self {
         let rest = self.theirs.strip_prefix(" WHERE ");
         let rest = rest.map_or(String::new(), |rest| format!(" AND ({rest})"));
@@ -64,7 +65,7 @@ impl Sql {
         }
     }
 
-    /// Puts parts together, in both spellings.
+    /// Joins parts in both forms.
     fn of<const N: usize>(parts: &[Self; N], write: impl Fn([&str; N]) -> String) -> Self {
         Self {
             ours: write(parts.each_ref().map(|part| &*part.ours)),
@@ -281,8 +282,8 @@ fn sorted() -> BoxedStrategy<Frame> {
         .boxed()
 }
 
-/// Folds, over what no patch touches: numbers, text or nothing. Theirs skips what it
-/// cannot fold, where ours is undefined as Microsoft's offline engine is.
+/// Aggregates over properties that no patch changes: numbers, text or missing. Theirs skips values
+/// that it cannot fold, where ours is undefined as Microsoft's offline engine is.
 fn folded() -> BoxedStrategy<Frame> {
     let scalars = select(vec!["c.u", "c.id", "c.missing"]);
     let extremes = (select(vec!["MIN", "MAX"]), scalars);

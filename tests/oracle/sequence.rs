@@ -23,11 +23,11 @@ pub(crate) struct Pair {
     containers: usize,
 }
 
-/// What a sequence came to.
+/// The result of a sequence.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) operations: usize,
-    /// How often each known difference was met.
+    /// How often each known difference occurred.
     pub(crate) differences: HashMap<&'static str, usize>,
 }
 
@@ -56,7 +56,7 @@ impl Pair {
         pair
     }
 
-    /// Asks both for what both must grant.
+    /// Sends a request that both must accept.
     async fn both(&mut self, request: &Request) {
         let ours = self.ours.ask(request).await;
         let theirs = self.theirs.ask(request).await;
@@ -64,7 +64,7 @@ impl Pair {
         assert!(theirs.status < 300, "{request:?}: {theirs:?}");
     }
 
-    /// Runs a sequence in a container of its own. The error says where the emulators part.
+    /// Runs a sequence in a container of its own. The error describes the first difference.
     pub(crate) async fn run(
         &mut self,
         definition: &Value,
@@ -99,11 +99,11 @@ fn etag(known: &HashMap<String, History>, place: &Place, tag: Tag) -> String {
         Tag::Former => history.iter().rev().nth(1),
         Tag::Foreign => None,
     };
-    found.map_or("\"nobody's\"", String::as_str).to_owned()
+    found.map_or("\"unknown\"", String::as_str).to_owned()
 }
 
 impl Run<'_> {
-    /// The operations, and at the end all that is stored.
+    /// Runs the operations, then compares all stored documents.
     async fn all(&mut self, operations: &[Operation]) -> Result<(), String> {
         for (at, operation) in operations.iter().enumerate() {
             let outcome = self.one(operation).await;
@@ -154,7 +154,7 @@ impl Run<'_> {
         (ours, seen(known, operation, answer, rows))
     }
 
-    /// Keeps the ETags of what was written.
+    /// Keeps the ETags of written documents.
     fn learn(&mut self, operation: &Operation, ours: &Seen, theirs: &Seen) {
         for (known, seen) in [(&mut self.ours, ours), (&mut self.theirs, theirs)] {
             for (place, etag) in written(operation, &seen.answer) {
@@ -163,7 +163,8 @@ impl Run<'_> {
         }
     }
 
-    /// After a known difference the two may hold different documents: takes those out on both sides.
+    /// After a known difference the two may hold different documents: takes those out on both
+    /// sides.
     async fn forget(&mut self, operation: &Operation) {
         let mut done = HashSet::new();
         for place in operation.touches() {
@@ -248,7 +249,7 @@ fn seen(
     Seen { answer, etag, rows }
 }
 
-/// Asks, and follows continuations to the end.
+/// Sends a request and follows continuations to the end.
 async fn all_pages(emulator: &mut impl Emulator, mut request: Request) -> (Answer, Vec<Value>) {
     let mut rows = Vec::new();
     for _ in 0..PAGES {
@@ -262,7 +263,7 @@ async fn all_pages(emulator: &mut impl Emulator, mut request: Request) -> (Answe
     panic!("the continuation never ends: {request:?}");
 }
 
-/// Asks for the next page, when there is one.
+/// Requests the next page, if there is one.
 fn follow(request: &mut Request, answer: &Answer) -> bool {
     let Some(next) = answer.continuation.clone() else {
         return false;

@@ -1,5 +1,5 @@
-//! The in-memory emulator of the Cosmos team (`azure_data_cosmos_driver`), asked where its own driver asks it: with an
-//! HTTP request, below everything that retries, routes or caches.
+//! The in-memory emulator of the Cosmos team (`azure_data_cosmos_driver`), called at its driver's
+//! interface: with an HTTP request, below everything that retries, routes or caches.
 
 use azure_core::http::headers::{HeaderName, HeaderValue};
 use azure_core::http::{Method, Request as HttpRequest, Url};

@@ -1,4 +1,4 @@
-//! What cannot work is refused in words that name it, before anything is written.
+//! Invalid input is refused before any write, with an error that names it.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn message(instance: &str, data: String) -> WorkItem {
     }
 }
 
-/// The refusal: for good, and with these words in it.
+/// Checks that the error is permanent and contains these words.
 fn refused<T>(result: Result<T, ProviderError>, words: &[&str]) {
     let Err(error) = result else {
         panic!("it was accepted");
@@ -55,7 +55,7 @@ async fn a_malformed_key_is_refused_and_not_repeated() {
 }
 
 #[tokio::test]
-async fn a_wrong_key_is_told_apart_from_a_broken_connection() {
+async fn a_wrong_key_is_distinguished_from_a_broken_connection() {
     let backend = Backend::start().await;
     let Some(emulator) = backend.emulator() else {
         println!("skipped: an account is not to be asked with a wrong key");
@@ -102,7 +102,7 @@ async fn a_container_with_another_partition_key_is_not_opened() {
 }
 
 #[tokio::test]
-async fn a_missing_container_is_named_when_none_may_be_created() {
+async fn a_missing_container_is_named_when_creation_is_forbidden() {
     let backend = Backend::start().await;
     let Some(emulator) = backend.emulator() else {
         println!("skipped: this database is the emulator's");
@@ -149,7 +149,7 @@ async fn a_message_above_the_limit_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn an_end_that_comes_for_a_deleted_instance_is_dropped() {
+async fn a_completion_for_a_deleted_instance_is_dropped() {
     let backend = Backend::start().await;
     let provider = backend.provider().await;
     let end = WorkItem::SubOrchCompleted {
@@ -159,7 +159,7 @@ async fn an_end_that_comes_for_a_deleted_instance_is_dropped() {
         result: "late".to_owned(),
     };
     let enqueued = provider.enqueue_for_orchestrator(end, None).await;
-    enqueued.expect("nobody looks at the receiver");
+    enqueued.expect("the receiver is not checked");
     let lock = Duration::from_secs(5);
     let depths = async || provider.get_queue_depths().await.expect("depths");
     assert_eq!(depths().await.orchestrator_queue, 1);

@@ -1,4 +1,5 @@
-//! What holds the book together: links lead somewhere, every page is in its table of contents, every example is run.
+//! Checks of the book: links lead to files, every page is in the table of contents, every example
+//! is compiled.
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +29,7 @@ fn refuse(found: &[String], cure: &str) {
 }
 
 #[test]
-fn pages_link_to_what_is_there() {
+fn links_lead_to_existing_files() {
     let mut broken = Vec::new();
     for (page, text) in pages() {
         let place = root().join(&page);
@@ -41,7 +42,7 @@ fn pages_link_to_what_is_there() {
             }
         }
     }
-    refuse(&broken, "mend the link");
+    refuse(&broken, "fix the link");
 }
 
 #[test]
@@ -62,7 +63,7 @@ fn every_page_with_rust_is_compiled() {
         let mut fences = text.lines().filter_map(|line| line.strip_prefix("```rust"));
         fences.any(|flags| !flags.contains("ignore"))
     };
-    // Made from the derives' refusals, which are compiled where they stand.
+    // Generated from the derives' errors, whose cases are compiled in cdb-model.
     let missing: Vec<String> = pages()
         .into_iter()
         .filter(|(page, text)| page != "docs/diagnostics.md" && has_rust(text))

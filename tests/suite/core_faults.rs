@@ -15,14 +15,14 @@ use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
 use crate::ambiguity::each_write::hasty;
-use crate::harness::{World, eventually, next_turn};
+use crate::harness::{TestEnv, eventually, next_turn};
 use crate::locks::{activity, completed};
 use crate::network::{BATCH, CREATE, Network};
 use crate::several::{ack, ack_and_send, enqueue, event, start};
 
 const LOCK: Duration = Duration::from_secs(60);
 
-/// Refuses the next patch for a reason that passes: the rights of an identity are being changed.
+/// Refuses the next patch for a passing reason: the rights of an identity are being changed.
 fn refuse_next_patch() -> Fault {
     let refused = Effect::Status {
         status: 403,
@@ -33,7 +33,7 @@ fn refuse_next_patch() -> Fault {
 }
 
 #[tokio::test]
-async fn an_activity_whose_renewal_failed_is_given_back_when_it_is_acknowledged_without_a_result() {
+async fn an_activity_whose_renewal_failed_is_abandoned_when_acknowledged_without_a_result() {
     let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
@@ -102,31 +102,31 @@ fn cancelled_once(attempts: &Arc<AtomicU32>) -> ActivityRegistry {
 
 #[tokio::test]
 async fn an_orchestration_ends_although_a_renewal_of_its_activity_fails() {
-    let mut world = World::without_runtime().await;
-    if world.emulator().is_none() {
+    let mut env = TestEnv::without_runtime().await;
+    if env.emulator().is_none() {
         println!("skipped: only the emulator fails on demand");
-        return world.stop().await;
+        return env.stop().await;
     }
     let orchestrations = OrchestrationRegistry::builder()
         .register("Flow", |ctx: OrchestrationContext, _: String| async move {
             ctx.schedule_activity("Work", "").await
         })
         .build();
-    // Renewed after half its time.
+    // duroxide renews after half the time.
     let options = RuntimeOptions {
         worker_lock_timeout: Duration::from_secs(6),
         ..RuntimeOptions::default()
     };
     let attempts = Arc::default();
     let activities = cancelled_once(&attempts);
-    world.join(activities, orchestrations, options).await;
-    let started = world.client.start_orchestration("i", "Flow", "");
+    env.join(activities, orchestrations, options).await;
+    let started = env.client.start_orchestration("i", "Flow", "");
     started.await.expect("the instance starts");
     eventually(async || attempts.load(Ordering::SeqCst) == 1).await;
-    let emulator = world.emulator().expect("checked before");
+    let emulator = env.emulator().expect("checked before");
     emulator.inject(refuse_next_patch());
-    assert_eq!(world.end_of("i").await.as_deref(), Ok("2"));
-    world.stop().await;
+    assert_eq!(env.end_of("i").await.as_deref(), Ok("2"));
+    env.stop().await;
 }
 
 /// A lock that is short for a test and long for a request.
@@ -155,7 +155,8 @@ async fn on_faulty_network() -> Option<(Backend, CosmosDBProvider, Network)> {
     Some((backend, provider, network))
 }
 
-/// Commits while `other` asks for the same instance until the commit has ended. Batches fail for twice the time of a lock.
+/// Commits while `other` fetches the same instance until the commit has ended. Batches fail for
+/// twice the lock time.
 async fn commits_before(fail: impl FnOnce(&Network, &Emulator)) {
     let Some((backend, slow, network)) = on_faulty_network().await else {
         return;
@@ -243,17 +244,18 @@ async fn a_turn_that_reached_its_commit_costs_no_attempt() {
     backend.stop().await;
 }
 
-/// The next turn is locked by the commit of the first one. Whoever sends that commit again must know the lock that the first
-/// send has taken.
+/// The commit of the first turn locks the next turn. A repeated commit must keep the lock that the
+/// first send has taken.
 #[tokio::test]
-async fn a_commit_that_is_sent_again_knows_the_lock_of_the_next_turn() {
+async fn a_resent_commit_keeps_the_lock_of_the_next_turn() {
     let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
     let emulator = backend.emulator().expect("checked before");
     let provider = hasty(emulator, &provider).await;
     let (item, token) = first_turn(&provider, LOCK).await;
-    // The commit takes place. Its answer is lost, and so is the first one to the question whether it did.
+    // The commit takes effect. Its answer is lost, and so is the answer to the first read that
+    // checks it.
     emulator.inject(Fault::once(Effect::DropAnswer).on(OperationKind::Batch));
     let away = Effect::Status {
         status: 503,
@@ -276,7 +278,7 @@ async fn a_commit_that_is_sent_again_knows_the_lock_of_the_next_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_was_consumed_before_its_enqueue_was_answered_is_not_delivered_again() {
+async fn a_message_consumed_before_its_enqueue_was_answered_is_not_redelivered() {
     let Some((backend, provider, network)) = on_faulty_network().await else {
         return;
     };

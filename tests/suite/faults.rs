@@ -1,4 +1,5 @@
-//! A store that fails, loses and repeats: every orchestration still ends once, with the right result.
+//! On a store that refuses, loses and repeats requests, every orchestration ends once with the
+//! right result.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use duroxide::runtime::RuntimeOptions;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, EventKind, OrchestrationContext, OrchestrationRegistry};
 
-use crate::harness::{World, eventually};
+use crate::harness::{TestEnv, eventually};
 
 const ORCHESTRATIONS: usize = 25;
 
@@ -20,7 +21,8 @@ fn activities() -> ActivityRegistry {
         .build()
 }
 
-/// `Parent` adds up what five children answer, each of which asks two activities, the second in a new execution.
+/// `Parent` adds the results of five children. Each child calls two activities, the second in a new
+/// execution.
 fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
         .register("Child", |ctx: OrchestrationContext, n: String| async move {
@@ -46,52 +48,52 @@ fn orchestrations() -> OrchestrationRegistry {
         .build()
 }
 
-/// Two runtimes on one store, unless it is an account: that does not fail on demand.
-async fn two_runtimes() -> Option<World> {
-    let mut world = World::without_runtime().await;
-    if world.emulator().is_none() {
+/// Two runtimes on one store. `None` on an account, which cannot fail on demand.
+async fn two_runtimes() -> Option<TestEnv> {
+    let mut env = TestEnv::without_runtime().await;
+    if env.emulator().is_none() {
         println!("skipped: only the emulator fails on demand");
         return None;
     }
     for _ in 0..2 {
         let options = RuntimeOptions {
-            // A lost answer may leave a lock behind, whose end a runtime waits for.
+            // A lost answer may leave a lock, and a runtime waits until it expires.
             orchestrator_lock_timeout: Duration::from_secs(5),
             worker_lock_timeout: Duration::from_secs(5),
-            // A fault costs an attempt; none of them is the message's.
+            // A fault costs an attempt, and the message must not become poison.
             max_attempts: 10_000,
             ..RuntimeOptions::default()
         };
-        world.join(activities(), orchestrations(), options).await;
+        env.join(activities(), orchestrations(), options).await;
     }
-    Some(world)
+    Some(env)
 }
 
-fn emulator(world: &World) -> &Emulator {
-    world.emulator().expect("it was there before")
+fn emulator(env: &TestEnv) -> &Emulator {
+    env.emulator().expect("it was there before")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_request_in_twenty_may_fail_and_nothing_is_lost_or_doubled() {
-    let Some(world) = two_runtimes().await else {
+async fn nothing_is_lost_or_doubled_when_one_request_in_twenty_fails() {
+    let Some(env) = two_runtimes().await else {
         return;
     };
     for n in 0..ORCHESTRATIONS {
         let instance = format!("parent-{n}");
-        let started = world.client.start_orchestration(instance, "Parent", "");
+        let started = env.client.start_orchestration(instance, "Parent", "");
         started.await.expect("the instance starts");
     }
     for fault in Fault::in_five_ways(0.05) {
-        emulator(&world).inject(fault);
+        emulator(&env).inject(fault);
     }
     for n in 0..ORCHESTRATIONS {
-        until_ended(&world, &format!("parent-{n}")).await;
+        until_ended(&env, &format!("parent-{n}")).await;
     }
-    emulator(&world).clear_faults();
+    emulator(&env).clear_faults();
     for n in 0..ORCHESTRATIONS {
         let instance = format!("parent-{n}");
-        assert_eq!(world.end_of(&instance).await.as_deref(), Ok("60"));
-        let history = world.history(&instance).await;
+        assert_eq!(env.end_of(&instance).await.as_deref(), Ok("60"));
+        let history = env.history(&instance).await;
         let count =
             |wanted: fn(&EventKind) -> bool| history.iter().filter(|kind| wanted(kind)).count();
         assert_eq!(
@@ -105,15 +107,15 @@ async fn one_request_in_twenty_may_fail_and_nothing_is_lost_or_doubled() {
             "it ends once"
         );
     }
-    let instances = world.client.list_all_instances().await.expect("a list");
+    let instances = env.client.list_all_instances().await.expect("a list");
     assert_eq!(instances.len(), ORCHESTRATIONS * 6, "parents and children");
-    world.stop().await;
+    env.stop().await;
 }
 
 /// Waits for the end without the client, whose own requests may fail too.
-async fn until_ended(world: &World, instance: &str) {
+async fn until_ended(env: &TestEnv, instance: &str) {
     eventually(async || {
-        let status = world.client.get_orchestration_status(instance).await;
+        let status = env.client.get_orchestration_status(instance).await;
         matches!(
             status,
             Ok(duroxide::OrchestrationStatus::Completed { .. }
@@ -124,42 +126,43 @@ async fn until_ended(world: &World, instance: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_answer_to_any_commit_changes_nothing() {
-    let Some(world) = two_runtimes().await else {
+async fn the_result_is_the_same_when_any_commit_loses_its_answer() {
+    let Some(env) = two_runtimes().await else {
         return;
     };
-    // Every third batch is carried out, and nobody hears of it.
+    // Every third batch takes effect and loses its answer.
     let lost = Fault::with_probability(Effect::DropAnswer, 0.33).on(OperationKind::Batch);
-    emulator(&world).inject(lost);
-    let ended = world.run("parent", "Parent", "").await;
+    emulator(&env).inject(lost);
+    let ended = env.run("parent", "Parent", "").await;
     assert_eq!(ended.as_deref(), Ok("60"));
-    emulator(&world).clear_faults();
-    let instances = world.client.list_all_instances().await.expect("a list");
+    emulator(&env).clear_faults();
+    let instances = env.client.list_all_instances().await.expect("a list");
     assert_eq!(instances.len(), 6, "{instances:?}");
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn physical_partitions_may_split_under_load_and_nothing_is_lost() {
+async fn nothing_is_lost_when_physical_partitions_split_under_load() {
     const PARENTS: usize = 8;
-    let Some(world) = two_runtimes().await else {
+    let Some(env) = two_runtimes().await else {
         return;
     };
     for n in 0..PARENTS {
         let instance = format!("parent-{n}");
-        let started = world.client.start_orchestration(instance, "Parent", "");
+        let started = env.client.start_orchestration(instance, "Parent", "");
         started.await.expect("the instance starts");
-        // One becomes five, while turns and activities are on their way to it. Children count on from their parents.
+        // One physical partition becomes five during turns and activities. Children continue the
+        // counters of their parents.
         if n % 2 == 1 {
-            world.split(&(n / 2).to_string());
+            env.split(&(n / 2).to_string());
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
     for n in 0..PARENTS {
         let instance = format!("parent-{n}");
-        assert_eq!(world.end_of(&instance).await.as_deref(), Ok("60"));
+        assert_eq!(env.end_of(&instance).await.as_deref(), Ok("60"));
     }
-    let instances = world.client.list_all_instances().await.expect("a list");
+    let instances = env.client.list_all_instances().await.expect("a list");
     assert_eq!(instances.len(), PARENTS * 6, "parents and children");
-    world.stop().await;
+    env.stop().await;
 }

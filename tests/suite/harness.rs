@@ -1,4 +1,4 @@
-//! Runtimes on one store, as an application has them: started, asked, stopped.
+//! Runtimes on one store, like those of an application.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,17 +14,18 @@ use duroxide::{
 };
 use tokio::time::Instant;
 
-/// How long a wait goes on while nothing is written to any store of this process.
+/// How long a wait lasts without a write to any store of this process.
 const STALLED: Duration = Duration::from_secs(180);
-/// How long a wait goes on in all: something may be written again and again, and on an account writes are not counted.
+/// How long a wait lasts in all: writes may repeat without progress, and on an account they are not
+/// counted.
 const LIMIT: Duration = Duration::from_secs(1800);
-/// How long a single call may take. None takes that long unless it hangs.
+/// How long a single call may take before it counts as hanging.
 pub(crate) const PATIENCE: Duration = STALLED;
 /// How long a wait of duroxide or of the provider lasts before the test looks for progress.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// A wait for something that must happen. It lasts as long as the stores of this process are written to, so that it fails on
-/// a test that hangs and not on a machine that is slow.
+/// A wait for something that must happen. It lasts as long as the stores of this process are
+/// written to, so it fails if a test hangs, and not on a slow machine.
 pub(crate) struct Wait {
     begun: Instant,
     looked: Instant,
@@ -57,7 +58,8 @@ impl Wait {
     }
 }
 
-/// Options of a runtime that loses no lock, however slow the machine is. For tests that wait for the end of none.
+/// Options of a runtime that loses no lock on a slow machine. For tests that do not wait until a
+/// lock expires.
 pub(crate) fn long_locks() -> RuntimeOptions {
     let hour = Duration::from_secs(3600);
     RuntimeOptions {
@@ -69,31 +71,32 @@ pub(crate) fn long_locks() -> RuntimeOptions {
     }
 }
 
-/// A store, a client, and the runtimes that work on it, each with a provider of its own as if it were a process.
-pub(crate) struct World {
+/// A store, a client, and the runtimes that work on it, each with a provider of its own, like a
+/// process.
+pub(crate) struct TestEnv {
     pub(crate) client: Client,
     pub(crate) provider: CosmosDBProvider,
     backend: Backend,
     runtimes: Vec<Arc<Runtime>>,
 }
 
-impl World {
+impl TestEnv {
     /// A fresh store with one runtime.
     pub(crate) async fn start(
         activities: ActivityRegistry,
         orchestrations: OrchestrationRegistry,
     ) -> Self {
-        let mut world = Self::without_runtime().await;
-        world.join(activities, orchestrations, long_locks()).await;
-        world
+        let mut env = Self::without_runtime().await;
+        env.join(activities, orchestrations, long_locks()).await;
+        env
     }
 
-    /// A fresh store that nobody works on yet.
+    /// A fresh store without a runtime.
     pub(crate) async fn without_runtime() -> Self {
         Self::with_config(|_| {}).await
     }
 
-    /// The same, with other settings of the providers.
+    /// A fresh store without a runtime, with changed settings of the providers.
     pub(crate) async fn with_config(change: impl FnOnce(&mut CosmosDBProviderConfig)) -> Self {
         let backend = Backend::start_with(change).await;
         let provider = backend.provider().await;
@@ -105,7 +108,7 @@ impl World {
         }
     }
 
-    /// A provider beside those of the runtimes, with settings that only this one has.
+    /// Another provider on the store, with changed settings for this provider only.
     pub(crate) async fn provider_with(
         &self,
         change: impl FnOnce(&mut CosmosDBProviderConfig),
@@ -123,7 +126,7 @@ impl World {
         self.backend.split(range);
     }
 
-    /// One more runtime.
+    /// Starts another runtime.
     pub(crate) async fn join(
         &mut self,
         activities: ActivityRegistry,
@@ -150,7 +153,7 @@ impl World {
         self.end_of(instance).await
     }
 
-    /// How an instance ended: its output, or why it failed.
+    /// Returns the output of an instance, or the reason of its failure.
     pub(crate) async fn end_of(&self, instance: &str) -> Result<String, ErrorDetails> {
         match end_of(&self.client, instance).await {
             OrchestrationStatus::Completed { output, .. } => Ok(output),
@@ -159,18 +162,18 @@ impl World {
         }
     }
 
-    /// What happened in the newest execution of an instance.
+    /// Returns the events of an instance's newest execution.
     pub(crate) async fn history(&self, instance: &str) -> Vec<EventKind> {
         let events = self.provider.read(instance).await.expect("a history");
         events.into_iter().map(|event| event.kind).collect()
     }
 
-    /// Waits until something has happened in the newest execution of an instance.
+    /// Waits for an event in the newest execution of an instance.
     pub(crate) async fn until(&self, instance: &str, happened: impl Fn(&EventKind) -> bool) {
         eventually(async || self.history(instance).await.iter().any(&happened)).await;
     }
 
-    /// Waits until an instance waits for an event: one that comes earlier is nobody's.
+    /// Waits until an instance waits for an event, because an earlier event would be dropped.
     pub(crate) async fn until_subscribed(&self, instance: &str, event: &str) {
         self.until(
             instance,
@@ -179,14 +182,14 @@ impl World {
         .await;
     }
 
-    /// Kills the runtimes, as a crash would: nothing that is under way may finish.
+    /// Kills the runtimes like a crash: no running work may finish.
     pub(crate) async fn kill_runtimes(&mut self) {
         for runtime in self.runtimes.drain(..) {
             runtime.shutdown(Some(0)).await;
         }
     }
 
-    /// Ends everything.
+    /// Shuts the runtimes down.
     pub(crate) async fn stop(mut self) {
         for runtime in self.runtimes.drain(..) {
             runtime.shutdown(None).await;
@@ -195,12 +198,12 @@ impl World {
     }
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub(crate) async fn eventually(mut holds: impl AsyncFnMut() -> bool) {
     until_some(async || holds().await.then_some(())).await;
 }
 
-/// Waits until there is something, and returns it.
+/// Waits until a value is there, and returns it.
 pub(crate) async fn until_some<T>(mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let mut wait = Wait::begin();
     loop {
@@ -212,7 +215,7 @@ pub(crate) async fn until_some<T>(mut look: impl AsyncFnMut() -> Option<T>) -> T
     }
 }
 
-/// Repeats a wait of the client, which gets its time-out, until it ends otherwise than by that.
+/// Repeats a wait of the client until it ends with another result than its timeout.
 pub(crate) async fn patiently<T>(
     mut ask: impl AsyncFnMut(Duration) -> Result<T, ClientError>,
 ) -> Result<T, ClientError> {

@@ -1,4 +1,4 @@
-//! What exceeds a limit fails its orchestration, once, in words that name size and limit.
+//! An orchestration that exceeds a limit fails once, with size and limit in the error.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,10 @@ use cdb_provider::CosmosDBProviderConfig;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
-use crate::harness::{World, long_locks};
+use crate::harness::{TestEnv, long_locks};
 
-/// `Give` answers with so many bytes; `Send` passes that many to an activity; `Ask` asks a child to `Give` them;
-/// `Remember` takes them in events, one of 10,000 bytes after the other.
+/// The input is a number of bytes. `Give` returns them; `Send` passes them to an activity; `Ask`
+/// lets a child `Give` them; `Remember` receives them in events of 10,000 bytes.
 fn orchestrations() -> OrchestrationRegistry {
     let bytes = |text: &str| text.parse::<usize>().map_err(|error| error.to_string());
     OrchestrationRegistry::builder()
@@ -46,36 +46,34 @@ fn activities() -> ActivityRegistry {
         .build()
 }
 
-async fn world(change: impl FnOnce(&mut CosmosDBProviderConfig)) -> World {
-    let mut world = World::with_config(change).await;
-    world
-        .join(activities(), orchestrations(), long_locks())
-        .await;
-    world
+async fn env(change: impl FnOnce(&mut CosmosDBProviderConfig)) -> TestEnv {
+    let mut env = TestEnv::with_config(change).await;
+    env.join(activities(), orchestrations(), long_locks()).await;
+    env
 }
 
-/// It fails, once, with these words.
-async fn fails(world: &World, orchestration: &str, input: &str, words: &[&str]) {
-    let error = world.run(orchestration, orchestration, input).await;
+/// Checks that the instance fails once, with these words.
+async fn fails(env: &TestEnv, orchestration: &str, input: &str, words: &[&str]) {
+    let error = env.run(orchestration, orchestration, input).await;
     let error = error.expect_err("it is too large").display_message();
     for word in words {
         assert!(error.contains(word), "no `{word}` in: {error}");
     }
-    let info = world
+    let info = env
         .client
         .get_instance_info(orchestration)
         .await
         .expect("an instance");
     assert_eq!(info.status, "Failed");
     assert_eq!(info.orchestration_name, orchestration);
-    // Nothing tries it again.
-    if let Some(emulator) = world.emulator() {
+    // No runtime retries it.
+    if let Some(emulator) = env.emulator() {
         tokio::time::sleep(Duration::from_millis(500)).await;
         let begun = Instant::now();
         emulator.reset_requests();
         tokio::time::sleep(Duration::from_secs(2)).await;
         let spent = emulator.requests().data_requests();
-        // Most of them look for undelivered messages. A busy machine sleeps for longer.
+        // Most of these requests are the reconciler's. A busy machine sends fewer.
         let most = 30 * begun.elapsed().as_secs();
         assert!(spent < most, "{spent} requests after the end");
     }
@@ -83,62 +81,62 @@ async fn fails(world: &World, orchestration: &str, input: &str, words: &[&str]) 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_value_above_the_limit_fails_its_orchestration_with_size_and_limit() {
-    let world = world(|config| config.max_value_bytes = 100_000).await;
+    let env = env(|config| config.max_value_bytes = 100_000).await;
     let limit = ["100000", "max_value_bytes"];
     fails(
-        &world,
+        &env,
         "Give",
         "150000",
         &[&limit[..], &["the output", "1501"]].concat(),
     )
     .await;
     fails(
-        &world,
+        &env,
         "Send",
         "150000",
         &[&limit[..], &["the input of an activity"]].concat(),
     )
     .await;
     fails(
-        &world,
+        &env,
         "Work",
         "150000",
         &[&limit[..], &["the result of an activity", "150000"]].concat(),
     )
     .await;
-    // The parent hears of it, and fails with the same words.
+    // The parent is notified and fails with the same error.
     fails(
-        &world,
+        &env,
         "Ask",
         "150000",
         &[&limit[..], &["the output"]].concat(),
     )
     .await;
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_history_above_the_limit_fails_its_orchestration_with_size_and_limit() {
-    let world = world(|config| config.max_history_bytes = 50_000).await;
+    let env = env(|config| config.max_history_bytes = 50_000).await;
     fails(
-        &world,
+        &env,
         "Remember",
         "200000",
         &["the history", "50000", "max_history_bytes"],
     )
     .await;
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_turn_above_the_limit_fails_its_orchestration_with_size_and_limit() {
-    let world = world(|config| config.max_turn_bytes = 50_000).await;
+    let env = env(|config| config.max_turn_bytes = 50_000).await;
     fails(
-        &world,
+        &env,
         "Send",
         "60000",
         &["the turn", "50000", "max_turn_bytes"],
     )
     .await;
-    world.stop().await;
+    env.stop().await;
 }

@@ -1,8 +1,8 @@
-//! A lock that has ended is lost: a runtime that was paused or renewed too late never commits what another runtime has taken
-//! over.
+//! An expired lock is lost: a runtime that was paused, or that renewed too late, never commits a
+//! turn that another runtime has taken over.
 //!
-//! Processes that are stopped and continued (SIGSTOP) are in `tests/chaos`; here the request itself is late, which is
-//! the worst moment to be stopped at. Time is simulated.
+//! `tests/chaos` stops and continues processes (SIGSTOP). Here the request itself is late, which is
+//! the worst moment of a stop. Time is simulated.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use crate::harness::{next_activity, next_turn};
 use crate::network::{BATCH, Network, PATCH};
 use crate::several::{ack, enqueue, start};
 
-/// A lock that ends soon.
+/// A short lock.
 const SHORT: Duration = Duration::from_millis(500);
-/// How late requests are that were sent in time: another runtime has taken over by then.
+/// The delay of requests: long enough for another runtime to take over.
 const LATE: Duration = Duration::from_secs(5);
 const LONG: Duration = Duration::from_secs(60);
 
-/// A provider that can be slow, and another one that takes over what it loses.
+/// A provider with slow requests, and another that takes over its work.
 struct Pair {
     backend: Backend,
     slow: CosmosDBProvider,
@@ -54,7 +54,7 @@ fn is_lost(result: &Result<(), ProviderError>) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_commit_that_arrives_after_its_lock_has_ended_changes_nothing() {
+async fn a_commit_after_its_lock_expired_changes_nothing() {
     let Some(pair) = Pair::start().await else {
         return;
     };
@@ -77,7 +77,7 @@ async fn a_commit_that_arrives_after_its_lock_has_ended_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_that_arrives_late_does_not_bring_the_lock_back() {
+async fn a_late_renewal_does_not_restore_the_lock() {
     let Some(pair) = Pair::start().await else {
         return;
     };
@@ -122,7 +122,7 @@ pub(crate) fn completed(result: &str) -> WorkItem {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_activity_that_ends_after_its_lock_leaves_nothing() {
+async fn an_activity_that_ends_after_its_lock_expired_changes_nothing() {
     let Some(pair) = Pair::start().await else {
         return;
     };

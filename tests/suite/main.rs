@@ -1,4 +1,4 @@
-//! The suites, in one binary: every further one is linked separately.
+//! The suites, in one binary, because every binary is linked separately.
 
 mod harness;
 

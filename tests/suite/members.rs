@@ -1,4 +1,4 @@
-//! Runtimes that share the slots of one container: by membership, or by a rule of one's own.
+//! Runtimes that share the slots of one container: by membership, or by a `LeaseProvider`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use crate::harness::{end_of, eventually, next_turn};
 
-/// Three of them, after which a member counts as gone, are longer than a busy machine stands still.
+/// A member counts as dead after three heartbeats, which is longer than a busy machine stalls.
 const HEARTBEAT: Duration = Duration::from_secs(2);
 const LOCK: Duration = Duration::from_secs(5);
 
@@ -32,7 +32,7 @@ fn member(name: &str) -> MembershipConfig {
     }
 }
 
-/// A runtime whose orchestrations end with its name.
+/// A runtime whose orchestrations return its name.
 async fn start(backend: &Backend, name: &str) -> (CosmosDBProvider, Arc<Runtime>) {
     let provider = backend
         .provider_with(|config| config.membership = Some(member(name)))
@@ -64,7 +64,7 @@ async fn start(backend: &Backend, name: &str) -> (CosmosDBProvider, Arc<Runtime>
     (provider, runtime)
 }
 
-/// Waits until each of these sees all members.
+/// Waits until each provider sees all members.
 async fn until_known(providers: &[&CosmosDBProvider], names: &[&str]) {
     eventually(async || {
         providers.iter().all(|provider| {
@@ -84,7 +84,7 @@ async fn ask(client: &Client, instances: &[String], wait: Duration) {
     }
 }
 
-/// Which runtime ended each instance.
+/// Returns the runtime that ended each instance.
 async fn answers(client: &Client, instances: &[String]) -> BTreeMap<String, String> {
     let mut answers = BTreeMap::new();
     for instance in instances {
@@ -108,7 +108,7 @@ async fn three_runtimes_share_the_work_and_two_go_on_when_one_is_killed() {
     let client = Client::new(Arc::new(backend.provider().await));
     let (first, first_runtime) = start(&backend, "first").await;
     let (second, second_runtime) = start(&backend, "second").await;
-    // In a Tokio runtime of its own, which can be killed with all that is under way in it.
+    // In a Tokio runtime of its own, which can be killed with all its tasks.
     let (place, killed) = tokio::task::spawn_blocking({
         let backend = backend.clone();
         move || {
@@ -133,7 +133,7 @@ async fn three_runtimes_share_the_work_and_two_go_on_when_one_is_killed() {
     let by_owner = answers_of_all.iter().filter(|(instance, runtime)| {
         owner_of_slot(&names, u32::from(dispatch_slot(instance))) == Some(&&***runtime)
     });
-    // On a machine that is busy for seconds, what the owner of a slot left lying was anybody's.
+    // On a machine that stalls for seconds, other runtimes may take overdue items of a slot.
     let (by_owner, took) = (by_owner.count(), asked.elapsed());
     assert!(
         by_owner == shared.len() || took > Duration::from_secs(4),
@@ -164,7 +164,7 @@ async fn three_runtimes_share_the_work_and_two_go_on_when_one_is_killed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_member_sends_a_request_per_heartbeat_more() {
+async fn an_idle_member_sends_one_more_request_per_heartbeat() {
     let backend = Backend::start_simulated_with(|config| {
         config.reconciler_interval = Duration::from_secs(30);
         config.membership = Some(member("alone"));
@@ -208,7 +208,7 @@ async fn half_and_foreign(backend: &Backend) -> (CosmosDBProvider, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_runtime_starts_itself_it_works_on_whoever_serves_the_slot() {
+async fn a_runtime_runs_its_own_starts_in_every_slot() {
     let backend = Backend::start_simulated().await;
     let (half, foreign) = half_and_foreign(&backend).await;
     let begun = Instant::now();
@@ -226,7 +226,7 @@ async fn what_a_runtime_starts_itself_it_works_on_whoever_serves_the_slot() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_runtime_of_a_slot_leaves_lying_is_anybodys() {
+async fn overdue_items_of_a_slot_are_taken_by_any_runtime() {
     let backend = Backend::start_simulated().await;
     let (half, foreign) = half_and_foreign(&backend).await;
     let elsewhere = backend.provider().await;

@@ -1,4 +1,4 @@
-//! A network in simulated time that fails one process and no other.
+//! A network in simulated time that fails for one process only.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -29,22 +29,23 @@ pub(crate) const PATCH: Kind = |request| request.method == Method::PATCH;
 enum State {
     #[default]
     Sound,
-    /// The next request of this kind starts a stall of this length.
+    /// The next request of this kind starts a stall of this duration.
     StallsAt(Kind, Duration),
-    /// All requests are late.
+    /// All requests are delayed.
     StalledUntil(Instant),
-    /// Requests of this kind are not sent, and never answered.
+    /// Requests of this kind are not sent and get no answer.
     Swallows(Kind),
     /// The answer to the next request of this kind arrives only after this time.
     AnswersLate(Kind, Duration),
 }
 
-/// What a test does to the network of a process.
+/// Controls the network of a process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Network(Arc<Mutex<State>>);
 
 impl Network {
-    /// Opens a provider on this network; `None` on an account, whose network is not the test's.
+    /// Opens a provider on this network. `None` on an account, whose network the test cannot
+    /// control.
     pub(crate) async fn provider(&self, backend: &Backend) -> Option<CosmosDBProvider> {
         let through = |time| Faulty {
             network: self.clone(),
@@ -57,8 +58,8 @@ impl Network {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stalls as soon as a request of this kind is sent, as for a process that is stopped: this request and all others arrive
-    /// late.
+    /// Stalls as soon as a request of this kind is sent, like a stopped process: this and all later
+    /// requests arrive late.
     pub(crate) fn stall_at(&self, kind: Kind, time: Duration) {
         *self.state() = State::StallsAt(kind, time);
     }
@@ -68,7 +69,7 @@ impl Network {
         matches!(*self.state(), State::StalledUntil(_))
     }
 
-    /// Leaves requests of this kind without an answer.
+    /// Swallows requests of this kind.
     pub(crate) fn swallow(&self, kind: Kind) {
         *self.state() = State::Swallows(kind);
     }
@@ -90,12 +91,12 @@ impl Network {
         }
     }
 
-    /// Lets everything through again. What was swallowed stays without an answer.
+    /// Lets all requests through again. Swallowed requests stay without an answer.
     pub(crate) fn repair(&self) {
         *self.state() = State::Sound;
     }
 
-    /// Waits until a request may be sent.
+    /// Waits until the network may send a request.
     async fn let_through(&self, request: &HttpRequest) {
         let until = {
             let mut state = self.state();

@@ -1,4 +1,5 @@
-//! Messages between instances that can never be delivered: tried so often, kept with the reason, in nobody's way.
+//! Undeliverable messages between instances: retried a few times, kept with the reason, and no
+//! obstacle for others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use duroxide::{Client, OrchestrationContext, OrchestrationRegistry};
 
 use crate::harness::{eventually, long_locks, until_some};
 
-/// What a program that is not ours left behind: an intent whose contents nobody can read.
+/// An intent of a foreign program, whose contents cannot be read.
 fn unreadable() -> OutboxIntent {
     let json = r#"{
         "instanceId": "sender", "idempotencyKey": "k", "targetInstanceId": "receiver",
@@ -27,7 +28,7 @@ fn unreadable() -> OutboxIntent {
     serde_json::from_str(json).expect("it has the fields of an intent")
 }
 
-/// The one intent that was given up, once it has another version than `before`.
+/// Waits for the given-up intent, in another version than `before`.
 async fn given_up(provider: &CosmosDBProvider, before: Option<&ETag>) -> (OutboxIntent, ETag) {
     until_some(async || {
         let mut found = provider.undeliverable(10).await.expect("they can be read");
@@ -48,7 +49,7 @@ async fn impatient() -> Backend {
 }
 
 #[tokio::test]
-async fn a_failure_that_is_noted_without_an_answer_counts_once() {
+async fn a_delivery_failure_noted_with_a_lost_answer_counts_once() {
     let backend = impatient().await;
     let Some(emulator) = backend.emulator() else {
         eprintln!("skipped: faults need the emulator");
@@ -65,7 +66,7 @@ async fn a_failure_that_is_noted_without_an_answer_counts_once() {
 }
 
 #[tokio::test]
-async fn what_an_operator_does_without_hearing_of_it_is_done_once() {
+async fn an_operator_action_with_a_lost_answer_applies_once() {
     let backend = impatient().await;
     let Some(emulator) = backend.emulator() else {
         eprintln!("skipped: faults need the emulator");
@@ -88,7 +89,7 @@ async fn what_an_operator_does_without_hearing_of_it_is_done_once() {
     let left = provider.undeliverable(10).await.expect("they can be read");
     assert!(left.is_empty(), "{left:?}");
     let again = provider.discard(&found[0]).await;
-    assert!(again.is_err(), "somebody discards what is gone");
+    assert!(again.is_err(), "a missing intent was discarded");
     backend.stop().await;
 }
 
@@ -114,14 +115,14 @@ async fn an_unreadable_intent_is_given_up_with_its_reason_and_can_be_tried_again
         .deliver_again(&found[0])
         .await
         .expect("it is there");
-    // It is no better than before.
+    // The intent is still unreadable.
     let (intent, _) = given_up(&provider, Some(&version)).await;
     assert_eq!(intent.attempt_count, 3);
     assert!(intent.created_at > Timestamp::default());
     backend.stop().await;
 }
 
-/// Takes messages for ever, and says how many it has.
+/// Takes messages without end, and reports how many it has.
 fn listener() -> OrchestrationRegistry {
     let listen = |ctx: OrchestrationContext, _: String| async move {
         for taken in 1_u32.. {
@@ -135,7 +136,8 @@ fn listener() -> OrchestrationRegistry {
         .build()
 }
 
-/// Has one and the same message delivered to the listener, by an intent that is always the same, and waits until it is.
+/// Delivers the same message to the listener again, by the same intent, and waits until it is
+/// delivered.
 async fn deliver(provider: &CosmosDBProvider) {
     let message = WorkItem::QueueMessage {
         instance: "listener".to_owned(),
@@ -154,7 +156,7 @@ async fn deliver(provider: &CosmosDBProvider) {
     eventually(async || container.read(&key).await.expect("it answers").is_none()).await;
 }
 
-/// The listener when nobody holds it and it is as wanted.
+/// Waits until the listener is unlocked and in the wanted state.
 async fn at_rest(
     provider: &CosmosDBProvider,
     wanted: impl Fn(&Stored<Instance>) -> bool,
@@ -185,7 +187,8 @@ async fn a_lock_taken_for_a_second_delivery_leaves_no_attempt_behind() {
     let heard = |stored: &Stored<Instance>| stored.document.custom_status.is_some();
     let before = at_rest(&provider, heard).await;
 
-    // The message is consumed. Its second delivery is recognised, but the lock was taken along with it.
+    // The message is consumed. Its second delivery conflicts, but it took the lock in the same
+    // batch.
     deliver(&provider).await;
     let after = at_rest(&provider, |stored| stored.etag != before.etag).await;
 

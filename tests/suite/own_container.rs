@@ -1,4 +1,5 @@
-//! Containers with own document types: the provider opens them as views, with the same schema and gate.
+//! Containers with own document types: the provider opens them as views, with the same schema and
+//! gate.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +45,7 @@ async fn shop() -> (Emulator, ContainerClient<Shop>) {
     (emulator, shop.expect("the container is created"))
 }
 
-/// A setting that cannot work.
+/// An invalid setting.
 fn without_polls() -> CosmosDBProviderConfig {
     CosmosDBProviderConfig {
         min_poll_interval: Duration::ZERO,
@@ -69,7 +70,7 @@ async fn open_each(
     ]
 }
 
-/// How many documents the schema's partition has: schema, messages, activities.
+/// Returns the number of documents in the schema's partition: schema, messages, activities.
 async fn schema_and_gate(shop: &ContainerClient<Shop>) -> [usize; 3] {
     let stored = Query::<Shop>::in_partition(SCHEMA_PARTITION);
     let stored = shop.query(stored).all().await.expect("it can be read");
@@ -156,7 +157,7 @@ async fn a_container_with_own_types_and_a_newer_form_is_refused() {
 }
 
 #[tokio::test]
-async fn a_setting_that_cannot_work_is_refused_before_anything_is_sent() {
+async fn an_invalid_setting_is_refused_before_any_request() {
     let (emulator, shop) = shop().await;
     emulator.reset_requests();
     for opened in open_each(&shop, &without_polls()).await {
@@ -178,7 +179,7 @@ async fn a_tool_reads_a_container_without_writing_the_gate() {
     emulator.reset_requests();
     let tool = CosmosDBProvider::for_tools(shop.view(), &config, None);
     let tool = tool.expect("the container has no form yet");
-    // Long enough for many rounds in the background, of which there must be none.
+    // Long enough for many background rounds. There must be none.
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(emulator.requests().total(), 0);
     assert_eq!(tool.list_instances().await, Ok(vec![]));
@@ -186,7 +187,7 @@ async fn a_tool_reads_a_container_without_writing_the_gate() {
 }
 
 #[tokio::test]
-async fn a_tool_is_refused_a_newer_form_and_a_setting_that_cannot_work() {
+async fn a_tool_is_refused_a_newer_form_and_an_invalid_setting() {
     let (_emulator, shop) = shop().await;
     let newer = write_newer_schema(&shop).await;
     let key = SchemaKey::new(SCHEMA_PARTITION);

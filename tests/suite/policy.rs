@@ -1,4 +1,4 @@
-//! The indexing policy: the file is the model's, and everything that is indexed is asked for.
+//! The indexing policy: the file matches the model, and every index serves a query.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn the_example_s_checked_in_policy_is_its_model_s() {
     );
 }
 
-/// The SQL of everything that the provider asks, as the emulator received it.
+/// The SQL of all queries of the provider, as received by the emulator.
 async fn queries() -> Option<Vec<String>> {
     let backend = Backend::start_simulated().await;
     let Some(emulator) = backend.emulator() else {
@@ -63,7 +63,7 @@ async fn every_query_of_the_provider_is_served_by_indexes() {
     let definition = Durable::definition();
     let policy = definition.indexing_policy();
     for sql in queries {
-        // What stands before the condition is returned, not searched.
+        // Paths before the condition are returned, not searched.
         let searched = sql
             .split_once(" WHERE ")
             .map_or("", |(_, searched)| searched);
@@ -174,6 +174,6 @@ async fn ask_everything(provider: &CosmosDBProvider) {
         ..InstanceFilter::default()
     };
     provider.delete_instance_bulk(old).await.expect("delete");
-    // The reconciler searches the outbox by itself.
+    // The reconciler searches the outbox in the background.
     tokio::time::sleep(Duration::from_millis(400)).await;
 }

@@ -1,5 +1,6 @@
-//! What things cost in requests: upper bounds, counted by the emulator, so that a change that costs more is seen. Time is
-//! simulated: on a slow machine, locks that nobody asks for in time would be given back, which costs requests too.
+//! Upper bounds of requests, counted by the emulator, so that a more expensive change fails. Time
+//! is simulated: on a slow machine, prelocks would be released before a dispatcher takes them,
+//! which costs requests too.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +31,7 @@ fn activity(instance: &str, id: u64) -> WorkItem {
     }
 }
 
-/// Requests since the last call, by kind; the reconciler's searches are not the caller's.
+/// Requests since the last call, by kind, without the reconciler's searches.
 fn spent(backend: &Backend) -> Option<Vec<(OperationKind, u64)>> {
     let emulator = backend.emulator()?;
     let counts = emulator.requests().counts;
@@ -39,14 +40,14 @@ fn spent(backend: &Backend) -> Option<Vec<(OperationKind, u64)>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_process_knows_it_does_not_ask_for() {
+async fn a_process_does_not_request_what_it_has_cached() {
     let backend = Backend::start_simulated_with(|config| {
         config.reconciler_interval = LOCK;
         (config.min_poll_interval, config.max_poll_interval) = (LOCK, LOCK);
     })
     .await;
     let provider = backend.provider().await;
-    // The first polls, after which none is due for long.
+    // Wait for the first polls. After them none is due for a long time.
     let none = provider.fetch_orchestration_item(LOCK, Duration::ZERO, None);
     assert!(none.await.expect("fetch").is_none());
     let any = TagFilter::default();
@@ -62,7 +63,7 @@ async fn what_a_process_knows_it_does_not_ask_for() {
         .expect("start");
     assert_eq!(spent(&backend), Some(vec![(OperationKind::Create, 1)]));
 
-    // The message is known, so a lock is all it takes: the instance is created with it.
+    // The message is cached, so the lock is the only request: it creates the instance.
     let (_, token, _) = provider
         .fetch_orchestration_item(LOCK, LOCK, None)
         .await
@@ -84,7 +85,7 @@ async fn what_a_process_knows_it_does_not_ask_for() {
         .expect("ack");
     assert_eq!(spent(&backend), Some(vec![(OperationKind::Batch, 1)]));
 
-    // The first is locked by its fetch; each of the others by the end of the one before.
+    // The fetch locks the first activity; the end of each activity locks the next.
     for _ in 0..20 {
         let (_, token, _) = provider
             .fetch_work_item(LOCK, LOCK, None, &TagFilter::default())
@@ -103,7 +104,7 @@ async fn what_a_process_knows_it_does_not_ask_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_for_nothing_slows_down_to_one_request_a_second() {
+async fn an_idle_runtime_slows_down_to_one_request_a_second() {
     let backend = Backend::start_simulated_with(|config| config.reconciler_interval = LOCK).await;
     let provider = backend.provider().await;
     let fetch = |time| provider.fetch_orchestration_item(LOCK, time, None);
@@ -126,7 +127,7 @@ async fn waiting_for_nothing_slows_down_to_one_request_a_second() {
 /// How many times each workload runs, one after the other.
 const RUNS: u64 = 5;
 
-/// Orchestrations that tell when they come to their end: a client that asks for it would be counted too.
+/// Orchestrations that report their end: status queries of a client would be counted.
 fn workloads(done: mpsc::UnboundedSender<()>) -> OrchestrationRegistry {
     let (chained, fanned, gathered, repeated) = (done.clone(), done.clone(), done.clone(), done);
     OrchestrationRegistry::builder()
@@ -180,8 +181,8 @@ fn finish(done: &mpsc::UnboundedSender<()>) -> Result<String, String> {
     Ok(String::new())
 }
 
-/// Runs a workload in a process that polls so rarely that its polls do not count: what it starts, it knows of. The
-/// bounds are what was measured, and a little more for a lock that had to be renewed.
+/// Runs a workload in a process that needs no poll for its own starts and polls too rarely to
+/// count. The bounds are the measured values and a little more, for a renewed lock.
 async fn costs_at_most(bound: u64, orchestration: &str, input: &str) {
     let backend = Backend::start_simulated_with(|config| {
         config.reconciler_interval = LOCK;

@@ -1,4 +1,5 @@
-//! Retention: what ended goes when its time has come, with everything that belongs to it, and nothing else goes.
+//! Retention: instances that ended long enough ago are deleted with all their documents, and
+//! nothing else is.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -58,18 +59,18 @@ async fn run(provider: &CosmosDBProvider, orchestration: &str, ids: &[String]) {
     runtime.shutdown(None).await;
 }
 
-/// The instances that anything is stored of.
+/// Returns the instances that have documents.
 async fn partitions(provider: &CosmosDBProvider) -> BTreeSet<String> {
     let query = Query::<Durable>::across_partitions();
     let rows = provider.container().query(query).all().await.expect("rows");
     let ids = rows.iter().filter_map(|row| instance_id(&row.document));
-    // What the container keeps about itself stays.
+    // The container's own documents stay.
     let ids = ids.filter(|id| !id.starts_with("cdb:"));
     ids.map(str::to_owned).collect()
 }
 
 #[tokio::test]
-async fn what_ended_goes_with_its_descendants_and_what_waits_stays() {
+async fn a_purge_deletes_ended_instances_with_descendants_and_keeps_waiting_ones() {
     let backend = Backend::start().await;
     let provider = backend.provider().await;
     run(&provider, "Parent", &["a".to_owned(), "b".to_owned()]).await;
@@ -107,7 +108,7 @@ async fn an_interrupted_purge_is_finished_by_the_next_call() {
     let ids: Vec<String> = (0..30).map(|n| format!("i{n}")).collect();
     run(&provider, "Parent", &ids).await;
     tokio::time::sleep(Duration::from_millis(20)).await;
-    // The service refuses some deletions for good, and hides the end of others.
+    // The store refuses some deletions permanently, and loses the answer to others.
     let refused = Effect::Status {
         status: 403,
         substatus: 0,
@@ -126,7 +127,7 @@ async fn an_interrupted_purge_is_finished_by_the_next_call() {
 }
 
 #[tokio::test]
-async fn the_configuration_alone_makes_what_ended_go() {
+async fn retention_in_the_configuration_purges_ended_instances() {
     let backend =
         Backend::start_with(|config| config.retention = Some(Duration::from_secs(1))).await;
     let provider = backend.provider().await;

@@ -1,5 +1,5 @@
-//! Several runtimes on one container: what one of them remembers, reserves or locks ahead never decides anything. Time is
-//! simulated.
+//! Several runtimes on one container: caches, reservations and prelocks of one runtime never
+//! decide. Time is simulated.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::harness::next_turn;
 
-/// How long locks last; other runtimes wait for their end.
+/// The duration of locks; other runtimes wait until they expire.
 const LOCK: Duration = Duration::from_secs(2);
 
 pub(crate) fn start(instance: &str) -> WorkItem {
@@ -79,7 +79,7 @@ pub(crate) async fn ack_and_send(
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_another_runtime_has_done_since_is_loaded() {
+async fn changes_of_another_runtime_are_loaded() {
     let backend = Backend::start_simulated().await;
     let (first, second) = (backend.provider().await, backend.provider().await);
     enqueue(&first, start("shared")).await;
@@ -99,10 +99,10 @@ async fn what_another_runtime_has_done_since_is_loaded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_locked_ahead_for_a_runtime_that_is_gone_is_found_by_another() {
+async fn a_prelocked_item_of_a_dead_runtime_is_found_by_another() {
     let backend = Backend::start_simulated().await;
     let (gone, other) = (backend.provider().await, backend.provider().await);
-    // A dispatcher at work, for which the next start is locked ahead and reserved.
+    // A busy dispatcher, for which the next start is prelocked and reserved.
     enqueue(&gone, start("begun")).await;
     let _never_committed = fetch(&gone).await;
     enqueue(&gone, start("ahead")).await;
@@ -122,7 +122,7 @@ async fn what_was_locked_ahead_for_a_runtime_that_is_gone_is_found_by_another() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_locked_ahead_and_nobody_asks_for_is_given_back() {
+async fn a_prelock_that_no_dispatcher_takes_is_released() {
     let backend = Backend::start_simulated().await;
     let (busy, other) = (backend.provider().await, backend.provider().await);
     // Longer than any test waits.

@@ -1,5 +1,5 @@
-//! The end of a runtime: what it holds is given back, what it has begun is finished or left to others, and nothing of it
-//! runs on.
+//! The shutdown of a runtime: it releases its locks, finishes its work or leaves it to others, and
+//! ends all its tasks.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use tokio::sync::Semaphore;
 use crate::harness::{Wait, end_of, eventually, next_activity, next_turn};
 use crate::several::{ack, enqueue, start};
 
-/// Longer than any wait: what a test waits for does not wait for the end of a lock.
+/// Longer than any wait, so that no test passes because a lock expired.
 const LONG: Duration = Duration::from_secs(24 * 3600);
-/// How long a provider may take to end in order.
+/// The grace period of a shutdown.
 const GRACE: Duration = Duration::from_secs(300);
 
-/// The activities of a runtime: how many may end, how many have begun, and how many have ended.
+/// The activities of a runtime: permits to end, started and ended activities.
 #[derive(Clone)]
 struct Work {
     permits: Arc<Semaphore>,
@@ -34,7 +34,7 @@ struct Work {
 }
 
 impl Work {
-    /// So many activities end; the others run until there are more permits.
+    /// Lets `permits` activities end. The others run until there are more permits.
     fn with_permits(permits: usize) -> Self {
         Self {
             permits: Arc::new(Semaphore::new(permits)),
@@ -111,14 +111,14 @@ async fn ends(client: &Client, instance: &str) {
     }
 }
 
-/// Fails if the shutdown takes longer than any grace.
+/// Fails if the shutdown takes longer than its grace period.
 async fn in_time(shutdown: impl Future<Output = ()>) {
     let ended = tokio::time::timeout(GRACE * 2, shutdown).await;
     ended.expect("the shutdown ends");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_under_way_is_finished_in_time_and_another_runtime_does_the_rest() {
+async fn running_work_is_finished_in_time_and_another_runtime_does_the_rest() {
     let backend = Backend::start().await;
     let (first, second) = (backend.provider().await, backend.provider().await);
     let client = Client::new(Arc::new(second.clone()));
@@ -132,7 +132,7 @@ async fn what_is_under_way_is_finished_in_time_and_another_runtime_does_the_rest
     let grace = u64::try_from(GRACE.as_millis()).expect("it fits");
     in_time(async {
         let shutdown = running.shutdown(Some(grace));
-        // What is under way ends after the shutdown has begun.
+        // Running activities end after the shutdown has begun.
         let go_on = async { work.permits.add_permits(1000) };
         tokio::join!(biased; shutdown, go_on);
         first.shutdown(GRACE).await;
@@ -151,7 +151,7 @@ async fn what_is_under_way_is_finished_in_time_and_another_runtime_does_the_rest
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_had_to_be_broken_off_is_taken_over_at_once_with_its_session() {
+async fn interrupted_work_is_taken_over_at_once_with_its_session() {
     let backend = Backend::start().await;
     let (first, second) = (backend.provider().await, backend.provider().await);
     let client = Client::new(Arc::new(second.clone()));
@@ -172,14 +172,14 @@ async fn what_had_to_be_broken_off_is_taken_over_at_once_with_its_session() {
 }
 
 #[tokio::test]
-async fn every_lock_is_given_back_without_counting_the_attempt() {
+async fn every_lock_is_released_without_counting_the_attempt() {
     let backend = Backend::start().await;
     let (first, second) = (backend.provider().await, backend.provider().await);
-    // A turn that a dispatcher has, and one that was locked ahead for it.
+    // A turn that a dispatcher runs, and one that is prelocked for it.
     enqueue(&first, start("begun")).await;
     next_turn(&first, LONG).await;
     enqueue(&first, start("ahead")).await;
-    // An activity on a session that a worker has, and one without.
+    // A running activity with a session, and one without.
     for (id, session_id) in [(1, None), (2, Some("desk".to_owned()))] {
         let item = WorkItem::ActivityExecute {
             instance: "begun".to_owned(),
@@ -221,13 +221,13 @@ async fn activity(provider: &CosmosDBProvider, owner: &str) -> u32 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fetch_that_was_dropped_leaves_no_lock_behind() {
+async fn a_dropped_fetch_leaves_no_lock_behind() {
     let backend = Backend::start().await;
     let (first, second) = (backend.provider().await, backend.provider().await);
     let count = 24;
     for number in 0..count {
         enqueue(&second, start(&format!("i-{number}"))).await;
-        // Wherever it is: before its poll, while it locks, after it.
+        // Drop it at any point: before its poll, during the lock, after it.
         let moment = Duration::from_micros(500 * number);
         let fetch = first.fetch_orchestration_item(LONG, LONG, None);
         let _dropped = tokio::time::timeout(moment, fetch).await;
@@ -241,7 +241,7 @@ async fn a_fetch_that_was_dropped_leaves_no_lock_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn messages_that_could_not_be_delivered_are_delivered_by_another_runtime() {
+async fn undelivered_messages_are_delivered_by_another_runtime() {
     let backend = Backend::start().await;
     let Some(emulator) = backend.emulator() else {
         println!("skipped: only the emulator fails on demand");
@@ -264,7 +264,7 @@ async fn messages_that_could_not_be_delivered_are_delivered_by_another_runtime()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_provider_that_was_shut_down_is_no_member_and_still_serves_clients() {
+async fn a_provider_that_was_shut_down_is_not_a_member_and_still_serves_clients() {
     let backend = Backend::start().await;
     let member = |name: &str| MembershipConfig {
         heartbeat: Duration::from_millis(500),
@@ -289,14 +289,14 @@ async fn a_provider_that_was_shut_down_is_no_member_and_still_serves_clients() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_runs_and_nothing_is_asked_when_the_last_handle_is_gone() {
+async fn no_task_runs_and_no_request_is_sent_after_the_last_handle_is_dropped() {
     let backend = Arc::new(Backend::start().await);
     for in_order in [true, false] {
         let backend_of_thread = backend.clone();
         let ended = tokio::task::spawn_blocking(move || tasks_left(&backend_of_thread, in_order));
         assert_eq!(ended.await.expect("no panic"), 0, "tasks live on");
         if let Some(emulator) = backend.emulator() {
-            // Requests that were on their way are still answered.
+            // Requests in flight still get their answers.
             eventually(async || {
                 emulator.reset_requests();
                 tokio::time::sleep(Duration::from_millis(1500)).await;
@@ -307,7 +307,7 @@ async fn nothing_runs_and_nothing_is_asked_when_the_last_handle_is_gone() {
     }
 }
 
-/// How many tasks a provider leaves, counted in a Tokio runtime of its own.
+/// Counts the tasks that a provider leaves in a Tokio runtime of its own.
 fn tasks_left(backend: &Backend, in_order: bool) -> usize {
     let place = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -322,7 +322,7 @@ fn tasks_left(backend: &Backend, in_order: bool) -> usize {
     place.metrics().num_alive_tasks()
 }
 
-/// A provider with everything that it can have in the background, under way when its last handle is dropped.
+/// A provider with all its background tasks running when its last handle is dropped.
 async fn live_and_end(backend: &Backend, in_order: bool) {
     let provider = backend
         .provider_with(|config| {
@@ -364,11 +364,11 @@ fn a_provider_may_be_dropped_inside_outside_and_after_its_tokio_runtime() {
 }
 
 #[tokio::test]
-async fn a_turn_that_is_committed_after_the_shutdown_is_committed_or_refused_but_does_not_hang() {
+async fn a_commit_after_the_shutdown_succeeds_or_is_refused_but_does_not_hang() {
     let backend = Backend::start().await;
     let provider = backend.provider().await;
     enqueue(&provider, start("late")).await;
-    // Somebody who looks once waits for the deliveries of a commit.
+    // A fetch without a long poll waits for the deliveries of a commit.
     let turn = provider.fetch_orchestration_item(LONG, Duration::ZERO, None);
     let (_, token, _) = turn.await.expect("fetch").expect("a turn");
     drop(provider.clone());

@@ -1,4 +1,4 @@
-//! duroxide's own stress scenarios, short, at 100 % success.
+//! Short forms of duroxide's stress scenarios: every orchestration succeeds.
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ impl ProviderStressFactory for Stressed {
     }
 }
 
-/// Repeats a scenario until a run of it is complete: two minutes after its last start, a scenario gives up on what is still
-/// under way, which says nothing but that the machine is slow.
+/// Repeats a scenario until a run is complete. A scenario gives up two minutes after its last
+/// start, which only shows that the machine is slow.
 async fn succeeds(scenario: impl AsyncFn(&Stressed) -> StressTestResult) {
     let mut wait = Wait::begin();
     loop {
@@ -41,7 +41,7 @@ async fn succeeds(scenario: impl AsyncFn(&Stressed) -> StressTestResult) {
     }
 }
 
-/// Starts orchestrations for three seconds, and waits for each of them as long as it takes.
+/// Starts orchestrations for three seconds, and waits for all of them.
 fn config(max_concurrent: usize) -> StressTestConfig {
     StressTestConfig {
         max_concurrent,

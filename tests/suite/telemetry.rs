@@ -1,4 +1,4 @@
-//! Names of metrics: those of the sources, of their reference page and of the dashboard are the same.
+//! Names of metrics: the sources, the reference page and the dashboard use the same.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// What the names of metrics begin with.
+/// Prefixes of metric names.
 const FAMILIES: [&str; 9] = [
     "db.client.operation.",
     "azure.cosmosdb.client.operation.",
@@ -22,7 +22,7 @@ const FAMILIES: [&str; 9] = [
     "cdb.work.",
 ];
 
-/// The words between such marks that are names of metrics.
+/// Returns the words between these marks that are metric names.
 fn names(text: &str, mark: char) -> impl Iterator<Item = &str> {
     text.split(mark).filter(|word| {
         let rest = FAMILIES.iter().find_map(|family| word.strip_prefix(family));
@@ -59,13 +59,13 @@ fn reported() -> BTreeSet<String> {
 }
 
 #[test]
-fn every_metric_is_on_its_page_and_nothing_else() {
+fn the_telemetry_page_lists_exactly_the_reported_metrics() {
     let (reported, documented) = (reported(), documented());
     assert!(reported.len() > 30, "{reported:?}");
     let silent: Vec<_> = reported.difference(&documented).collect();
     assert!(silent.is_empty(), "list in docs/telemetry.md: {silent:?}");
     let invented: Vec<_> = documented.difference(&reported).collect();
-    assert!(invented.is_empty(), "nobody reports: {invented:?}");
+    assert!(invented.is_empty(), "no source reports: {invented:?}");
 }
 
 #[derive(Deserialize)]
@@ -85,7 +85,7 @@ struct Target {
 }
 
 #[test]
-fn the_dashboard_asks_for_metrics_that_exist() {
+fn the_dashboard_queries_existing_metrics() {
     let text = std::fs::read_to_string(root().join("docs/grafana.json")).expect("the dashboard");
     let dashboard: Dashboard = serde_json::from_str(&text).expect("it is JSON");
     let known: BTreeSet<String> = documented()

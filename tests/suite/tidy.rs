@@ -1,8 +1,8 @@
-//! House rules, as tests: what must hold stands here and not on a wiki page.
+//! House rules, as tests.
 
 use std::path::{Path, PathBuf};
 
-/// Files that may have more than 500 lines, and why.
+/// Files that may have more than 500 lines, with the reason.
 const LONG_FILES: [(&str, &str); 2] = [
     (
         "cdb-model/src/batch.rs",
@@ -50,7 +50,7 @@ fn sources(below: &str) -> Vec<(String, String)> {
     found
 }
 
-/// Whether a file holds nothing but tests.
+/// Returns `true` if a file contains only tests.
 fn is_test(path: &str) -> bool {
     path.contains("/tests/") || path.starts_with("tests/suite")
 }
@@ -81,11 +81,11 @@ fn files_stay_below_500_lines() {
 }
 
 #[test]
-fn every_module_says_what_it_is_for() {
+fn every_module_has_a_description() {
     let silent: Vec<String> = sources(".")
         .into_iter()
         .filter(|(path, _)| !is_test(path) && !path.contains("/expansions/"))
-        // What examples include stands inside of a module.
+        // Included files are inside of a module.
         .filter(|(path, _)| !path.contains("/docs/"))
         .filter(|(_, text)| !text.starts_with("//!") && !text.trim().is_empty())
         .map(|(path, _)| path)
@@ -175,7 +175,7 @@ fn nothing_is_discarded_without_a_word() {
             }
         }
     }
-    refuse(&found, "say in a comment why losing it is right");
+    refuse(&found, "add a comment with the reason");
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn comments_are_sentences_and_not_banners() {
 }
 
 #[test]
-fn libraries_show_names_and_not_modules() {
+fn libraries_export_names_and_not_modules() {
     let mut found = Vec::new();
     for library in [
         "cdb-model",
@@ -221,7 +221,7 @@ fn libraries_show_names_and_not_modules() {
 }
 
 #[test]
-fn every_refusal_says_why_it_is_one() {
+fn every_refusal_case_begins_with_its_reason() {
     let silent: Vec<String> = sources("cdb-model/tests/ui")
         .into_iter()
         .filter(|(_, text)| !text.starts_with("//"))
@@ -260,5 +260,5 @@ fn every_dependency_of_a_library_is_explained() {
             }
         }
     }
-    refuse(&found, "say in docs/decisions.md what it is there for");
+    refuse(&found, "add the dependency to docs/decisions.md");
 }

@@ -1,4 +1,4 @@
-//! Containers that others have written: opened, finished, and refused where that is right.
+//! Containers of other versions and programs: opened, finished, or refused if their form is newer.
 
 #[path = "../upgrade/raw_container.rs"]
 mod raw_container;
@@ -25,17 +25,17 @@ use workload::{CANCELLED, ENDINGS, EVENTS, Ending, HOSTILE, KEPT, REASON};
 
 use crate::harness::{end_of, eventually, long_locks};
 
-/// Containers in which unfinished work was left; docs/testing.md says how.
+/// Containers with unfinished work; docs/testing.md has the commands that write them.
 const FILES: [&str; 2] = [
     include_str!("../upgrade/duroxide-cdb-0.1.10.jsonl"),
     include_str!("../upgrade/cdb-provider-before-forms.jsonl"),
 ];
-/// Left by `duroxide-cdb` 0.1.10.
+/// Written by `duroxide-cdb` 0.1.10.
 const OLD_PROVIDER: usize = 0;
-/// Left by our own, before containers said which form their documents have.
+/// Written by our own version before containers named the form of their documents.
 const BEFORE_FORMS: usize = 1;
 
-/// A container that is defined by the first line of a file and has no document types.
+/// A container whose first line in the file is its definition, without document types.
 #[derive(Debug)]
 enum Written<const FILE: usize> {}
 
@@ -63,7 +63,7 @@ impl<const FILE: usize> Container for Written<FILE> {
     }
 }
 
-/// An emulator with the container of a file, as if it had been left two minutes ago.
+/// An emulator with the container of a file, as if it had been written two minutes ago.
 async fn loaded<const FILE: usize>() -> Emulator {
     let file = FILES[FILE];
     let emulator = raw_container::emulator().start().await;
@@ -95,13 +95,13 @@ fn parse(line: &str) -> Value {
     serde_json::from_str(line).expect("JSON")
 }
 
-/// When a document was written last, as far as it says.
+/// Returns the time of a document's last write, if the document has one.
 fn times_of(document: &Value) -> u64 {
     let times = ["createdAt", "updatedAt", "enqueuedAt"].map(|name| document[name].as_u64());
     times.into_iter().flatten().max().unwrap_or_default()
 }
 
-/// The same document, that much later: when it is due and locked must not depend on when a test runs.
+/// Moves the times of a document, so that due times and locks do not depend on when the test runs.
 fn shifted(mut document: Value, by: i128) -> Value {
     const TIMES: [&str; 7] = [
         "createdAt",
@@ -135,7 +135,7 @@ async fn open(emulator: &Emulator) -> CosmosDBProvider {
     try_open(emulator).await.expect("the container opens")
 }
 
-/// Finishes all work, and checks how each instance ends.
+/// Finishes all work and checks the result of each instance.
 async fn finish(provider: &CosmosDBProvider) {
     let store = Arc::new(provider.clone());
     let client = Client::new(store.clone());
@@ -146,7 +146,7 @@ async fn finish(provider: &CosmosDBProvider) {
     let (activities, orchestrations) = (workload::activities(false), workload::orchestrations());
     let runtime = Runtime::start_with_options(store, activities, orchestrations, options).await;
     for (instance, answer) in EVENTS {
-        // An event that comes before it is waited for is nobody's.
+        // An event that arrives before the instance waits for it is dropped.
         eventually(async || {
             let history =
                 client.read_execution_history(instance, execution(provider, instance).await);
@@ -189,7 +189,7 @@ async fn execution(provider: &CosmosDBProvider, instance: &str) -> u64 {
         .unwrap_or_default()
 }
 
-/// What is left of messages, activities and intents.
+/// Returns the remaining messages, activities and intents.
 async fn undelivered(emulator: &Emulator) -> Vec<String> {
     let dump = RawContainer::of(emulator).dump().await;
     dump.lines()
@@ -200,7 +200,7 @@ async fn undelivered(emulator: &Emulator) -> Vec<String> {
                 document["type"].as_str(),
                 Some("orch_queue" | "worker_queue" | "outbox_intent")
             );
-            // A trace of a message that was consumed has nothing in it.
+            // The trace of a consumed message is empty.
             queued && document["workItem"] != "" && document["instanceId"] != SCHEMA_PARTITION
         })
         .map(str::to_owned)
@@ -208,13 +208,13 @@ async fn undelivered(emulator: &Emulator) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_the_old_provider_left_is_finished() {
+async fn unfinished_work_of_the_old_provider_is_completed() {
     let emulator = loaded::<OLD_PROVIDER>().await;
     let provider = open(&emulator).await;
     assert_eq!(provider.list_instances().await.expect("a list").len(), 22);
     finish(&provider).await;
     let left = undelivered(&emulator).await;
-    // The timer that rings in a hundred years stays until its instance is deleted.
+    // The timer that fires in a hundred years stays until its instance is deleted.
     assert!(
         left.iter().all(|line| line.contains("TimerFired")),
         "{left:#?}"
@@ -222,7 +222,7 @@ async fn what_the_old_provider_left_is_finished() {
 }
 
 #[tokio::test]
-async fn what_a_former_version_left_is_finished() {
+async fn unfinished_work_of_a_former_version_is_completed() {
     let emulator = loaded::<BEFORE_FORMS>().await;
     let provider = open(&emulator).await;
     finish(&provider).await;
@@ -234,7 +234,7 @@ async fn what_a_former_version_left_is_finished() {
 }
 
 #[tokio::test]
-async fn what_the_old_provider_wrote_is_read_and_deleted_as_our_own() {
+async fn documents_of_the_old_provider_are_read_and_deleted() {
     let emulator = loaded::<OLD_PROVIDER>().await;
     let provider = open(&emulator).await;
     let client = Client::new(Arc::new(provider.clone()));
@@ -293,7 +293,7 @@ async fn what_the_old_provider_wrote_is_read_and_deleted_as_our_own() {
     }
 }
 
-/// Opens the provider, or says why not.
+/// Opens the provider. Fails with the reason.
 async fn try_open(emulator: &Emulator) -> Result<CosmosDBProvider, String> {
     let config = CosmosDBProviderConfig {
         endpoint: emulator.endpoint(),
@@ -313,7 +313,7 @@ async fn started() -> Emulator {
 }
 
 #[tokio::test]
-async fn the_form_of_a_container_is_noted_once_and_read_at_every_opening() {
+async fn the_schema_version_is_written_once_and_read_at_every_opening() {
     let emulator = started().await;
     let opened = futures::future::join_all((0..4).map(|_| try_open(&emulator))).await;
     assert!(opened.iter().all(Result::is_ok), "{opened:?}");
@@ -358,7 +358,7 @@ async fn a_container_of_a_newer_form_is_refused() {
 }
 
 #[tokio::test]
-async fn the_gate_for_older_runtimes_is_no_work_and_no_instance_to_us() {
+async fn the_gate_for_older_runtimes_is_neither_work_nor_an_instance() {
     let emulator = started().await;
     let provider = open(&emulator).await;
     let depths = provider.get_queue_depths().await.expect("depths");

@@ -1,6 +1,7 @@
-//! Containers as files: the definition on the first line, then a document a line, without what the service adds.
+//! Containers as files: the definition on the first line, then a document per line, without the
+//! service's fields.
 //!
-//! Speaks HTTP by itself, since nothing that is known about the documents may get between them and the file.
+//! Uses HTTP directly, so that no document type changes what is written.
 
 use cdb_emulator::{DataRole, Emulator, EmulatorBuilder};
 use cdb_provider::model::PartitionKey;
@@ -13,7 +14,7 @@ pub(crate) const DATABASE: &str = "duroxide";
 pub(crate) const CONTAINER: &str = "duroxide";
 
 const IDENTITY: &str = "fixture";
-/// What the service adds to a document.
+/// Fields that the service adds to a document.
 const SYSTEM: [&str; 5] = ["_rid", "_self", "_etag", "_attachments", "_ts"];
 
 /// The container of an emulator, as HTTP sees it.
@@ -24,7 +25,7 @@ pub(crate) struct RawContainer {
     authorization: String,
 }
 
-/// An emulator that lets [`RawContainer`] in.
+/// An emulator that accepts [`RawContainer`]'s credential.
 pub(crate) fn emulator() -> EmulatorBuilder {
     Emulator::builder().identity(IDENTITY, DataRole::DataContributor)
 }
@@ -35,7 +36,8 @@ impl RawContainer {
     /// # Panics
     /// When no client can be made.
     pub(crate) fn of(emulator: &Emulator) -> Self {
-        // A provider of cryptography is wanted even for plain HTTP; another test may have set it already.
+        // A provider of cryptography is wanted even for plain HTTP; another test may have set it
+        // already.
         let _already = rustls::crypto::ring::default_provider().install_default();
         let token = emulator.entra_token(IDENTITY, std::time::Duration::from_secs(3600));
         Self {

@@ -1,7 +1,7 @@
-//! Work that is left unfinished in a container, in every kind of state, and what each instance must come to afterwards.
+//! Unfinished work of every kind in a container, and the expected result of each instance.
 //!
-//! Depends on duroxide alone: the program that leaves it (`bench/peers`, with `duroxide-cdb`; an example here, with our own
-//! provider) and the test that finishes it include this file.
+//! Depends on duroxide alone: the program that leaves it (`bench/peers`, with `duroxide-cdb`; an
+//! example here, with our own provider) and the test that finishes it include this file.
 
 use std::collections::HashSet;
 use std::future::pending;
@@ -13,27 +13,28 @@ use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry};
 
-/// How far away timers are that ring before anybody finishes the work.
+/// The delay of timers that fire before the work is finished.
 const SOON: Duration = Duration::from_secs(60);
-/// How far away timers are that never ring.
+/// The delay of timers that never fire.
 const IN_A_HUNDRED_YEARS: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-/// How long anything may take to come into its state.
+/// How long an instance may take to reach its state.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// An id that has to be escaped in many places, as far as `duroxide-cdb` can write it: without quotes and in ASCII.
+/// An id that has to be escaped in many places, as far as `duroxide-cdb` can write it: without
+/// quotes and in ASCII.
 pub(crate) const HOSTILE: &str = "a:b|c~d' %2F,;";
-/// Why the instances end that are to be cancelled.
+/// The reason of cancelled instances.
 pub(crate) const REASON: &str = "no longer needed";
 
-/// What becomes of an instance once a runtime works on it, with the events that [`EVENTS`] has for it.
+/// The result of an instance once a runtime runs it, with the events that [`EVENTS`] has for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ending {
-    /// It returns this.
+    /// Its output.
     Returns(&'static str),
-    /// It fails with this in its message.
+    /// A part of its error message.
     Fails(&'static str),
 }
 
-/// Every instance that is left, and its end.
+/// Every unfinished instance and its result.
 pub(crate) const ENDINGS: &[(&str, Ending)] = &[
     ("completed", Ending::Returns("chain of 3")),
     ("failed", Ending::Fails("as it should")),
@@ -70,7 +71,7 @@ pub(crate) const ENDINGS: &[(&str, Ending)] = &[
     ("child", Ending::Returns("asked: of the child")),
 ];
 
-/// What is raised when the work is finished: instance and data of the event `answer`.
+/// Events `answer` that are raised to finish the work: instance and data.
 pub(crate) const EVENTS: &[(&str, &str)] = &[
     ("open", "afterwards"),
     ("parent::sub::2", "afterwards"),
@@ -78,10 +79,10 @@ pub(crate) const EVENTS: &[(&str, &str)] = &[
     ("rounds", "afterwards"),
 ];
 
-/// What is cancelled when the work is finished.
+/// Instances that are cancelled to finish the work.
 pub(crate) const CANCELLED: &[&str] = &["far"];
 
-/// What the instance `rounds` has kept in its key-value store.
+/// The key-value store of the instance `rounds`.
 pub(crate) const KEPT: &[(&str, &str)] = &[("kept", "2"), ("noted", "3")];
 
 /// The activities. Those that hold never return.
@@ -219,7 +220,8 @@ fn options() -> RuntimeOptions {
     }
 }
 
-/// What is started first: instance, orchestration, input, and what its history shows once it is where it is to be left.
+/// The first starts: instance, orchestration, input, and the event that shows that the instance has
+/// reached its state.
 const FIRST: &[(&str, &str, &str, &str)] = &[
     ("completed", "Chain", "3", "OrchestrationCompleted"),
     ("failed", "Fail", "", "OrchestrationFailed"),
@@ -245,7 +247,7 @@ const FIRST: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-/// Works on whatever is there, until the process is killed.
+/// Runs all work until the process is killed.
 pub(crate) async fn join(store: Arc<dyn Provider>) {
     let _runtime = Runtime::start_with_options(
         store,
@@ -257,7 +259,7 @@ pub(crate) async fn join(store: Arc<dyn Provider>) {
     pending::<()>().await;
 }
 
-/// Waits until an instance's history shows what it is to show.
+/// Waits until an instance's history shows the expected event.
 async fn until(store: &Arc<dyn Provider>, instance: &str, shows: &str) {
     let started = std::time::Instant::now();
     loop {
@@ -276,7 +278,8 @@ async fn until(store: &Arc<dyn Provider>, instance: &str, shows: &str) {
     }
 }
 
-/// The first part: a runtime brings instances into their states, and is gone in the middle of its activities.
+/// The first part: a runtime brings instances into their states, and is killed while activities
+/// run.
 pub(crate) async fn leave_first(store: Arc<dyn Provider>) {
     let client = Client::new(store.clone());
     let _runtime =
@@ -286,7 +289,7 @@ pub(crate) async fn leave_first(store: Arc<dyn Provider>) {
         let started = client.start_orchestration(*instance, *orchestration, *input);
         started.await.expect("it starts");
     }
-    // A message for a queue that nobody reads yet is dropped.
+    // A message for a queue without a reader is dropped.
     until(&store, "letters", "QueueSubscribed").await;
     client
         .enqueue_event("letters", "letters", "one")
@@ -297,12 +300,12 @@ pub(crate) async fn leave_first(store: Arc<dyn Provider>) {
     }
     until(&store, "child", "ExternalSubscribed").await;
     until(&store, "parent::sub::2", "ExternalSubscribed").await;
-    // Workers pick up what holds them.
+    // Wait until workers have taken the activities that hold them.
     tokio::time::sleep(Duration::from_secs(3)).await;
 }
 
-/// The second part, on a store that delivers nothing to other instances: messages on their way, then what clients
-/// enqueue and processes leave behind while no runtime is there.
+/// The second part, on a store that delivers nothing to other instances: messages on their way,
+/// then what clients enqueue and processes leave behind while no runtime is there.
 pub(crate) async fn leave_second(store: Arc<dyn Provider>) {
     let client = Client::new(store.clone());
     let runtime =

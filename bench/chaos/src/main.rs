@@ -1,6 +1,7 @@
-//! The command `chaos` on `duroxide-cdb`: the same driver, store, orchestrations, faults and judgement as for ours.
+//! The command `chaos` on `duroxide-cdb`: the same driver, store, orchestrations, faults and
+//! judgement as for ours.
 //!
-//! Its settings are the ones it comes with, but for the concurrency, which is ours.
+//! It has its default settings, except the concurrency, which is ours.
 
 use std::process::ExitCode;
 use std::sync::Arc;

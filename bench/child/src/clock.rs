@@ -1,4 +1,4 @@
-//! The time of day, in one place: points in different processes are compared by it.
+//! The time of day, which compares timed points of different processes.
 
 use std::time::SystemTime;
 

@@ -1,19 +1,20 @@
-//! What passes between the benchmark and its child processes: one JSON value per line.
+//! The messages between the benchmark and its child processes: one JSON value per line.
 
 use serde::{Deserialize, Serialize};
 
 use crate::peer::Store;
 
-/// The first line that a child reads: what it is to be.
+/// The first line for a child: its configuration.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     /// The provider and its data.
     pub store: Store,
-    /// Dispatchers of orchestrations, and as many of activities; none for a client without a runtime.
+    /// Dispatchers of orchestrations, and as many of activities; none for a client without a
+    /// runtime.
     pub dispatchers: u32,
 }
 
-/// A later line: what it is to do. The end of its input ends the child.
+/// A later line: an order. The end of its input ends the child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Order {
     /// Run a load and time it.
@@ -22,13 +23,13 @@ pub enum Order {
     Start(Start),
     /// Raise the event that the orchestration waits for.
     Raise(String),
-    /// Look whether these orchestrations have ended as they should.
+    /// Check that these orchestrations have the right result.
     Verify(Vec<String>),
-    /// Say what the process has used.
+    /// Report the process's resource usage.
     Usage,
 }
 
-/// An orchestration to be started.
+/// An orchestration to start.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Start {
     pub instance: String,
@@ -36,57 +37,57 @@ pub struct Start {
     pub input: String,
 }
 
-/// Orchestrations of one kind, some of them at a time.
+/// Orchestrations of one kind, several at a time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Load {
     /// The orchestration's name.
     pub orchestration: String,
     pub input: String,
-    /// How many are run, unless the time is over before.
+    /// The number of orchestrations, unless the time ends first.
     pub count: usize,
-    /// How many at a time.
+    /// Orchestrations in flight.
     pub window: usize,
-    /// How many are being started at a time.
+    /// Concurrent starts.
     pub starters: usize,
     /// Stops after this many seconds.
     pub seconds: f64,
     /// Gives up those in flight when none has ended for this many seconds.
-    pub patience: f64,
-    /// Their ids begin with it.
+    pub max_wait: f64,
+    /// The prefix of their ids.
     pub prefix: String,
 }
 
-/// What a child says.
+/// An answer of a child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Said {
     /// The provider is open and the runtime runs.
     Ready,
     /// A load has ended.
     Ran(Outcome),
-    /// An order was carried out; the call returned after this many milliseconds.
+    /// An order is done; its call took this many milliseconds.
     Called { started: f64, milliseconds: f64 },
     /// An orchestration has reached a point, at this time in milliseconds since 1970.
     Reached { instance: String, at: f64 },
-    /// How many orchestrations have not ended as they should.
+    /// Orchestrations without the right result.
     Verified { wrong: Vec<String> },
-    /// What the process has used so far.
+    /// The process's resource usage so far.
     Used(Usage),
-    /// The order cannot be carried out.
+    /// The order failed.
     Failed(String),
 }
 
-/// What came of a load.
+/// The result of a load.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// From start to last statement in milliseconds, shortest first.
     pub times: Vec<f64>,
     /// From the first start to the last end, in seconds.
     pub seconds: f64,
-    /// Those that were given up.
+    /// Orchestrations that were given up.
     pub lost: usize,
 }
 
-/// What a process has used.
+/// The resource usage of a process.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Usage {
     /// Processor time in milliseconds.

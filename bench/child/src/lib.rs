@@ -1,5 +1,5 @@
-//! What every measured process does, whichever provider it holds: a runtime, the orchestrations, and the orders of the
-//! benchmark. Two programs are made of it, ours and one with the providers to compare with.
+//! The measured process: a runtime, the orchestrations, and the orders of the benchmark. Two
+//! programs use it: ours, and one with the other providers.
 
 mod clock;
 mod job;

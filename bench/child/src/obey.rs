@@ -1,5 +1,5 @@
-//! A child process: one provider, its runtime, and the orders it gets. Apart from the emulator, so that memory and
-//! processor time are its own.
+//! A child process: one provider, its runtime, and its orders. The emulator is in another process,
+//! so memory and processor time are the provider's.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -19,16 +19,17 @@ use crate::orchestrations::{DONE, GO, Reached, activities, orchestrations};
 use crate::peer::Store;
 use crate::{clock, usage};
 
-/// How long the turns that end a load have for their commit.
+/// The time for the commits of a load's last turns.
 const LAST_COMMITS: Duration = Duration::from_millis(300);
-/// How often a start is tried.
+/// Attempts of a start.
 const START_TRIES: u32 = 10;
-/// How long after a failed try the next one comes.
+/// The pause between two attempts.
 const BETWEEN_TRIES: Duration = Duration::from_millis(50);
-/// How often an orchestration is looked at before it counts as wrong.
+/// Status queries before an orchestration counts as wrong.
 const VERIFY_ATTEMPTS: u32 = 20;
 
-/// A child from its first line to the end of its input; `open` makes its provider, for this many dispatchers of each kind.
+/// A child from its first line to the end of its input; `open` makes its provider, for this many
+/// dispatchers of each kind.
 pub async fn run<O, F>(open: O) -> Result<(), String>
 where
     O: FnOnce(Store, u32) -> F,
@@ -143,10 +144,10 @@ async fn run_load(load: &Load, client: &Client, points: &mut Points) -> Result<O
         if running.in_flight.is_empty() || time_left().is_zero() {
             break;
         }
-        let patience = Duration::from_secs_f64(load.patience).min(time_left());
+        let max_wait = Duration::from_secs_f64(load.max_wait).min(time_left());
         tokio::select! {
             Some(started) = starts.join_next() => started.map_err(|error| error.to_string())??,
-            point = timeout(patience, points.recv()) => match point {
+            point = timeout(max_wait, points.recv()) => match point {
                 Ok(Some(point)) => running.note(&point),
                 Ok(None) => return Err("the runtime has ended".to_owned()),
                 Err(_) => running.give_up(),
@@ -172,8 +173,8 @@ impl Running {
         self.in_flight.len() < load.window
     }
 
-    /// An orchestration has reached its end; once, even if its last turn is run again. One that somebody else started
-    /// is somebody else's to know.
+    /// Counts an ended orchestration once, even if its last turn runs again. Ignores orchestrations
+    /// of other processes.
     fn note(&mut self, point: &Reached) {
         if let Some(started) = self.in_flight.remove(&point.instance) {
             let time = point.at.duration_since(started).unwrap_or_default();
@@ -186,7 +187,7 @@ impl Running {
         }
     }
 
-    /// Whatever is in flight will not end in time.
+    /// The orchestrations in flight will not end in time.
     fn give_up(&mut self) {
         self.outcome.lost += self.in_flight.len();
         self.in_flight.clear();
@@ -208,8 +209,8 @@ impl Load {
     }
 }
 
-/// Starts an orchestration, again while the failure is one that callers are told to repeat. A start that was stored
-/// twice is one start: the second finds the instance there.
+/// Starts an orchestration, and retries retryable failures. A second stored start has no effect,
+/// because the instance exists.
 async fn start_one(client: &Client, start: &Start) -> Result<(), String> {
     let mut tries = 1;
     loop {
@@ -224,7 +225,8 @@ async fn start_one(client: &Client, start: &Start) -> Result<(), String> {
     }
 }
 
-/// The orchestrations that have not ended with the right result. Each is given time, for what was lost may be repaired.
+/// Returns the orchestrations that have not ended with the right result. Waits for each, because
+/// lost work may still be repaired.
 async fn verify(client: &Client, mut instances: Vec<String>) -> Vec<String> {
     for _ in 0..VERIFY_ATTEMPTS {
         let mut wrong = Vec::new();

@@ -1,4 +1,4 @@
-//! The orchestrations that are run: the same for every provider.
+//! The measured orchestrations, the same for all providers.
 
 use std::time::{Duration, SystemTime};
 
@@ -15,13 +15,13 @@ pub struct Reached {
     pub at: SystemTime,
 }
 
-/// Where points that are timed are reported.
+/// The receiver of timed points.
 pub type Reports = mpsc::UnboundedSender<Reached>;
 
-/// What every orchestration returns that ends as it should.
+/// The right result of an orchestration.
 pub const DONE: &str = "done";
 
-/// How far away the timers of waiting orchestrations are: ten days.
+/// The delay of the timers of waiting orchestrations: ten days.
 const FAR_AWAY: Duration = Duration::from_hours(240);
 
 /// The name of an event that waiting orchestrations wait for.
@@ -36,7 +36,8 @@ pub fn activities() -> ActivityRegistry {
         .build()
 }
 
-/// All orchestrations. Each reports when it reaches its last statement, so that no client has to poll for its result.
+/// All orchestrations. Each reports when it reaches its last statement, so that no client has to
+/// poll for its result.
 pub fn orchestrations(reports: &Reports) -> OrchestrationRegistry {
     let reports = || reports.clone();
     let (chain, fan, parent, again) = (reports(), reports(), reports(), reports());
@@ -144,7 +145,7 @@ async fn run_sleep(
     Ok(finish(&ctx, &reports))
 }
 
-/// Grows a history by activities, then reports once for every event that is raised.
+/// Grows a history by activities, then reports each raised event.
 async fn run_long(
     ctx: OrchestrationContext,
     input: String,
@@ -169,7 +170,7 @@ fn finish(ctx: &OrchestrationContext, reports: &Reports) -> String {
     DONE.to_owned()
 }
 
-/// A statement on the way, reported once and not again by every replay.
+/// A statement in the middle, reported once and not by replays.
 fn pass(ctx: &OrchestrationContext, reports: &Reports) {
     if !ctx.is_replaying() {
         report(ctx, reports);
@@ -177,7 +178,7 @@ fn pass(ctx: &OrchestrationContext, reports: &Reports) {
 }
 
 fn report(ctx: &OrchestrationContext, reports: &Reports) {
-    // Nobody listens any more when a measurement is over.
+    // The receiver is gone when the measurement has ended.
     let _unheard = reports.send(Reached {
         instance: ctx.instance_id(),
         at: clock::now(),

@@ -39,7 +39,7 @@ impl fmt::Display for Peer {
     }
 }
 
-/// Where a provider keeps its data.
+/// The address of a provider's store.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Store {
     /// Which provider.

@@ -1,11 +1,11 @@
-//! What a process uses, as Linux tells it in /proc; zero elsewhere.
+//! The resource usage of a process, from /proc on Linux; zero elsewhere.
 
 use crate::job::Usage;
 
-/// Ticks per second of /proc/self/stat: fixed at 100 on Linux, whatever the kernel's own clock does.
+/// Ticks per second of /proc/self/stat: always 100 on Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// What this process has used so far.
+/// Returns this process's usage so far.
 pub fn of_this_process() -> Usage {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let megabytes = |name: &str| {
@@ -20,7 +20,8 @@ pub fn of_this_process() -> Usage {
     }
 }
 
-/// User and system time, the 14th and 15th field; the second field is a name in parentheses that may hold spaces.
+/// User and system time, the 14th and 15th field; the second field is a name in parentheses that
+/// may hold spaces.
 fn cpu_milliseconds() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);

@@ -1,4 +1,4 @@
-//! The providers to compare with, as a process that the benchmark gives its orders.
+//! The other providers, as a process that takes the benchmark's orders.
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! One turn on a long history: by the runtime that has seen it grow, and by one that sees it for the first time.
+//! Measures a turn on a long history: by the runtime that has it cached, and by a new one.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const COMMIT: Duration = Duration::from_millis(300);
 /// How long a history has to grow.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// What one turn took.
+/// The measurement of one turn.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     milliseconds: f64,

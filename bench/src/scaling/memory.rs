@@ -14,7 +14,7 @@ const HEAD: &str = "\
 | running instances | MB before | MB with them | MB at most |
 |--:|--:|--:|--:|";
 
-/// Dispatchers of each kind: more than 2+2, so that it does not take all day.
+/// Dispatchers of each kind: more than 2+2, to save time.
 const DISPATCHERS: u32 = 16;
 
 /// Measures ours at each number of instances.

@@ -1,4 +1,5 @@
-//! How figures change with size: more waiting, more runtimes, longer histories, more in flight.
+//! Measures how figures change with size: waiting instances, runtimes, histories, orchestrations in
+//! flight.
 
 mod history;
 mod memory;

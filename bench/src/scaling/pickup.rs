@@ -1,4 +1,5 @@
-//! How soon a runtime sees what another process has started: while it is busy, and while it has had nothing to do.
+//! Measures how soon a runtime finds the start of another process, while it is busy and while it is
+//! idle.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,8 +18,8 @@ const HEAD: &str = "\
 | provider | runtime | picked up | p50 ms | p99 ms |
 |---|---|--:|--:|--:|";
 
-/// How long the runtime is left alone before a start, so that its polling has slowed down. Not a multiple of a polling
-/// interval, so that starts fall anywhere between two polls.
+/// How long the runtime is idle before a start, so that its polls have slowed down. Not a multiple
+/// of a polling interval, so that starts fall anywhere between two polls.
 const ALONE: Duration = Duration::from_millis(3_370);
 /// Time between two starts while the runtime is busy.
 const BETWEEN: Duration = Duration::from_millis(430);
@@ -107,7 +108,7 @@ impl Pair {
         for (instance, at) in self.runtime.reached_meanwhile() {
             times.extend(returned.remove(&instance).map(|returned| at - returned));
         }
-        // What is not seen in time counts as never seen, and shows in the number of starts.
+        // A late start counts as not picked up, which the number of starts shows.
         while !returned.is_empty()
             && let Ok((instance, at)) = self.runtime.reached(PATIENCE).await
         {
@@ -120,7 +121,7 @@ impl Pair {
         let mut times = Vec::new();
         for number in 0..starts {
             tokio::time::sleep(ALONE).await;
-            // What the busy half has left behind was reached meanwhile.
+            // Drop the points that the busy half has left.
             let instance = format!("idle-{number}");
             let returned = start(&mut self.client, instance.clone()).await?;
             while let Ok((reached, at)) = self.runtime.reached(PATIENCE).await {
@@ -139,7 +140,8 @@ impl Pair {
     }
 }
 
-/// Starts an orchestration without activities; when the call returned, in milliseconds since 1970.
+/// Starts an orchestration without activities. Returns the end of the call in milliseconds since
+/// 1970.
 async fn start(client: &mut Process, instance: String) -> Result<f64, String> {
     let start = Start {
         instance,

@@ -1,7 +1,7 @@
 //! Several runtimes, each a process, on one container.
 //!
-//! Twice: each runtime starts its own orchestrations, and all of them drain a backlog that a process without a runtime
-//! has left, where they compete for every instance.
+//! Two measurements: each runtime starts its own orchestrations; and all runtimes drain a backlog
+//! of a process without a runtime, so they compete for all instances.
 
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ const HEAD: &str = "\
 | runtimes | own starts: per s | times one | requests | RU | shared backlog: per s | times one | requests | RU |
 |--:|--:|--:|--:|--:|--:|--:|--:|--:|";
 
-/// The round trip is meant to dominate, not this machine's processors.
+/// A longer round trip, so that it dominates and not the machine's processors.
 const LATENCY: Duration = Duration::from_millis(20);
 
-/// Orchestrations per second, and what each costs.
+/// Orchestrations per second and the cost of each.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rate {
     per_second: f64,
@@ -74,7 +74,7 @@ async fn own_starts(args: &Args, runtimes: usize) -> Result<Rate, String> {
     Ok(rate(&site, ended, seconds))
 }
 
-/// All runtimes work on what is there already.
+/// All runtimes work on the backlog.
 async fn shared_backlog(args: &Args, runtimes: usize) -> Result<Rate, String> {
     let site = Site::open(Peer::Ours, Duration::ZERO, None).await?;
     let backlog = if args.quick { 50 } else { 150 } * runtimes;

@@ -1,6 +1,6 @@
-//! Waiting instances by the ten thousand: two are run until they wait, one for an event and one for a timer, and what
-//! is stored of them is stored again under other ids, through the client's bulk. So the stored form is the provider's
-//! own, whatever it is.
+//! Stores waiting instances in bulk. Two instances run until they wait, one for an event and one
+//! for a timer. Their documents are then stored again under other ids, so the stored form is the
+//! provider's own.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use crate::process::Process;
 
 /// Instances that are stored at a time.
 const PORTION: usize = 500;
-/// How long the turn that waits has for its commit.
+/// The time for the commit of the waiting turn.
 const COMMIT: Duration = Duration::from_millis(500);
 
-/// What is stored of an instance that waits.
+/// The documents of a waiting instance.
 #[derive(Debug)]
 pub struct Seed {
     container: ContainerClient<Durable>,
@@ -64,7 +64,7 @@ impl Seed {
         })
     }
 
-    /// Stores more of them until there are `count`.
+    /// Stores more copies until there are `count`.
     pub async fn grow_to(&mut self, count: usize) -> Result<(), String> {
         while self.stored < count {
             let upto = count.min(self.stored + PORTION);
@@ -84,7 +84,7 @@ impl Seed {
     }
 }
 
-/// The container alone: the provider, and with it its polls, ends here.
+/// Returns only the container: the provider and its polls end here.
 async fn open(store: &Store) -> Result<ContainerClient<Durable>, String> {
     let config = CosmosDBProviderConfig {
         endpoint: store.endpoint.clone(),
@@ -121,7 +121,7 @@ fn add(
     added.map(|_| ()).map_err(|error| error.to_string())
 }
 
-/// The same document of another instance, wherever it names it.
+/// Replaces the instance id everywhere in a document.
 fn renamed<D: Serialize + DeserializeOwned>(
     document: &D,
     from: &str,

@@ -1,4 +1,4 @@
-//! As fast as it goes: 64 dispatchers of each kind, 1,000 orchestrations in flight.
+//! Measures the throughput: 64 dispatchers of each kind, 1,000 orchestrations in flight.
 
 use cdb_bench_child::{Job, Load, Peer};
 
@@ -16,7 +16,7 @@ const HEAD: &str = "\
 
 const DISPATCHERS: u32 = 64;
 const IN_FLIGHT: usize = 1_000;
-/// How many are being started at a time.
+/// Concurrent starts.
 const STARTERS: usize = 64;
 
 /// Measures each provider for some seconds.

@@ -1,4 +1,4 @@
-//! What an orchestration costs while many instances wait: for an event, or for a timer that is far away.
+//! Measures an orchestration while many instances wait for an event or a distant timer.
 
 use cdb_bench_child::{Job, Peer};
 

@@ -1,17 +1,20 @@
-//! A runtime that proves who it is by Microsoft Entra ID instead of a key of the account.
+//! A runtime that authenticates with Microsoft Entra ID instead of an account key.
 //!
-//! `COSMOS_ENDPOINT=https://<account>.documents.azure.com cargo run --manifest-path examples/entra/Cargo.toml`
+//! `COSMOS_ENDPOINT=https://<account>.documents.azure.com cargo run --manifest-path
+//! examples/entra/Cargo.toml`
 //!
-//! Such an identity may read and write documents, but may create neither database nor container: an administrator makes
-//! them once, with the policy that `cargo policy` prints, and grants the role *Cosmos DB Built-in Data Contributor*:
+//! Such an identity may read and write documents, but may create neither database nor container: an
+//! administrator creates them once, with the policy that `cargo policy` prints, and grants the role
+//! *Cosmos DB Built-in Data Contributor*:
 //!
 //! ```text
 //! az cosmosdb sql role assignment create --account-name <account> --resource-group <group> --scope / \
 //!     --role-definition-id 00000000-0000-0000-0000-000000000002 --principal-id <object id of the identity>
 //! ```
 //!
-//! Tried as far as it goes without an account: built with azure_identity 1, it names `az` and `azd` as what is missing where neither is
-//! installed. What it does behind the identity is tested with tokens of the emulator (`tests/suite/security/entra.rs`).
+//! Tested as far as possible without an account: built with azure_identity 1, it reports that `az`
+//! and `azd` are missing if neither is installed. `tests/suite/security/entra.rs` tests the rest
+//! with tokens of the emulator.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -39,7 +42,7 @@ async fn main() -> ExitCode {
 async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let endpoint = std::env::var("COSMOS_ENDPOINT")
         .map_err(|_| "set COSMOS_ENDPOINT to https://<account>.documents.azure.com")?;
-    // In Azure the identity of the machine, elsewhere whoever is signed in with `az login` or `azd auth login`.
+    // In Azure the machine's identity; elsewhere the user of `az login` or `azd auth login`.
     let identity: Arc<dyn TokenCredential> = if std::env::var_os("IDENTITY_ENDPOINT").is_some() {
         ManagedIdentityCredential::new(None)?
     } else {

@@ -1,7 +1,7 @@
-//! The judgement after a run: from what clients were told, from the histories, and from the bookings.
+//! Judges a run by the results that clients received, the histories and the bookings.
 //!
-//! It relies on nothing of the provider that is judged but the form of its documents. What is lost counts as lost alone: its
-//! documents and bookings are not held against it once more.
+//! It depends only on the form of the documents, not on the provider. A lost orchestration counts
+//! once, as lost: its documents and bookings are not counted again.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,38 +15,39 @@ use crate::runtime::keep_trying;
 use crate::site::Site;
 use crate::workload::Job;
 
-/// How long what is left of a run has to settle: locks end, messages are delivered, cancelled activities stop.
+/// The time that the rest of a run has to finish: locks expire, messages are delivered, cancelled
+/// activities stop.
 const SETTLE: Duration = Duration::from_secs(600);
-/// How often the store is looked at meanwhile.
+/// The pause between two looks at the store.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// What is wrong after a run: nothing, if all is well.
+/// The problems of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
     /// Orchestrations that have not ended.
     pub lost: Vec<String>,
-    /// Orchestrations that ended in another way than they should.
+    /// Orchestrations that ended with another result than expected.
     pub wrong: Vec<String>,
-    /// Orchestrations of which bookings are missing, or that nobody should have made.
+    /// Orchestrations with missing or unexpected bookings.
     pub off: Vec<String>,
-    /// Instances in whose histories something happened twice or never, or with documents that nobody will ever touch again.
+    /// Instances with duplicate or missing events, or with documents that no runtime will process.
     pub left: Vec<String>,
 }
 
 impl Verdict {
-    /// Whether nothing is wrong.
+    /// Returns `true` if there is no problem.
     pub fn is_clean(&self) -> bool {
         self.problems().next().is_none()
     }
 
-    /// Everything that is wrong.
+    /// Returns all problems.
     pub fn problems(&self) -> impl Iterator<Item = &String> {
         let results = self.lost.iter().chain(&self.wrong);
         results.chain(&self.off).chain(&self.left)
     }
 }
 
-/// Judges a run that has come to its end, on a store that works again.
+/// Judges a finished run, on a store without faults.
 pub(crate) async fn check(site: &Site, all: &[Ended]) -> Result<Verdict, String> {
     let mut verdict = Verdict::default();
     let mut lost = Vec::new();
@@ -87,7 +88,7 @@ fn is_right(job: Job, status: &OrchestrationStatus) -> bool {
     }
 }
 
-/// What is left when nothing changes any more.
+/// Returns the problems that remain when the store no longer changes.
 async fn settled(site: &Site, lost: &[Job]) -> Result<Vec<String>, String> {
     let deadline = Instant::now() + SETTLE;
     loop {
@@ -108,7 +109,7 @@ fn told(found: BTreeMap<String, Vec<String>>, lost: &[Job]) -> Vec<String> {
         .collect()
 }
 
-/// How the bookings of an orchestration differ from what it should have booked.
+/// Compares the bookings of an orchestration with the expected ones.
 fn difference(job: Job, booked: &Booked) -> Option<String> {
     let entries = booked.get(&job.instance());
     let found = entries

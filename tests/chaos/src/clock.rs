@@ -1,7 +1,7 @@
-//! The clock of a machine that is wrong, for one process, and set while it runs.
+//! A wrong system clock for one process, which can be set while the process runs.
 //!
-//! duroxide and the client ask the system for the time, and there is no other way to have them get a wrong one than to put
-//! something between: a few lines of C before the C library of the process.
+//! duroxide and the client read the system's time. The only way to change it for them is a small
+//! library in C that is loaded before the process's C library.
 
 use std::fs;
 use std::io::Write as _;
@@ -12,17 +12,17 @@ use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-/// What is put before the C library.
+/// The source of the library.
 const SOURCE: &str = include_str!("clock.c");
 
-/// A clock that may be set.
+/// A clock that can be set.
 #[derive(Debug)]
 pub(crate) struct Clock {
     directory: TempDir,
 }
 
 impl Clock {
-    /// A clock that is so many milliseconds ahead.
+    /// Creates a clock that is `ahead` milliseconds ahead.
     pub(crate) async fn ahead(millis: i64) -> Result<Self, String> {
         if !cfg!(target_os = "linux") {
             return Err("the clock of a single process can be set on Linux only".to_owned());
@@ -34,9 +34,9 @@ impl Clock {
         Ok(clock)
     }
 
-    /// Sets it, while the process runs.
+    /// Sets the clock while the process runs.
     pub(crate) fn set(&self, millis: i64) -> Result<(), String> {
-        // In place: the process has the file mapped, and must not see it empty.
+        // Write in place: the process has mapped the file and must not see it empty.
         let mut options = fs::OpenOptions::new();
         let file = options.write(true).create(true).truncate(false);
         let written = file
@@ -45,7 +45,7 @@ impl Clock {
         written.map_err(|error| error.to_string())
     }
 
-    /// Has a process go by this clock.
+    /// Makes a process use this clock.
     pub(crate) fn given_to(&self, command: &mut Command) {
         command
             .env("LD_PRELOAD", self.library())
@@ -85,7 +85,7 @@ impl Clock {
 mod tests {
     use super::*;
 
-    /// What a process takes for the time, in seconds.
+    /// Returns the time that a process reads, in seconds.
     async fn told(clock: Option<&Clock>) -> i64 {
         let mut command = Command::new("date");
         command.arg("+%s");
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_process_goes_by_the_clock_that_it_is_given() {
+    async fn a_process_uses_its_given_clock_offset() {
         let clock = Clock::ahead(30_000).await.expect("a clock");
         for ahead in [30_000, -30_000] {
             clock.set(ahead).expect("it is set");

@@ -1,24 +1,24 @@
-//! Whether timers fire in time on machines whose clocks are wrong.
+//! Measures timers on machines with wrong clocks.
 
 use std::time::{Duration, Instant};
 
 use crate::mix::MIXES;
 use crate::runtime::keep_trying;
-use crate::site::{Cast, Site};
+use crate::site::{Actors, Site};
 
-/// How far the clocks of the machines are ahead, in milliseconds.
+/// Offsets of the machines' clocks in milliseconds.
 const AHEAD: [i64; 3] = [30_000, -30_000, 30_000];
-/// How many orchestrations with three timers of a tenth of a second each.
+/// The number of orchestrations, each with three timers of 0.1 s.
 const TIMERS: usize = 20;
 const PATIENCE: Duration = Duration::from_secs(1800);
 
-/// The shortest and the longest time that an orchestration with timers of 0.3 s together takes, on machines whose clocks
-/// are half a minute ahead and behind.
+/// Returns the shortest and the longest time of an orchestration with timers of 0.3 s in all, on
+/// machines whose clocks are half a minute ahead and behind.
 ///
 /// # Errors
 /// When a process cannot be started, or an orchestration does not end.
-pub async fn timers(cast: &Cast) -> Result<(Duration, Duration), String> {
-    let (site, _store, mut workers) = Site::open(cast, &MIXES[0].fault_plan(0), None).await?;
+pub async fn timers(actors: &Actors) -> Result<(Duration, Duration), String> {
+    let (site, _store, mut workers) = Site::open(actors, &MIXES[0].fault_plan(0), None).await?;
     for (worker, ahead) in workers.iter_mut().zip(AHEAD) {
         worker.go_by_clock(ahead).await?;
     }

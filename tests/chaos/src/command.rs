@@ -1,4 +1,5 @@
-//! The command: it drives, and started as `runtime` or `store` it is what it drives.
+//! The command. Without a subcommand it is the driver; the driver starts it again as `runtime` and
+//! `store`.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -11,22 +12,23 @@ use crate::mix::{MIXES, Mix};
 use crate::recovery::recovery;
 use crate::report::{Row, spread, table, write_docs};
 use crate::runtime::{LOCK, RuntimeArgs, serve};
-use crate::site::Cast;
+use crate::site::Actors;
 use crate::store::{StoreArgs, keep};
 use crate::subject::Subject;
 
 /// The document with the table.
-const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reliability.md");
-/// Orchestrations of a calm run that only serves to know what a tenth is.
+const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/chaos.md");
+/// Orchestrations of the calm run that measures the request units of a tenth.
 const TO_KNOW_A_TENTH: usize = 200;
 
-/// Runs orchestrations on three runtime processes while processes, store and requests fail, and judges what came of them.
+/// Runs orchestrations on three runtime processes while processes, store and requests fail, and
+/// judges the results.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "chaos")]
 struct Args {
     #[command(subcommand)]
     part: Option<Part>,
-    /// Decides about every fault and the order of what is broken
+    /// Decides every fault and the order of failures
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Orchestrations of each mix, without the children that they start
@@ -38,16 +40,17 @@ struct Args {
     /// One mix instead of all; may be given several times
     #[arg(long)]
     mix: Vec<String>,
-    /// Goes on for this long in each mix
+    /// Runs each mix for this long
     #[arg(long, default_value_t = 0.0)]
     minutes: f64,
-    /// Writes each row into docs/reliability.md as soon as it is known
+    /// Writes each row into docs/chaos.md as soon as it is known
     #[arg(long)]
     docs: bool,
-    /// Measures instead how long work stands still when its runtime is killed
+    /// Measures only how long work stops when its runtime is killed
     #[arg(long, conflicts_with_all = ["docs", "mix", "pace"])]
     recovery: bool,
-    /// Measures instead how much slower a mix is than `calm`: both in turn, `faults-5` unless `--mix` says otherwise
+    /// Measures only how much slower a mix is than `calm`; the mix is `faults-5` unless `--mix` is
+    /// given
     #[arg(long, conflicts_with = "docs")]
     pace: bool,
     /// How often `--recovery` and `--pace` measure
@@ -63,7 +66,7 @@ enum Part {
     Store(StoreArgs),
 }
 
-/// Reads the command line and does what it says, with `subject` as the provider of the runtimes.
+/// Reads the command line and runs it, with `subject` as the provider of the runtimes.
 pub async fn command(subject: Subject) -> ExitCode {
     let done = match Args::parse() {
         Args {
@@ -87,8 +90,8 @@ pub async fn command(subject: Subject) -> ExitCode {
 
 async fn drive(subject: Subject, args: Args) -> Result<(), String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let cast = Cast { subject, program };
-    let director = Director { args, cast };
+    let actors = Actors { subject, program };
+    let director = Director { args, actors };
     match &director.args {
         args if args.recovery => director.measure_recovery().await,
         args if args.pace => director.measure_pace().await,
@@ -96,10 +99,10 @@ async fn drive(subject: Subject, args: Args) -> Result<(), String> {
     }
 }
 
-/// What was asked for, and who plays.
+/// The options and the programs of a run.
 struct Director {
     args: Args,
-    cast: Cast,
+    actors: Actors,
 }
 
 impl Director {
@@ -111,15 +114,15 @@ impl Director {
             at_least: Duration::from_secs_f64(self.args.minutes * 60.0),
             window: self.args.window,
             throughput: None,
-            cast: self.cast.clone(),
+            actors: self.actors.clone(),
         }
     }
 
     async fn measure_recovery(&self) -> Result<(), String> {
         let mut longest = Vec::new();
         for round in 1..=self.args.rounds {
-            let seen = recovery(&self.cast).await?;
-            let (still, millis) = (seen.stood_still, seen.longest.as_secs_f64() * 1000.0);
+            let seen = recovery(&self.actors).await?;
+            let (still, millis) = (seen.delayed, seen.longest.as_secs_f64() * 1000.0);
             println!(
                 "round {round}: {still} orchestrations stood still, the longest for {millis:.0} ms"
             );
@@ -157,7 +160,8 @@ impl Director {
         Ok(())
     }
 
-    /// A row for each mix. What cannot be run is told at the end, and keeps the others from nothing.
+    /// Runs all mixes and prints a row for each. A mix that cannot run is reported at the end and
+    /// does not stop the others.
     async fn fill_the_table(&self) -> Result<(), String> {
         let mixes = mixes(&self.args.mix)?;
         let mut rows: Vec<Row> = Vec::new();
@@ -199,7 +203,8 @@ impl Director {
         Ok(row)
     }
 
-    /// A tenth of the request units per second of the calm run; of a short one, if there was none before.
+    /// Returns a tenth of the request units per second of the calm run. Without a calm run it runs
+    /// a short one.
     async fn a_tenth(&self, before: &[Row]) -> Result<u32, String> {
         let calm = MIXES[0];
         let known = before.iter().find(|row| row.mix == calm.name);
@@ -217,7 +222,7 @@ impl Director {
     }
 }
 
-/// What a row has no place for.
+/// Details that have no column in the table.
 fn tell(row: &Row) {
     for problem in row.verdict.problems().take(20) {
         println!("{}: {problem}", row.mix);
@@ -245,7 +250,7 @@ fn named(name: &str) -> Result<Mix, String> {
     Mix::named(name).ok_or_else(|| format!("no mix `{name}`; there are {}", known()))
 }
 
-/// Request units as the store takes them.
+/// Converts request units to the integer that the store accepts.
 fn whole(request_units: f64) -> u32 {
     let least = 1;
     format!("{request_units:.0}")

@@ -1,4 +1,5 @@
-//! One run: orchestrations are started and waited for, things are broken meanwhile, and then everything is judged.
+//! One run: starts orchestrations and waits for them while failures are injected, then judges the
+//! result.
 
 use std::time::Duration;
 
@@ -10,52 +11,52 @@ use crate::mix::Mix;
 use crate::monkey::Monkey;
 use crate::play::{Play, stragglers};
 use crate::report::Row;
-use crate::site::{Cast, Site};
+use crate::site::{Actors, Site};
 
-/// A run to be made.
+/// The settings of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// What happens to it.
+    /// The mix of failures.
     pub mix: Mix,
-    /// Decides about every fault and about the order in which things are broken.
+    /// Decides every fault and the order of failures.
     pub seed: u64,
-    /// How many orchestrations, without the children that they start.
+    /// The number of orchestrations, without children.
     pub instances: usize,
-    /// Goes on with further orchestrations for this long.
+    /// Starts further orchestrations for this long.
     pub at_least: Duration,
-    /// How many orchestrations are in flight.
+    /// Orchestrations in flight.
     pub window: usize,
-    /// Request units per second that the store allows; no limit without.
+    /// Request units per second that the store allows. `None` means no limit.
     pub throughput: Option<u32>,
-    /// Who plays the parts.
-    pub cast: Cast,
+    /// The processes of the run.
+    pub actors: Actors,
 }
 
-/// Makes a run and judges it.
+/// Runs and judges.
 ///
 /// # Errors
-/// When a process cannot be started or the store cannot be read: nothing can be said about the run.
+/// If a process cannot be started or the store cannot be read.
 pub async fn run(run: &Run) -> Result<Row, String> {
     let faults = run.mix.fault_plan(run.seed);
-    let (site, store, workers) = Site::open(&run.cast, &faults, run.throughput).await?;
+    let (site, store, workers) = Site::open(&run.actors, &faults, run.throughput).await?;
     store.ask("DELETE", "/_admin/requests", "").await?;
     let monkey = Monkey::new(&run.mix, run.seed, store, workers);
     let (stop, told) = watch::channel(false);
-    let raging = tokio::spawn(monkey.rage(told));
+    let injecting = tokio::spawn(monkey.run(told));
     let play = Play::new(&site.client, run);
     let mut ended = play.to_the_end().await;
-    // It may have given up before; then its result says why.
+    // The task may have failed earlier. Its result then has the reason.
     let _given_up = stop.send(true);
-    let mut monkey = raging.await.map_err(|error| error.to_string())??;
+    let mut monkey = injecting.await.map_err(|error| error.to_string())??;
     let used: Used = serde_json::from_str(&monkey.store.ask("GET", "/_admin/requests", "").await?)
         .map_err(|error| error.to_string())?;
     let charge_per_second = used.charge / play.seconds();
     let pace = Play::pace(&ended);
-    monkey.store.calm_down().await?;
+    monkey.store.clear_faults().await?;
     stragglers(&site.client, &mut ended).await;
     Ok(Row {
         mix: run.mix.name,
-        provider: run.cast.subject.name,
+        provider: run.actors.subject.name,
         seed: run.seed,
         orchestrations: ended.len(),
         broken: monkey.done,
@@ -66,7 +67,7 @@ pub async fn run(run: &Run) -> Result<Row, String> {
     })
 }
 
-/// What the store counts.
+/// Returns the store's counters.
 #[derive(Deserialize)]
 struct Used {
     charge: f64,

@@ -1,4 +1,4 @@
-//! The business documents: what activities have done in the world outside of their orchestration.
+//! The business documents: effects of activities outside their orchestration.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::runtime::DATABASE;
 
-/// One booking. Its id is its step's, so that an activity that runs twice books once.
+/// One booking. Its id is that of its step, so an activity that runs twice books once.
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(type = "entry", id = "{instance_id}:entry:{step}")]
@@ -17,11 +17,11 @@ pub(crate) struct Entry {
     /// The orchestration that booked.
     #[document(partition_key)]
     pub(crate) instance_id: String,
-    /// Which of its steps.
+    /// The step.
     pub(crate) step: String,
-    /// How much.
+    /// The amount.
     pub(crate) amount: i64,
-    /// When, by the service's clock.
+    /// The time, by the service's clock.
     pub(crate) at: Timestamp,
 }
 
@@ -37,11 +37,11 @@ pub(crate) enum Books {
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger(ContainerClient<Books>);
 
-/// What was booked, by instance and step.
+/// Bookings by instance and step.
 pub(crate) type Booked = BTreeMap<String, BTreeMap<String, Entry>>;
 
 impl Ledger {
-    /// Opens the ledger, and makes it where there is none.
+    /// Opens the ledger, and creates it if it is missing.
     pub(crate) async fn open(endpoint: &str, key: &str) -> Result<Self, Error> {
         let client = CosmosClient::builder(endpoint)
             .credential(MasterKey::new(key)?)
@@ -56,7 +56,7 @@ impl Ledger {
         self.0.now()
     }
 
-    /// Books a step, however long that takes.
+    /// Books a step and retries until it succeeds.
     pub(crate) async fn book(&self, instance_id: &str, step: &str, amount: i64) {
         loop {
             let entry = Entry {
@@ -72,7 +72,7 @@ impl Ledger {
         }
     }
 
-    /// Everything that was booked.
+    /// Returns all bookings.
     pub(crate) async fn read(&self) -> Result<Booked, Error> {
         let entries = self.0.query(Query::<Entry>::across_partitions()).all();
         let mut booked = Booked::new();

@@ -1,9 +1,10 @@
-//! Chaos: several runtime processes on one store, while processes are killed and paused, the store is restarted, split and
-//! throttled, and requests fail. Afterwards every history and every business document is read and judged.
+//! Chaos: several runtime processes on one store, while processes are killed and paused, the store
+//! is restarted, split and throttled, and requests fail. Afterwards every history and every
+//! business document is read and judged.
 //!
-//! One program plays three parts: the driver, a runtime, and the store. The driver starts the other two as processes, so
-//! that they can be killed. Which provider is tried is the program's choice ([`Subject`]): ours is the binary of this crate,
-//! others are programs in workspaces of their own.
+//! One program has three roles: driver, runtime and store. The driver starts the other two as
+//! processes, so that they can be killed. The program chooses the provider under test
+//! ([`Subject`]): the binary of this crate uses ours, programs in other workspaces use others.
 
 mod check;
 mod clock;
@@ -33,5 +34,5 @@ pub use mix::{MIXES, Mix};
 pub use recovery::{Recovery, recovery};
 pub use report::Row;
 pub use runtime::{CONCURRENCY, CONTAINER, DATABASE, LOCK, RuntimeArgs};
-pub use site::Cast;
+pub use site::Actors;
 pub use subject::{Opening, Role, Subject};

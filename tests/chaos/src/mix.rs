@@ -1,28 +1,28 @@
-//! What happens to a run, as data.
+//! The failures of a run, as data.
 
-/// What can be broken besides single requests.
+/// Failures besides those of single requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Breakage {
-    /// Runtimes are killed (SIGKILL) and started anew.
+    /// Runtimes are killed (SIGKILL) and started again.
     Kills,
     /// Runtimes are paused (SIGSTOP) for up to twice the lock time.
     Pauses,
-    /// The store is killed and started anew on its data.
+    /// The store is killed and started again on its data.
     Restarts,
     /// Physical partitions are split.
     Splits,
-    /// The clocks of the machines are up to half a minute ahead or behind, and are set.
+    /// The machines' clocks are up to half a minute ahead or behind, and are set during the run.
     Clocks,
 }
 
-/// A mix of faults.
+/// A mix of failures.
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {
     /// Its name on the command line and in the table.
     pub name: &'static str,
-    /// How many of a hundred requests fail, in five ways.
+    /// The percentage of requests that fail, in five ways.
     pub faults: u32,
-    /// What else is broken.
+    /// The other failures.
     pub(crate) breaks: &'static [Breakage],
     /// Whether the store allows a tenth of the request units that the calm run used.
     pub throttled: bool,
@@ -63,7 +63,8 @@ impl Mix {
         MIXES.into_iter().find(|mix| mix.name == name)
     }
 
-    /// The faults of the store: refused, throttled, lost before they were carried out, lost after, timed out after.
+    /// The faults of the store: refused, throttled, lost before they were carried out, lost after,
+    /// timed out after.
     pub(crate) fn fault_plan(&self, seed: u64) -> cdb_emulator::FaultPlan {
         use cdb_emulator::{Fault, FaultPlan};
         let faults = Fault::in_five_ways(f64::from(self.faults) / 100.0);

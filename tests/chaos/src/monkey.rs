@@ -1,4 +1,4 @@
-//! Who breaks things, in an order that the seed decides.
+//! Injects failures in an order that the seed decides.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use crate::process::{Store, Worker};
 use crate::random::Random;
 use crate::runtime::{CONTAINER, DATABASE, LOCK};
 
-/// How many physical partitions a container may become.
+/// The most physical partitions that splits may create.
 const MOST_RANGES: usize = 8;
 
-/// How far a clock may be ahead or behind, in milliseconds.
+/// The largest offset of a clock, in milliseconds.
 const WRONG: u64 = 30_000;
-/// How far those of the runtimes are ahead at first.
+/// The runtimes' clock offsets at the start.
 const FIRST_CLOCKS: [i64; 3] = [30_000, -30_000, 0];
 
-/// What is done next.
+/// The next failure.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Kill(usize),
@@ -28,7 +28,7 @@ enum Action {
     SetClock(usize, i64),
 }
 
-/// The store and the runtimes of a run, and who breaks them.
+/// Injects failures into the store and runtimes of a run.
 #[derive(Debug)]
 pub(crate) struct Monkey {
     pub(crate) store: Store,
@@ -36,7 +36,7 @@ pub(crate) struct Monkey {
     random: Random,
     may: &'static [Breakage],
     ranges: Vec<String>,
-    /// What it has done.
+    /// The number of failures so far.
     pub(crate) done: usize,
 }
 
@@ -52,8 +52,8 @@ impl Monkey {
         }
     }
 
-    /// Breaks one thing after the other until it is told to stop.
-    pub(crate) async fn rage(mut self, mut stop: watch::Receiver<bool>) -> Result<Self, String> {
+    /// Injects one failure after another until it is stopped.
+    pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) -> Result<Self, String> {
         if self.may.contains(&Breakage::Clocks) {
             for (worker, ahead) in self.workers.iter_mut().zip(FIRST_CLOCKS) {
                 worker.go_by_clock(ahead).await?;
@@ -64,7 +64,7 @@ impl Monkey {
             let action = self.next();
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                // Told to stop, or nobody is there to tell.
+                // Stop on request, or when the sender is gone.
                 _ = stop.wait_for(|stop| *stop) => return Ok(self),
             }
             self.carry_out(action).await?;

@@ -1,6 +1,7 @@
-//! The driver's part towards the orchestrations: it starts them, gives them what they wait for, and asks for their ends.
+//! The driver's work on orchestrations: starts them, sends their events and queries their ends.
 //!
-//! It waits for none for ever. Asking gets rarer the longer one takes, so that it is no load beside what is asked about.
+//! Every wait has a limit. The longer an orchestration takes, the rarer are the status queries, so
+//! they add no load.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -12,24 +13,25 @@ use crate::drive::Run;
 use crate::runtime::keep_trying;
 use crate::workload::{Job, Kind, MESSAGES, QUEUE};
 
-/// How long an orchestration keeps its place among those in flight. One that takes longer is looked for afterwards.
+/// How long an orchestration counts as in flight. A slower one is checked after the others.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long nothing may end, on a store that works again, until what has not ended is lost.
+/// How long no orchestration may end, on a store without faults, until the unfinished ones count as
+/// lost.
 const QUIET: Duration = Duration::from_secs(300);
-/// When an orchestration is looked at first, and the longest time between two looks.
+/// The delay of the first status query, and the longest pause between two.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
-/// How often it is said how far a run has come.
+/// The pause between two progress messages.
 const SAY: Duration = Duration::from_secs(10);
 
-/// An orchestration, and what became of it as far as is known.
+/// An orchestration and its result so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Ended {
     pub(crate) job: Job,
     /// How it ended.
     pub(crate) status: Option<OrchestrationStatus>,
-    /// When its end was seen, from the beginning of the run.
+    /// When its end was seen, since the start of the run.
     pub(crate) after: Duration,
-    /// Why its start, or what it waits for, could not be handed over.
+    /// Why its start or its events could not be sent.
     pub(crate) refused: Option<String>,
 }
 
@@ -54,7 +56,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Starts all, so many at a time. Those that take too long are returned without an end.
+    /// Starts all orchestrations, `window` at a time. Slow ones are returned without a result.
     pub(crate) async fn to_the_end(&self) -> Vec<Ended> {
         let run = self.run;
         let more = |number: &usize| *number < run.instances || self.began.elapsed() < run.at_least;
@@ -65,12 +67,12 @@ impl<'a> Play<'a> {
             .await
     }
 
-    /// How long it has lasted, in seconds.
+    /// Seconds since the start.
     pub(crate) fn seconds(&self) -> f64 {
         self.began.elapsed().as_secs_f64()
     }
 
-    /// How many ended in a second, up to the last that ended.
+    /// Ended orchestrations per second, up to the last end.
     pub(crate) fn pace(ended: &[Ended]) -> f64 {
         let ends = ended.iter().filter(|one| one.status.is_some());
         let last = ends.clone().map(|one| one.after).max().unwrap_or_default();
@@ -108,7 +110,8 @@ impl<'a> Play<'a> {
     }
 }
 
-/// Waits for those that have not ended while things were broken, as long as any of them still comes to an end.
+/// Waits for orchestrations that had not ended during the failures, as long as any of them still
+/// ends.
 pub(crate) async fn stragglers(client: &Client, all: &mut [Ended]) {
     let mut quiet_since = Instant::now();
     while quiet_since.elapsed() < QUIET {
@@ -128,7 +131,7 @@ pub(crate) async fn stragglers(client: &Client, all: &mut [Ended]) {
     }
 }
 
-/// Starts an orchestration and gives it what it waits for. A call that fails is repeated.
+/// Starts an orchestration and sends its events. Retries a call that fails.
 async fn hand_over(client: &Client, job: Job, deadline: Instant) -> Result<(), String> {
     let instance = job.instance();
     let (name, input) = (job.orchestration(), job.input());
@@ -141,7 +144,7 @@ async fn hand_over(client: &Client, job: Job, deadline: Instant) -> Result<(), S
             }
         }
         Kind::Cancelled => {
-            // A cancellation of what was never started waits for its start.
+            // A cancellation that precedes the start waits for it.
             let child = format!("{instance}-child");
             let mut wait = LOOKS.0;
             while !is_running(client, &child).await && Instant::now() < deadline {
@@ -160,7 +163,7 @@ async fn is_running(client: &Client, instance: &str) -> bool {
     matches!(status, Ok(OrchestrationStatus::Running { .. }))
 }
 
-/// How an orchestration ended. Its history is read when its instance says that it has.
+/// Returns how an orchestration ended. Reads its history once the instance has ended.
 async fn end(client: &Client, instance: &str) -> Option<OrchestrationStatus> {
     let look = async {
         let info = client.get_instance_info(instance).await.ok()?;
@@ -169,7 +172,7 @@ async fn end(client: &Client, instance: &str) -> Option<OrchestrationStatus> {
         }
         client.get_orchestration_status(instance).await.ok()
     };
-    // An answer that never comes is no answer.
+    // A call without an answer counts as failed.
     let status = tokio::time::timeout(PATIENCE, look).await.ok()??;
     let ended = matches!(
         status,

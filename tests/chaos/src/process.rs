@@ -1,4 +1,4 @@
-//! The processes of a run, as the driver holds them.
+//! The processes of a run, as seen by the driver.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -12,22 +12,22 @@ use tokio::process::{Child, Command};
 use crate::clock::Clock;
 use crate::wire::admin;
 
-/// How long a process may take until it is ready: a limit for what hangs.
+/// How long a process may take to start, before it counts as hanging.
 const READY: Duration = Duration::from_secs(600);
 
-/// A process that ends with its input, and that is killed when it is dropped.
+/// A process that ends when its input ends, and is killed when it is dropped.
 #[derive(Debug)]
 struct Process {
     child: Child,
 }
 
 impl Process {
-    /// Starts a process. Returns what it said when it was ready.
+    /// Starts a process. Returns its first line of output, printed when it is ready.
     async fn start(program: &Path, arguments: &[String]) -> Result<(Self, String), String> {
         Self::start_by(None, program, arguments).await
     }
 
-    /// The same, by a clock of its own.
+    /// Starts a process with a clock of its own.
     async fn start_by(
         clock: Option<&Clock>,
         program: &Path,
@@ -59,7 +59,7 @@ impl Process {
         };
         match tokio::time::timeout(READY, ready).await {
             Ok(true) => {
-                // duroxide logs there, and a process whose pipe is full stands still.
+                // duroxide logs to this stream, and a process with a full pipe blocks.
                 tokio::spawn(
                     async move { tokio::io::copy(&mut said, &mut tokio::io::sink()).await },
                 );
@@ -120,7 +120,7 @@ impl Store {
         })
     }
 
-    /// Kills the store and starts it again on what it has kept.
+    /// Kills the store and starts it again on its data.
     pub(crate) async fn restart(&mut self) -> Result<(), String> {
         self.process.kill().await?;
         let (directory, faults) = (self.directory.path(), &self.faults);
@@ -138,8 +138,8 @@ impl Store {
         admin(self.port, method, path, body).await
     }
 
-    /// Ends all faults and limits, also those of later restarts.
-    pub(crate) async fn calm_down(&mut self) -> Result<(), String> {
+    /// Removes all faults and limits, also for later restarts.
+    pub(crate) async fn clear_faults(&mut self) -> Result<(), String> {
         "{}".clone_into(&mut self.faults);
         match self.throughput.take() {
             Some(_) => self.restart().await,
@@ -173,7 +173,7 @@ pub(crate) struct Worker {
     program: PathBuf,
     arguments: Vec<String>,
     process: Process,
-    /// The machine's, when there is none.
+    /// `None` uses the machine's clock.
     clock: Option<Clock>,
 }
 
@@ -190,18 +190,18 @@ impl Worker {
         })
     }
 
-    /// Starts it anew, on a machine whose clock is so many milliseconds ahead.
+    /// Starts it again, with a clock that is `ahead` milliseconds ahead.
     pub(crate) async fn go_by_clock(&mut self, ahead: i64) -> Result<(), String> {
         self.clock = Some(Clock::ahead(ahead).await?);
         self.replace().await
     }
 
-    /// Sets the clock that it goes by.
+    /// Sets the clock of the process.
     pub(crate) fn set_clock(&self, ahead: i64) -> Result<(), String> {
         self.clock.as_ref().map_or(Ok(()), |clock| clock.set(ahead))
     }
 
-    /// SIGKILL: nothing of it runs any more.
+    /// Kills the process with SIGKILL.
     pub(crate) async fn kill(&mut self) -> Result<(), String> {
         self.process.kill().await
     }
@@ -215,7 +215,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Stops it in the middle of whatever it does, for a while.
+    /// Pauses the process (SIGSTOP) for a time.
     pub(crate) async fn pause(&self, duration: Duration) -> Result<(), String> {
         self.process.signal("STOP").await?;
         tokio::time::sleep(duration).await;

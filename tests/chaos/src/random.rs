@@ -1,4 +1,4 @@
-//! Numbers that are the same in every run with the same seed (SplitMix64).
+//! Random numbers, the same in every run with the same seed (SplitMix64).
 
 /// A sequence of numbers.
 #[derive(Clone, Debug)]

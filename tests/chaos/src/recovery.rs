@@ -1,4 +1,4 @@
-//! How long work stands still when the runtime that does it is killed.
+//! Measures how long work stops when its runtime is killed.
 
 use std::time::Duration;
 
@@ -7,31 +7,31 @@ use cdb_model::Timestamp;
 use crate::ledger::Booked;
 use crate::mix::MIXES;
 use crate::runtime::keep_trying;
-use crate::site::{Cast, Site};
+use crate::site::{Actors, Site};
 
-/// How many orchestrations are at work, more than one runtime has dispatchers.
+/// Concurrent orchestrations: more than one runtime has dispatchers.
 const AT_WORK: usize = 18;
-/// How many bookings each makes, a tenth of a second apart.
+/// Bookings of each, a tenth of a second apart.
 const BOOKINGS: usize = 60;
 /// When the runtime is killed.
 const KILLED_AFTER: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(1800);
 
-/// What was seen.
+/// The measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Recovery {
-    /// How many orchestrations stood still for longer than a second after the kill.
-    pub stood_still: usize,
+    /// Orchestrations that stopped for longer than a second after the kill.
+    pub delayed: usize,
     /// The longest time from the kill to an orchestration's next booking.
     pub longest: Duration,
 }
 
-/// Kills one of three runtimes under a steady load, and watches what goes on without it.
+/// Kills one of three runtimes under a steady load, and measures the delay of its work.
 ///
 /// # Errors
-/// When a process cannot be started, or work stands still for good.
-pub async fn recovery(cast: &Cast) -> Result<Recovery, String> {
-    let (site, _store, mut workers) = Site::open(cast, &MIXES[0].fault_plan(0), None).await?;
+/// If a process cannot be started, or work does not continue.
+pub async fn recovery(actors: &Actors) -> Result<Recovery, String> {
+    let (site, _store, mut workers) = Site::open(actors, &MIXES[0].fault_plan(0), None).await?;
     let bookings = BOOKINGS.to_string();
     for number in 0..AT_WORK {
         let instance = format!("steady-{number}");
@@ -66,9 +66,9 @@ fn judge(booked: &Booked, killed_at: Timestamp) -> Recovery {
         })
         .collect();
     let longest = still.iter().max().copied().unwrap_or_default();
-    let stood_still = still.iter().filter(|time| **time > Duration::from_secs(1));
+    let delayed = still.iter().filter(|time| **time > Duration::from_secs(1));
     Recovery {
-        stood_still: stood_still.count(),
+        delayed: delayed.count(),
         longest,
     }
 }

@@ -1,5 +1,5 @@
-//! What is said about runs: rows of a table, and the same table in a document, in which a row takes the place of the former
-//! one of its mix and provider.
+//! Reports runs as rows of a table, and writes them into a document, where a row replaces the
+//! earlier one of its mix and provider.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use crate::check::Verdict;
 use crate::mix::MIXES;
 use crate::subject::Subject;
 
-/// Where in a document the table stands.
+/// The markers around the table in the document.
 const BEGIN: &str = "<!-- chaos: begin -->\n";
 const END: &str = "<!-- chaos: end -->";
 
@@ -21,19 +21,19 @@ pub struct Row {
     pub mix: &'static str,
     /// The provider's.
     pub provider: &'static str,
-    /// What decided about faults.
+    /// The seed of the faults.
     pub seed: u64,
-    /// How many orchestrations were started, without their children.
+    /// Started orchestrations, without children.
     pub orchestrations: usize,
-    /// How often a process was killed, paused or restarted, or a partition split.
+    /// How many times a process was killed, paused or restarted, or a partition split.
     pub broken: usize,
-    /// How many ended in a second.
+    /// Ended orchestrations per second.
     pub pace: f64,
-    /// Request units per second that they used.
+    /// Used request units per second.
     pub charge_per_second: f64,
-    /// Request units per second that they were allowed.
+    /// Allowed request units per second.
     pub throughput: Option<u32>,
-    /// What is wrong.
+    /// The problems.
     pub verdict: Verdict,
 }
 
@@ -72,7 +72,7 @@ fn with_row(text: &str, row: &Row) -> Option<String> {
     let (before, rest) = text.split_once(BEGIN)?;
     let (table, after) = rest.split_once(END)?;
     let line = row.line();
-    // A table with other columns is begun anew.
+    // Replace a table with other columns.
     let others = table.strip_prefix(HEAD).unwrap_or_default();
     let others = others.lines().map(|line| format!("{line}\n"));
     let mut lines: Vec<String> = others
@@ -84,7 +84,7 @@ fn with_row(text: &str, row: &Row) -> Option<String> {
     Some(format!("{before}{BEGIN}{HEAD}{lines}{END}{after}"))
 }
 
-/// Where a line stands: mixes in their order, and ours before others.
+/// The sort key of a line: the mix's order, then our provider before others.
 fn place(line: &str) -> (usize, bool, String) {
     let mut cells = line.split('|').skip(1).map(str::trim);
     let mix = cells.next().unwrap_or_default();
@@ -97,7 +97,7 @@ fn place(line: &str) -> (usize, bool, String) {
     )
 }
 
-/// Milliseconds or shares of several rounds, in one line: the least, the median, nine tenths, the most.
+/// Formats the values of several rounds in one line: least, median, 90th percentile, most.
 pub(crate) fn spread(mut values: Vec<f64>, digits: usize) -> String {
     values.sort_by(f64::total_cmp);
     let rank = |tenths: usize| values[(values.len() * tenths).div_ceil(10).max(1) - 1];
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_takes_the_place_of_the_former_one_and_the_order_is_that_of_the_mixes() {
+    fn a_new_row_replaces_the_old_one_in_the_order_of_the_mixes() {
         let mut text = format!("before\n{BEGIN}something else\n{END}\nafter\n");
         let ours = Subject::OURS.name;
         let rows = [
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spread_names_ranks_that_were_measured() {
+    fn a_spread_reports_only_measured_values() {
         let values = (1..=10).rev().map(f64::from).collect();
         let said = "least 1, median 5, nine in ten up to 9, most 10 (10 rounds)";
         assert_eq!(spread(values, 0), said);

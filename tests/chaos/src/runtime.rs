@@ -1,4 +1,5 @@
-//! The runtime's part: a provider, a runtime and the orchestrations, as a process that may be killed at any time.
+//! The role `runtime`: a provider, a runtime and the orchestrations, as a process that may be
+//! killed at any time.
 
 use std::fmt::Display;
 use std::future::Future;
@@ -23,8 +24,8 @@ pub const LOCK: Duration = Duration::from_secs(3);
 /// Dispatchers of each kind in a runtime.
 pub const CONCURRENCY: usize = 4;
 
-/// How long what fails now and then is tried again. A store that is started anew is away for a second, on a busy machine for
-/// longer.
+/// How long a failing call is retried. A restarted store is unreachable for a second, on a busy
+/// machine for longer.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Where a runtime finds its store.
@@ -38,7 +39,8 @@ pub struct RuntimeArgs {
     pub key: String,
 }
 
-/// Repeats what may fail while the store is away; not without end, so that what fails for good is told and not waited for.
+/// Retries a call that may fail while the store is unreachable. The limit makes a permanent failure
+/// visible.
 pub(crate) async fn keep_trying<T, E: Display, F>(
     mut attempt: impl FnMut() -> F,
 ) -> Result<T, String>
@@ -58,7 +60,7 @@ where
     Err(last)
 }
 
-/// Runs a runtime on `subject`, until the driver is gone or the process is killed.
+/// Runs a runtime on `subject` until the driver ends or the process is killed.
 ///
 /// # Errors
 /// When the store cannot be opened.
@@ -71,7 +73,7 @@ pub(crate) async fn serve(subject: Subject, args: RuntimeArgs) -> Result<(), Str
         orchestrator_lock_timeout: LOCK,
         worker_lock_timeout: LOCK,
         session_lock_timeout: LOCK,
-        // Being killed costs an attempt; none of them is the message's.
+        // A kill costs an attempt, and the message must not become poison.
         max_attempts: 10_000,
         ..RuntimeOptions::default()
     };
@@ -82,9 +84,9 @@ pub(crate) async fn serve(subject: Subject, args: RuntimeArgs) -> Result<(), Str
     Ok(())
 }
 
-/// The driver holds the other end: when it dies, however, its children end.
+/// The driver holds the other end of the input, so its children end when it dies.
 pub(crate) async fn until_input_ends() {
     let mut rest = Vec::new();
-    // An input that breaks has ended, too.
+    // A broken input counts as ended.
     let _ended = tokio::io::stdin().read_to_end(&mut rest).await;
 }

@@ -1,4 +1,4 @@
-//! Where a run takes place: a store and runtimes as processes, and what the driver holds of them.
+//! The site of a run: the processes of store and runtimes, and the driver's clients.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use crate::process::{Store, Worker};
 use crate::runtime::{CONTAINER, DATABASE, RuntimeArgs, keep_trying};
 use crate::subject::{Role, Subject};
 
-/// How many runtimes there are.
+/// The number of runtimes.
 const RUNTIMES: usize = 3;
 
-/// Who plays the parts.
+/// The provider and the program of a run's processes.
 #[derive(Clone, Debug)]
-pub struct Cast {
-    /// Whose runtimes.
+pub struct Actors {
+    /// The provider under test.
     pub subject: Subject,
-    /// The program that is started for each part: the one that drives.
+    /// The program that is started for each role: the driver's own.
     pub program: PathBuf,
 }
 
-impl Cast {
-    /// This workspace's provider, played by the program at a path.
+impl Actors {
+    /// This workspace's provider, run by the program at a path.
     pub fn ours(program: impl Into<PathBuf>) -> Self {
         Self {
             subject: Subject::OURS,
@@ -35,34 +35,34 @@ impl Cast {
     }
 }
 
-/// What the driver holds of a store and its runtimes.
+/// The driver's access to a store and its runtimes.
 pub(crate) struct Site {
     /// The subject's own client.
     pub(crate) client: Client,
-    /// What was booked.
+    /// The bookings.
     pub(crate) ledger: Ledger,
-    /// The documents, to be judged.
+    /// The documents, for the judgement.
     pub(crate) documents: ContainerClient<Durable>,
 }
 
 impl Site {
     /// Starts everything.
     pub(crate) async fn open(
-        cast: &Cast,
+        actors: &Actors,
         faults: &FaultPlan,
         throughput: Option<u32>,
     ) -> Result<(Self, Store, Vec<Worker>), String> {
-        let store = Store::start(&cast.program, faults, throughput).await?;
+        let store = Store::start(&actors.program, faults, throughput).await?;
         let args = RuntimeArgs {
             endpoint: store.endpoint(),
             key: WELL_KNOWN_KEY.to_owned(),
         };
-        let open = cast.subject.open;
+        let open = actors.subject.open;
         let provider = keep_trying(|| open(args.clone(), Role::LooksOn)).await?;
         let ledger = keep_trying(|| Ledger::open(&args.endpoint, &args.key)).await?;
         let mut workers = Vec::new();
         for _ in 0..RUNTIMES {
-            workers.push(Worker::start(&cast.program, &args.endpoint).await?);
+            workers.push(Worker::start(&actors.program, &args.endpoint).await?);
         }
         let site = Self {
             client: Client::new(Arc::clone(&provider)),
@@ -73,7 +73,7 @@ impl Site {
     }
 }
 
-/// The container as it is, whoever made it.
+/// The container, opened without changing it.
 async fn documents(args: &RuntimeArgs) -> Result<ContainerClient<Durable>, cdb_client::Error> {
     let client = CosmosClient::builder(&args.endpoint)
         .credential(MasterKey::new(&args.key)?)

@@ -1,11 +1,11 @@
-//! The store's part: an emulator on a directory, as a process of its own.
+//! The role `store`: an emulator on a directory, as a process of its own.
 
 use std::path::PathBuf;
 
 use cdb_emulator::{Emulator, FaultPlan};
 use clap::Args;
 
-/// How the store is started.
+/// Options of the store.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct StoreArgs {
     /// Directory that keeps the data
@@ -22,7 +22,7 @@ pub(crate) struct StoreArgs {
     pub(crate) throughput: Option<u32>,
 }
 
-/// Serves until it is killed. Says `ready` and its endpoint first.
+/// Serves until it is killed. Prints `ready` and its endpoint first.
 ///
 /// # Errors
 /// When the emulator cannot be started.

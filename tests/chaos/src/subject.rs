@@ -1,6 +1,7 @@
-//! Whose runtimes are tried: how a provider is opened, for a runtime and for the driver.
+//! The provider under test: how it is opened, for a runtime and for the driver.
 //!
-//! Everything else is the same for all of them: the orchestrations, the settings of the runtime, the faults, the judgement.
+//! Everything else is the same for all of them: the orchestrations, the settings of the runtime,
+//! the faults, the judgement.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,20 +13,21 @@ use futures::future::BoxFuture;
 
 use crate::runtime::{CONCURRENCY, CONTAINER, DATABASE, RuntimeArgs};
 
-/// What a provider is opened for.
+/// The purpose of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// For a runtime.
     Works,
-    /// For the driver, which starts orchestrations and asks for their ends, and should do nothing of what runtimes have to do.
+    /// For the driver, which starts orchestrations and queries their ends, and must not do a
+    /// runtime's work.
     LooksOn,
 }
 
 /// A provider that is being opened.
 pub type Opening = BoxFuture<'static, Result<Arc<dyn Provider>, String>>;
 
-/// A provider to be tried. It has to keep its documents in the container [`CONTAINER`] of the database [`DATABASE`], in the
-/// form that ours reads: the judgement is made of them.
+/// A provider under test. It must keep its documents in the container [`CONTAINER`] of the database
+/// [`DATABASE`], in the form that ours reads, because the judgement reads them.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject {
     /// Its name in the table.

@@ -1,4 +1,4 @@
-//! What is run: orchestrations of every kind, each with a result and with bookings that are known before.
+//! The orchestrations of a run, each with a known result and known bookings.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(crate) enum Kind {
     Session,
     /// Three messages from outside.
     Messages,
-    /// A wait for what never comes, with a child; cancelled.
+    /// A wait for an event that never comes, with a child; cancelled.
     Cancelled,
     /// Four children.
     Parent,
@@ -86,7 +86,7 @@ impl Job {
         if self.is_refused() { "refused" } else { "" }
     }
 
-    /// What it must end with; nothing when it is cancelled.
+    /// The expected result. `None` for a cancelled orchestration.
     pub(crate) fn output(self) -> Option<&'static str> {
         Some(match self.kind {
             Kind::Counter => "5",
@@ -103,7 +103,7 @@ impl Job {
         })
     }
 
-    /// What it must have booked.
+    /// The expected bookings.
     pub(crate) fn bookings(self) -> BTreeMap<String, i64> {
         let steps: Vec<(String, i64)> = match self.kind {
             Kind::Counter => (1..=5).map(|n| (format!("count-{n}"), 1)).collect(),
@@ -265,7 +265,8 @@ async fn run_session(ctx: OrchestrationContext, _: String) -> Result<String, Str
     Ok(answers.join("+"))
 }
 
-/// Takes each message once. Who sends repeats what failed, and a repeated message is another message.
+/// Takes each message once. The sender retries a failed call, and a repeated message is another
+/// message.
 async fn run_messages(ctx: OrchestrationContext, _: String) -> Result<String, String> {
     let mut taken: Vec<String> = Vec::new();
     while taken.len() < MESSAGES {
@@ -287,7 +288,7 @@ async fn run_cancelled(ctx: OrchestrationContext, input: String) -> Result<Strin
     Ok(ctx.schedule_wait("never").await)
 }
 
-/// Books and pauses in turn, so that it is seen when its work stood still.
+/// Books and pauses in turn, so that the bookings show when work stopped.
 async fn run_steady(ctx: OrchestrationContext, input: String) -> Result<String, String> {
     for n in 0..number(&input)? {
         ctx.schedule_activity("Book", format!("step-{n}:1")).await?;

@@ -1,15 +1,15 @@
-//! Machines whose clocks are half a minute apart, and are set while they work.
+//! Orchestrations on machines whose clocks are half a minute apart and are set while they work.
 
 use std::time::Duration;
 
-use cdb_chaos::{Cast, Mix, Run, run, timers};
+use cdb_chaos::{Actors, Mix, Run, run, timers};
 
-fn cast() -> Cast {
-    Cast::ours(env!("CARGO_BIN_EXE_chaos"))
+fn actors() -> Actors {
+    Actors::ours(env!("CARGO_BIN_EXE_chaos"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_the_clocks_show_every_orchestration_ends_once_with_the_right_result() {
+async fn orchestrations_end_once_with_the_right_result_under_wrong_clocks() {
     if !cfg!(target_os = "linux") {
         println!("skipped: the clock of a single process can be set on Linux only");
         return;
@@ -21,7 +21,7 @@ async fn whatever_the_clocks_show_every_orchestration_ends_once_with_the_right_r
         at_least: Duration::from_secs(8),
         window: 40,
         throughput: None,
-        cast: cast(),
+        actors: actors(),
     })
     .await
     .expect("the processes start");
@@ -31,15 +31,15 @@ async fn whatever_the_clocks_show_every_orchestration_ends_once_with_the_right_r
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn timers_fire_in_time_on_machines_whose_clocks_are_half_a_minute_wrong() {
+async fn timers_fire_on_time_with_clocks_off_by_half_a_minute() {
     if !cfg!(target_os = "linux") {
         println!("skipped: the clock of a single process can be set on Linux only");
         return;
     }
-    let (shortest, longest) = timers(&cast()).await.expect("the processes start");
+    let (shortest, longest) = timers(&actors()).await.expect("the processes start");
     println!("between {shortest:?} and {longest:?}");
-    // Timers of 0.3 s together. By the machines' clocks they would fire at once on one, and after 90 s on the other. What a
-    // busy machine adds are seconds.
+    // Timers of 0.3 s in all. By the machines' clocks they would fire at once on one machine, and
+    // after 90 s on the other. A busy machine adds seconds.
     assert!(shortest >= Duration::from_millis(300), "{shortest:?}");
     assert!(longest < Duration::from_secs(80), "{longest:?}");
 }

@@ -1,5 +1,5 @@
-//! Orchestrations and their parts, one after the other, in a runtime that polls so rarely that its polls do not count: what
-//! it starts, it knows of. What polls cost is in the idle rows.
+//! Measures orchestrations and their parts, one after another. The runtime needs no poll for its
+//! own starts and polls too rarely to count. The idle rows have the cost of polls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,9 +16,9 @@ use tokio::sync::mpsc;
 use crate::{Cost, Failure, Table, cost_of};
 
 const RARELY: Duration = Duration::from_secs(60);
-/// How often a piece of work is repeated.
+/// Repetitions of each measurement.
 const TIMES: u32 = 10;
-/// How long an idle runtime is watched.
+/// How long an idle runtime is measured.
 const IDLE: u32 = 12;
 const MEGABYTE: usize = 1_000_000;
 
@@ -70,7 +70,7 @@ impl Stage {
         self.cost_in(TIMES, name, input).await
     }
 
-    /// The same, on the average of so many.
+    /// The average cost of `times` orchestrations.
     async fn cost_in(&mut self, times: u32, name: &str, input: &str) -> Result<Cost, Failure> {
         let usage = self.usage();
         let runs = async {
@@ -96,7 +96,7 @@ fn activities() -> ActivityRegistry {
         .build()
 }
 
-/// Orchestrations that tell when they come to their end: a client that asks for it would be counted too.
+/// Orchestrations that report their end: status queries of a client would be counted.
 fn orchestrations_that_tell(end: &mpsc::UnboundedSender<()>) -> OrchestrationRegistry {
     let end = end.clone();
     let one = move |ctx: OrchestrationContext, input: String| {
@@ -119,7 +119,7 @@ fn orchestrations_that_tell(end: &mpsc::UnboundedSender<()>) -> OrchestrationReg
         .build()
 }
 
-/// So many parts of this kind.
+/// Repeats a part of this kind.
 async fn parts(ctx: &OrchestrationContext, what: &str, count: usize) -> Result<(), String> {
     match what {
         "fan-out" => {
@@ -179,9 +179,9 @@ pub(crate) async fn orchestrations(table: &mut Table) -> Result<(), Failure> {
         ("a timer, with its turn", "timer 5", 5, bare),
         ("a sub-orchestration that does nothing", "sub 5", 5, bare),
         ("continue-as-new", "again 10", 9, bare),
-        ("a value set, in a turn that is there", "kv 10", 10, chain),
+        ("a value set, in an existing turn", "kv 10", 10, chain),
         (
-            "a custom status, in a turn that is there",
+            "a custom status, in an existing turn",
             "status 10",
             10,
             chain,
@@ -240,7 +240,7 @@ async fn questions(stage: &mut Stage, table: &mut Table) -> Result<(), Failure> 
         Ok(())
     };
     let cost = cost_of(stage.usage(), asked).await?;
-    table.row("a question for the status", cost.per(TIMES));
+    table.row("a status query", cost.per(TIMES));
     let asked = async {
         for _ in 0..TIMES {
             client.get_kv_value(&instance, "key-0").await?;
@@ -248,7 +248,7 @@ async fn questions(stage: &mut Stage, table: &mut Table) -> Result<(), Failure> 
         Ok(())
     };
     let cost = cost_of(stage.usage(), asked).await?;
-    table.row("a question for a value", cost.per(TIMES));
+    table.row("a query for a value", cost.per(TIMES));
     Ok(())
 }
 
@@ -289,7 +289,8 @@ async fn removal(stage: &mut Stage, table: &mut Table) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Activities of a session, and large ones, are found by polls, so they are measured under the polls of the defaults.
+/// Polls find activities of a session and large activities, so these are measured with default
+/// polls.
 pub(crate) async fn polled(table: &mut Table) -> Result<(), Failure> {
     let backend = Backend::start_with(|config| config.reconciler_interval = RARELY).await;
     let mut stage = Stage::open(backend.provider().await).await;
@@ -330,7 +331,7 @@ async fn idle_second(membership: Option<MembershipConfig>) -> Result<Cost, Failu
     })
     .await;
     let stage = Stage::open(backend.provider().await).await;
-    tokio::time::sleep(Duration::from_secs(5)).await; // until polls are as slow as they get
+    tokio::time::sleep(Duration::from_secs(5)).await; // until polls have slowed down
     let usage = stage.usage();
     let before = usage();
     tokio::time::sleep(Duration::from_secs(IDLE.into())).await;

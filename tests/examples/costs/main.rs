@@ -1,8 +1,9 @@
-//! What each feature costs in requests and request units: the table of docs/operations.md.
+//! What each feature costs in requests and request units: the table of docs/costs.md.
 //!
-//! `cargo costs` measures on the embedded emulator, whose charges are a model of the service's; with `COSMOS_ENDPOINT` and
-//! `COSMOS_KEY` set it measures on that account, and the charges are the service's own. Every row is a difference: what
-//! the feature adds to what is there without it. Requests are the client's, metadata and repetitions included.
+//! `cargo costs` measures on the embedded emulator, whose charges are a model of the service's;
+//! with `COSMOS_ENDPOINT` and `COSMOS_KEY` set it measures on that account, and the charges are the
+//! service's own. Every row is a difference: with the feature and without it. Requests are the
+//! client's, metadata and repetitions included.
 
 mod durable;
 mod shared;
@@ -13,7 +14,7 @@ use cdb_client::Usage;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// How long the usage has to stand still until a piece of work counts as finished.
+/// How long the usage must not change until the work counts as finished.
 const QUIET: Duration = Duration::from_millis(400);
 
 /// Requests and request units.
@@ -60,7 +61,7 @@ impl Table {
     }
 }
 
-/// What `work` uses until nothing more is sent.
+/// Measures `work` until no more request is sent.
 async fn cost_of<T>(
     usage: impl Fn() -> Usage,
     work: impl Future<Output = Result<T, Failure>>,
@@ -88,7 +89,7 @@ async fn main() -> Result<(), Failure> {
     shared::work(&mut table).await?;
     println!("| what | requests | RU |\n|---|--:|--:|");
     for (what, Cost { requests, charge }) in table.0 {
-        // Differences of measurements: what is next to nothing is nothing.
+        // Round tiny differences of measurements to zero.
         let [requests, charge] = [requests, charge].map(|figure| figure.max(0.0));
         println!("| {what} | {requests:.1} | {charge:.1} |");
     }

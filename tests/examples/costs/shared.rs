@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use crate::{Cost, Failure, Table, cost_of};
 
-/// How often a piece of work is repeated.
+/// Repetitions of each measurement.
 const TIMES: u32 = 20;
 const IDLE: u32 = 12;
 
@@ -119,7 +119,7 @@ async fn messages(shop: &ContainerClient<Shop>, table: &mut Table) -> Result<(),
         }
         Ok::<(), Failure>(())
     };
-    send(1).await?; // the numbers of the stream are there
+    send(1).await?; // creates the stream's numbers
     let usage = || shop.usage();
     let cost = cost_of(usage, send(TIMES)).await?;
     table.row(
@@ -147,7 +147,7 @@ pub(crate) async fn work(table: &mut Table) -> Result<(), Failure> {
     let work = WorkCoordinator::open(container.clone(), all, WorkConfig::default()).await?;
     let idle = watch(&container).await;
     table.row("an idle work coordinator, a second", idle);
-    one_by_one(&work, 1).await?; // the stream is there
+    one_by_one(&work, 1).await?; // creates the stream
     let begun = tokio::time::Instant::now();
     let before = container.usage();
     one_by_one(&work, TIMES).await?;

@@ -124,7 +124,7 @@ def a_document_is_created_read_replaced_and_deleted(database, _client):
 
 
 @promise
-def a_write_happens_only_to_the_version_that_was_read(database, _client):
+def a_conditional_write_applies_only_to_the_version_read(database, _client):
     container = database.create_container("c", PartitionKey("/pk"))
     read = container.create_item({"id": "1", "pk": "p"})
     same = {"etag": read["_etag"], "match_condition": MatchConditions.IfNotModified}
@@ -156,7 +156,7 @@ def a_patch_changes_what_it_names_when_its_condition_holds(database, _client):
 
 
 @promise
-def a_batch_happens_as_a_whole_or_not_at_all(database, _client):
+def a_batch_is_atomic(database, _client):
     container = database.create_container("c", PartitionKey("/pk"))
     results = container.execute_item_batch(
         [
@@ -239,7 +239,7 @@ def the_rest_of_the_dialect_works_over_all_partitions(database, _client):
 
 
 @promise
-def what_the_client_cannot_merge_is_refused_in_the_service_s_words(database, _client):
+def queries_the_client_cannot_merge_are_refused_with_the_service_s_message(database, _client):
     container = filled(database)
     for sql, feature in [
         ("SELECT COUNT(1) FROM c", "NonValueAggregate"),
@@ -273,7 +273,7 @@ def many_documents_are_read_at_once(database, _client):
 
 
 @promise
-def the_change_feed_goes_on_where_its_token_says(database, _client):
+def the_change_feed_resumes_from_its_token(database, _client):
     container = filled(database)
     feed = container.query_items_change_feed(start_time="Beginning")
     equal(len(list(feed)), 30)

@@ -1,8 +1,9 @@
 //! The emulator's promises, kept to Microsoft's client for Python (`azure-cosmos`).
 //!
-//! The promises are functions of `python/promises.py`, each a test here under the same name. The client is installed into a
-//! virtual environment below the target directory, once. Where that cannot be done, the tests say so and pass: a machine
-//! without Python or without a network must be able to run the rest.
+//! The promises are functions of `python/promises.py`, each a test here under the same name. The
+//! client is installed into a virtual environment below the target directory, once. Where that
+//! cannot be done, the tests say so and pass: a machine without Python or without a network must be
+//! able to run the rest.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -14,7 +15,8 @@ use std::time::Duration;
 
 use cdb_emulator::{Emulator, EmulatorBuilder};
 
-/// How long a failed installation is not tried again: every test is a process of its own under nextest.
+/// How long a failed installation is not tried again: every test is a process of its own under
+/// nextest.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 macro_rules! promises {
@@ -35,17 +37,17 @@ promises! {
     a_policy_is_replaced,
     throughput_is_changed,
     a_document_is_created_read_replaced_and_deleted,
-    a_write_happens_only_to_the_version_that_was_read,
+    a_conditional_write_applies_only_to_the_version_read,
     a_patch_changes_what_it_names_when_its_condition_holds,
-    a_batch_happens_as_a_whole_or_not_at_all,
+    a_batch_is_atomic,
     one_partition_answers_the_whole_dialect,
     sorts_of_all_partitions_are_merged,
     aggregates_of_all_partitions_add_up,
     the_rest_of_the_dialect_works_over_all_partitions,
-    what_the_client_cannot_merge_is_refused_in_the_service_s_words,
+    queries_the_client_cannot_merge_are_refused_with_the_service_s_message,
     pages_have_the_size_that_is_asked_for,
     many_documents_are_read_at_once,
-    the_change_feed_goes_on_where_its_token_says,
+    the_change_feed_resumes_from_its_token,
     the_physical_partitions_share_the_documents,
     keys_of_several_levels_name_documents_and_prefixes,
     a_query_tells_what_it_cost,
@@ -113,7 +115,8 @@ fn skipped(reason: &str) {
         .expect("stderr is open");
 }
 
-/// The interpreter of the virtual environment, which is made when it is not there, or why it cannot be had.
+/// The interpreter of the virtual environment, which is made when it is not there, or why it cannot
+/// be had.
 fn environment() -> Result<PathBuf, String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/requirements.txt");

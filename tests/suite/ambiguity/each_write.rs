@@ -1,4 +1,5 @@
-//! The writes of the provider by name, each of which loses its answer once: `docs/reliability.md` lists them.
+//! The writes of the provider by name, each of which loses its answer once: `docs/writes.md` lists
+//! them.
 
 use std::time::Duration;
 
@@ -17,14 +18,14 @@ use crate::several::{ack, enqueue, event, start};
 
 const LOCK: Duration = Duration::from_secs(30);
 
-/// The next write of this kind takes effect, and nobody hears of it.
+/// The next write of this kind takes effect, and its answer is lost.
 fn lose(backend: &Backend, kind: OperationKind) {
     let emulator: &Emulator = backend.emulator().expect("checked before");
     emulator.inject(Fault::once(Effect::DropAnswer).on(kind));
 }
 
 #[tokio::test]
-async fn a_lock_whose_answer_is_lost_is_held() {
+async fn a_lock_with_a_lost_answer_is_held() {
     let Some((backend, first)) = Backend::failing(|_| {}).await else {
         return;
     };
@@ -43,7 +44,7 @@ async fn a_lock_whose_answer_is_lost_is_held() {
 }
 
 #[tokio::test]
-async fn a_commit_whose_answer_is_lost_is_committed_once() {
+async fn a_commit_with_a_lost_answer_applies_once() {
     let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
@@ -58,7 +59,7 @@ async fn a_commit_whose_answer_is_lost_is_committed_once() {
 }
 
 #[tokio::test]
-async fn a_renewal_whose_answer_is_lost_has_renewed() {
+async fn a_renewal_with_a_lost_answer_extends_the_lock() {
     let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
@@ -72,14 +73,14 @@ async fn a_renewal_whose_answer_is_lost_has_renewed() {
 }
 
 #[tokio::test]
-async fn a_turn_that_is_given_back_unheard_is_anybody_s() {
+async fn an_abandoned_turn_with_a_lost_answer_is_free() {
     let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
     enqueue(&provider, start("i")).await;
     let (_, token, _) = next_turn(&provider, LOCK).await;
     lose(&backend, OperationKind::Batch);
-    // Whether it says so or not: the turn is over for this runtime, and free for the next.
+    // Whether the call succeeds or not, the turn has ended here and is free for another runtime.
     let _said = provider
         .abandon_orchestration_item(&token, Some(Duration::ZERO), false)
         .await;
@@ -91,7 +92,7 @@ async fn a_turn_that_is_given_back_unheard_is_anybody_s() {
 }
 
 #[tokio::test]
-async fn an_event_whose_answer_is_lost_comes_once() {
+async fn an_event_with_a_lost_answer_arrives_once() {
     let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
@@ -119,7 +120,7 @@ fn activity(session: Option<&str>) -> WorkItem {
 }
 
 #[tokio::test]
-async fn every_step_of_an_activity_may_lose_its_answer() {
+async fn an_activity_survives_a_lost_answer_at_every_step() {
     let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
@@ -133,7 +134,7 @@ async fn every_step_of_an_activity_may_lose_its_answer() {
     let renewed = provider.renew_work_item_lock(&token, LOCK).await;
     renewed.expect("it is renewed");
     lose(&backend, OperationKind::Patch);
-    // Whether it says so or not: the activity is free.
+    // Whether the call succeeds or not, the activity is free.
     let _said = provider.abandon_work_item(&token, None, false).await;
     let (_, token, attempt) = next_activity(&backend.provider().await, LOCK, None).await;
     assert_eq!(attempt, 2);
@@ -165,7 +166,7 @@ pub(crate) async fn hasty(emulator: &Emulator, provider: &CosmosDBProvider) -> C
 }
 
 #[tokio::test]
-async fn the_end_of_an_activity_waits_for_the_store_while_its_lock_lasts() {
+async fn an_activity_ack_is_retried_while_its_lock_is_valid() {
     let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
@@ -189,7 +190,7 @@ async fn the_end_of_an_activity_waits_for_the_store_while_its_lock_lasts() {
 }
 
 #[tokio::test]
-async fn an_activity_whose_end_is_not_heard_of_ends_once() {
+async fn an_activity_ack_with_a_lost_answer_applies_once() {
     let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
@@ -226,7 +227,7 @@ async fn a_session_is_claimed_renewed_and_removed_once() {
     assert_eq!(attempt, 1, "claimed and locked at once");
     lose(&backend, OperationKind::Patch);
     let renew = async |time| provider.renew_session_lock(&["worker"], time, LOCK).await;
-    // One that was not heard of is repeated by the runtime.
+    // The runtime repeats a renewal without an answer.
     let renewed = match renew(LOCK).await {
         Err(error) if error.is_retryable() => renew(LOCK).await,
         renewed => renewed,
@@ -258,12 +259,12 @@ fn appended(id: u64) -> Event {
 }
 
 #[tokio::test]
-async fn an_event_that_is_appended_twice_is_there_once() {
+async fn an_event_appended_twice_is_stored_once() {
     let Some((backend, provider)) = Backend::failing(|_| {}).await else {
         return;
     };
     lose(&backend, OperationKind::Batch);
-    // Whoever did not hear of it repeats it.
+    // The caller repeats a call without an answer.
     let _unheard = provider
         .append_with_execution("i", 1, vec![appended(1)])
         .await;
@@ -275,7 +276,7 @@ async fn an_event_that_is_appended_twice_is_there_once() {
 }
 
 #[tokio::test]
-async fn what_takes_several_batches_to_delete_is_counted_once() {
+async fn a_deletion_in_several_batches_is_counted_once() {
     const EVENTS: u64 = 230;
     for (kind, after) in [
         (OperationKind::Replace, 0),

@@ -1,5 +1,5 @@
-//! Strikes each request of a scenario, one per run: the first run loses the answer to its first write, the second run
-//! that to its second, and so on to the last.
+//! Fails each request of a scenario, one per run: the first run loses the answer to its first
+//! write, the second run the answer to its second write, and so on.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,18 +11,18 @@ use duroxide::providers::Provider;
 use futures::StreamExt;
 
 use super::scenario::{Runs, Scenario, runtime};
-use crate::harness::{Wait, World};
+use crate::harness::{TestEnv, Wait};
 
-/// How many runs go on at once: they wait more than they compute.
+/// Concurrent runs: they wait more than they compute.
 const AT_ONCE: usize = 6;
 
-/// The reads of a scenario that are struck, at most: the later ones are polls.
+/// The most reads of a scenario that fail, one per run: later reads are polls.
 const MOST_READS: u32 = 16;
 
-/// How long the quiet after a run has to last before nothing more is expected to come.
+/// How long no request may be sent after a run until it counts as finished.
 const QUIET: Duration = Duration::from_millis(20);
 
-/// Everything that changes something.
+/// All writes.
 const WRITES: [OperationKind; 7] = [
     OperationKind::Create,
     OperationKind::Replace,
@@ -33,25 +33,27 @@ const WRITES: [OperationKind; 7] = [
     OperationKind::Bulk,
 ];
 
-/// Everything that asks something.
+/// All reads.
 const READS: [OperationKind; 2] = [OperationKind::Read, OperationKind::Query];
 
-fn emulator(world: &World) -> &Emulator {
-    world.emulator().expect("checked before")
+fn emulator(env: &TestEnv) -> &Emulator {
+    env.emulator().expect("checked before")
 }
 
-/// How long the runtime's locks last. A run waits for the end of a lock that it loses.
+/// The duration of the runtime's locks. A run waits until a lost lock expires.
 const LOCK: Duration = Duration::from_secs(10);
 
-/// How long they last where the number of runs decides: longer than a machine stands still.
+/// The duration of locks where the test counts runs: longer than a machine may stall.
 const LONG_LOCK: Duration = Duration::from_secs(120);
 
-/// Plays the scenario once, with `fault` if there is one. Returns how many writes and reads it took.
+/// Plays the scenario once, with `fault` if there is one. Returns how many writes and reads it
+/// took.
 async fn run(scenario: Scenario, fault: Option<Fault>) -> Option<[u32; 2]> {
     let (mut counts, mut ran) = play(scenario, fault.clone(), LOCK).await?;
     let expected = scenario.runs().unwrap_or(ran);
     if ran != expected {
-        // On a machine that stands still for ten seconds a lock ends, and the activity rightly runs again.
+        // On a machine that stalls for ten seconds a lock expires, and the activity correctly runs
+        // again.
         (counts, ran) = play(scenario, fault.clone(), LONG_LOCK).await?;
     }
     assert_eq!(
@@ -67,25 +69,25 @@ async fn play(
     fault: Option<Fault>,
     lock: Duration,
 ) -> Option<([u32; 2], usize)> {
-    let mut world = World::without_runtime().await;
-    if world.emulator().is_none() {
+    let mut env = TestEnv::without_runtime().await;
+    if env.emulator().is_none() {
         println!("skipped: only the emulator fails on demand");
-        world.stop().await;
+        env.stop().await;
         return None;
     }
     let runs: Runs = Arc::default();
-    runtime(&mut world, &runs, lock).await;
-    emulator(&world).reset_requests();
+    runtime(&mut env, &runs, lock).await;
+    emulator(&env).reset_requests();
     let what = format!("{scenario:?} with {fault:?}");
     if let Some(fault) = fault {
-        emulator(&world).inject(fault);
+        emulator(&env).inject(fault);
     }
-    scenario.play(&world).await;
+    scenario.play(&env).await;
     tokio::time::sleep(QUIET).await;
-    let counts = emulator(&world).requests().counts;
-    emulator(&world).clear_faults();
-    until_clean(&world, &what).await;
-    world.stop().await;
+    let counts = emulator(&env).requests().counts;
+    emulator(&env).clear_faults();
+    until_clean(&env, &what).await;
+    env.stop().await;
     let count = |kinds: &[OperationKind]| {
         let counts = kinds.iter().map(|kind| counts.get(kind).copied());
         let sum: u64 = counts.map(Option::unwrap_or_default).sum();
@@ -95,11 +97,11 @@ async fn play(
     Some((counts, runs.load(Ordering::Relaxed)))
 }
 
-/// Waits until nothing is left that waits for anything, sessions included.
-async fn until_clean(world: &World, what: &str) {
+/// Waits until no document is pending, sessions included.
+async fn until_clean(env: &TestEnv, what: &str) {
     let mut wait = Wait::begin();
     loop {
-        let problems = audit(world.provider.container()).await;
+        let problems = audit(env.provider.container()).await;
         let problems = problems.expect("the store can be read");
         if problems.is_empty() {
             break;
@@ -107,12 +109,12 @@ async fn until_clean(world: &World, what: &str) {
         assert!(!wait.is_over(), "{what}: {problems:#?}");
         tokio::time::sleep(QUIET).await;
     }
-    let cleaned = world.provider.cleanup_orphaned_sessions(Duration::ZERO);
+    let cleaned = env.provider.cleanup_orphaned_sessions(Duration::ZERO);
     cleaned.await.expect("sessions can be cleaned up");
 }
 
-/// One run for each write that loses its answer, and so on.
-async fn strike_each(scenario: Scenario) {
+/// Runs the scenario once per write that loses its answer, and once per other fault.
+async fn fail_each_request(scenario: Scenario) {
     let Some([writes, reads]) = run(scenario, None).await else {
         return;
     };
@@ -120,7 +122,7 @@ async fn strike_each(scenario: Scenario) {
         let fault = Fault::once(effect);
         kinds.iter().fold(fault, |fault, kind| fault.on(*kind))
     };
-    // A struck run may take a few requests more.
+    // A run with a fault may take a few more requests.
     let (writes, reads) = (writes + 2, (reads + 2).min(MOST_READS));
     let lost = |n| on(Effect::DropAnswer, &WRITES).after(n);
     let never_sent = |n| on(Effect::DropRequest, &WRITES).after(n);
@@ -129,11 +131,11 @@ async fn strike_each(scenario: Scenario) {
     let faults = (0..writes)
         .flat_map(|n| [lost(n), never_sent(n), refused_late(n)])
         .chain((0..reads).map(unread));
-    let struck = futures::stream::iter(faults)
+    let runs = futures::stream::iter(faults)
         .map(|fault| run(scenario, Some(fault)))
         .buffer_unordered(AT_ONCE);
-    let count = struck.count().await;
-    println!("{scenario:?}: {writes} writes and {reads} reads struck in {count} runs");
+    let count = runs.count().await;
+    println!("{scenario:?}: {writes} writes and {reads} reads failed in {count} runs");
 }
 
 macro_rules! scenarios {
@@ -141,7 +143,7 @@ macro_rules! scenarios {
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
-                strike_each(Scenario::$scenario).await;
+                fail_each_request(Scenario::$scenario).await;
             }
         )*
     };

@@ -1,5 +1,5 @@
-//! Did it happen? Every write has an answer to that: whichever request loses its answer, is lost itself, or is answered
-//! with an error after its effect, the outcome is the same.
+//! Requests that lose their answer, are lost, or get an error after their effect: every write finds
+//! out whether it took effect, so the result is the same.
 
 pub(crate) mod each_write;
 mod every_request;

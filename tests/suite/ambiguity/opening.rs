@@ -1,5 +1,5 @@
-//! Strikes each request of opening a container, one per run and with each kind of fault: the container opens all the
-//! same, and nothing of it is missing.
+//! Fails each request of opening a container, one per run and with each kind of fault: the
+//! container opens and is complete.
 
 use cdb_client::{Bootstrap, CosmosClient, DatabaseClient, MasterKey};
 use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
@@ -9,7 +9,7 @@ use cdb_provider::documents::{Durable, SCHEMA_PARTITION};
 use duroxide::providers::ProviderError;
 use futures::StreamExt;
 
-/// How many runs go on at once.
+/// Concurrent runs.
 const AT_ONCE: usize = 6;
 
 /// The requests that opening can send.
@@ -91,7 +91,7 @@ async fn open(emulator: &Emulator) -> Result<CosmosDBProvider, ProviderError> {
     CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await
 }
 
-/// Every way in which one request can fail and succeed when it is sent again.
+/// Every fault of one request that a retry can overcome.
 fn effects() -> Vec<Effect> {
     let refused = |status| Effect::Status {
         status,
@@ -139,7 +139,7 @@ async fn run(before: Before, fault: Option<Fault>) -> u64 {
     counts.sum()
 }
 
-async fn strike_each(before: Before) {
+async fn fail_each_request(before: Before) {
     let requests = u32::try_from(run(before, None).await).expect("a few requests");
     assert!(requests >= 2, "opening reads the container and its schema");
     let faults = (0..requests).flat_map(|n| {
@@ -150,26 +150,26 @@ async fn strike_each(before: Before) {
         .map(|fault| run(before, Some(fault)))
         .buffer_unordered(AT_ONCE);
     let runs = runs.count().await;
-    println!("{before:?}: {requests} requests struck in {runs} runs");
+    println!("{before:?}: {requests} requests failed in {runs} runs");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_new_account_opens_whichever_request_fails() {
-    strike_each(Before::NewAccount).await;
+async fn a_new_account_opens_when_any_request_fails() {
+    fail_each_request(Before::NewAccount).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_container_that_lacks_indexes_opens_whichever_request_fails() {
-    strike_each(Before::LacksIndexes).await;
+async fn a_container_that_lacks_indexes_opens_when_any_request_fails() {
+    fail_each_request(Before::LacksIndexes).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_container_that_was_opened_before_opens_whichever_request_fails() {
-    strike_each(Before::Opened).await;
+async fn an_existing_container_opens_when_any_request_fails() {
+    fail_each_request(Before::Opened).await;
 }
 
 #[tokio::test]
-async fn opening_sends_the_schema_again_until_an_answer_arrives() {
+async fn opening_retries_the_schema_until_an_answer_arrives() {
     for effect in [
         Effect::DropRequest,
         Effect::StatusAfterEffect { status: 503 },
@@ -180,9 +180,9 @@ async fn opening_sends_the_schema_again_until_an_answer_arrives() {
 }
 
 #[tokio::test]
-async fn opening_gives_up_when_the_schema_never_arrives() {
+async fn opening_fails_when_the_schema_never_arrives() {
     let emulator = Emulator::start().await.expect("the emulator starts");
-    // 500 leaves open whether the batch took effect.
+    // A 500 does not tell whether the batch took effect.
     let failed = Effect::Status {
         status: 500,
         substatus: 0,

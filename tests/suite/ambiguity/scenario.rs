@@ -1,4 +1,5 @@
-//! Small workloads with known results, which together make every kind of write that a runtime makes.
+//! Small workloads with known results, which together make every kind of write that a runtime
+//! makes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,9 +10,9 @@ use duroxide::runtime::RuntimeOptions;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, EventKind, OrchestrationContext, OrchestrationRegistry};
 
-use crate::harness::World;
+use crate::harness::TestEnv;
 
-/// What is done, and what must come of it.
+/// A workload and its expected result.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Scenario {
     /// One activity.
@@ -40,31 +41,31 @@ pub(super) enum Scenario {
     Delete,
 }
 
-/// How often activities ran.
+/// The number of activity runs.
 pub(super) type Runs = Arc<AtomicUsize>;
 
 impl Scenario {
     /// Plays the scenario from the start to the right result.
-    pub(super) async fn play(self, world: &World) {
+    pub(super) async fn play(self, env: &TestEnv) {
         let id = "main";
         match self {
-            Self::Hello => expect(world, id, "Hello", "1").await,
-            Self::FanOut => expect(world, id, "FanOut", "0+1+2+3+4").await,
-            Self::Parent => expect(world, id, "Parent", "1+1").await,
-            Self::Timer => expect(world, id, "Timer", "later").await,
-            Self::Session => expect(world, id, "Session", "a+b").await,
-            Self::Again => again(world, id).await,
-            Self::Event => event(world, id).await,
-            Self::Queue => queue(world, id).await,
-            Self::Cancel => cancel(world, id).await,
-            Self::KeyValue => key_value(world, id).await,
+            Self::Hello => expect(env, id, "Hello", "1").await,
+            Self::FanOut => expect(env, id, "FanOut", "0+1+2+3+4").await,
+            Self::Parent => expect(env, id, "Parent", "1+1").await,
+            Self::Timer => expect(env, id, "Timer", "later").await,
+            Self::Session => expect(env, id, "Session", "a+b").await,
+            Self::Again => again(env, id).await,
+            Self::Event => event(env, id).await,
+            Self::Queue => queue(env, id).await,
+            Self::Cancel => cancel(env, id).await,
+            Self::KeyValue => key_value(env, id).await,
             Self::Detached => {
-                expect(world, id, "Detached", "sent").await;
-                assert_eq!(world.end_of("detached").await.as_deref(), Ok("1"));
+                expect(env, id, "Detached", "sent").await;
+                assert_eq!(env.end_of("detached").await.as_deref(), Ok("1"));
             }
             Self::Delete => {
-                expect(world, id, "Parent", "1+1").await;
-                let deleted = world.client.delete_instance(id, false).await;
+                expect(env, id, "Parent", "1+1").await;
+                let deleted = env.client.delete_instance(id, false).await;
                 let deleted = deleted.expect("it is deleted");
                 assert_eq!(deleted.instances_deleted, 3, "{deleted:?}");
                 assert_eq!(deleted.executions_deleted, 3, "{deleted:?}");
@@ -72,7 +73,7 @@ impl Scenario {
         }
     }
 
-    /// How often its activities run when nothing fails; nothing where cancellation decides.
+    /// Returns how often its activities run without faults. `None` if a cancellation decides.
     pub(super) fn runs(self) -> Option<usize> {
         match self {
             Self::Hello | Self::Detached => Some(1),
@@ -85,66 +86,65 @@ impl Scenario {
     }
 }
 
-async fn expect(world: &World, id: &str, orchestration: &str, output: &str) {
-    let ended = world.run(id, orchestration, "1").await;
+async fn expect(env: &TestEnv, id: &str, orchestration: &str, output: &str) {
+    let ended = env.run(id, orchestration, "1").await;
     assert_eq!(ended.as_deref(), Ok(output));
 }
 
-async fn again(world: &World, id: &str) {
-    expect(world, id, "Again", "3").await;
+async fn again(env: &TestEnv, id: &str) {
+    expect(env, id, "Again", "3").await;
     let options = PruneOptions {
         keep_last: Some(1),
         ..PruneOptions::default()
     };
-    let pruned = world.client.prune_executions(id, options).await;
+    let pruned = env.client.prune_executions(id, options).await;
     let pruned = pruned.expect("it is pruned");
     assert_eq!(pruned.executions_deleted, 2, "{pruned:?}");
 }
 
-async fn event(world: &World, id: &str) {
-    let client = &world.client;
+async fn event(env: &TestEnv, id: &str) {
+    let client = &env.client;
     let started = client.start_orchestration(id, "Event", "").await;
     started.expect("it starts");
-    world.until_subscribed(id, "Go").await;
+    env.until_subscribed(id, "Go").await;
     let raised = client.raise_event(id, "Go", "now").await;
     raised.expect("it is raised");
-    assert_eq!(world.end_of(id).await.as_deref(), Ok("now"));
-    let history = world.history(id).await;
+    assert_eq!(env.end_of(id).await.as_deref(), Ok("now"));
+    let history = env.history(id).await;
     let is_event = |kind: &&EventKind| matches!(kind, EventKind::ExternalEvent { .. });
     let events = history.iter().filter(is_event).count();
     assert_eq!(events, 1, "raised once");
 }
 
-async fn queue(world: &World, id: &str) {
-    let client = &world.client;
+async fn queue(env: &TestEnv, id: &str) {
+    let client = &env.client;
     let started = client.start_orchestration(id, "Queue", "").await;
     started.expect("it starts");
-    world
-        .until(id, |kind| matches!(kind, EventKind::QueueSubscribed { .. }))
+    env.until(id, |kind| matches!(kind, EventKind::QueueSubscribed { .. }))
         .await;
     for message in ["a", "b", "end"] {
         let sent = client.enqueue_event(id, "Queue", message).await;
         sent.expect("it is sent");
     }
-    assert_eq!(world.end_of(id).await.as_deref(), Ok("a+b"));
+    assert_eq!(env.end_of(id).await.as_deref(), Ok("a+b"));
 }
 
-async fn cancel(world: &World, id: &str) {
-    let client = &world.client;
+async fn cancel(env: &TestEnv, id: &str) {
+    let client = &env.client;
     let started = client.start_orchestration(id, "Wait", "").await;
     started.expect("it starts");
-    world.until_subscribed("child", "Go").await;
+    env.until_subscribed("child", "Go").await;
     let cancelled = client.cancel_instance(id, "enough").await;
     cancelled.expect("the request is taken");
     for instance in [id, "child"] {
-        let ended = world.end_of(instance).await;
+        let ended = env.end_of(instance).await;
         assert!(ended.is_err(), "{ended:?}");
     }
 }
 
-async fn key_value(world: &World, id: &str) {
-    expect(world, id, "KeyValue", "kept").await;
-    let values = world.client.get_kv_all_values(id).await;
+async fn key_value(env: &TestEnv, id: &str) {
+    expect(env, id, "KeyValue", "kept").await;
+    let values = env.client.get_kv_all_values(id).await;
     let values = values.expect("it can be read");
     let mut values: Vec<(&str, &str)> = values
         .iter()
@@ -155,16 +155,14 @@ async fn key_value(world: &World, id: &str) {
 }
 
 /// Starts one runtime, whose locks last for `lock`.
-pub(super) async fn runtime(world: &mut World, runs: &Runs, lock: Duration) {
+pub(super) async fn runtime(env: &mut TestEnv, runs: &Runs, lock: Duration) {
     let options = RuntimeOptions {
         orchestrator_lock_timeout: lock,
         worker_lock_timeout: lock,
         activity_cancellation_grace_period: Duration::from_millis(100),
         ..RuntimeOptions::default()
     };
-    world
-        .join(activities(runs), orchestrations(), options)
-        .await;
+    env.join(activities(runs), orchestrations(), options).await;
 }
 
 fn activities(runs: &Runs) -> ActivityRegistry {
@@ -206,7 +204,7 @@ fn orchestrations() -> OrchestrationRegistry {
         .register("Again", run_again)
         .register("Event", |ctx: OrchestrationContext, _: String| async move {
             let data = ctx.schedule_wait("Go").await;
-            // A second one would come now.
+            // A second event would arrive now.
             ctx.schedule_timer(Duration::from_millis(200)).await;
             Ok(data)
         })

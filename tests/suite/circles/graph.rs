@@ -84,7 +84,8 @@ impl Modules {
         circles
     }
 
-    /// The other modules that a module imports or names. A re-export counts if the module itself uses the name.
+    /// The other modules that a module imports or names. A re-export counts if the module itself
+    /// uses the name.
     fn imports(&self, module: &str) -> Imports {
         let source = &self.0[module];
         let used = |import: &&Import| !import.reexport || source.names.contains(&import.name);
@@ -100,7 +101,8 @@ impl Modules {
         found
     }
 
-    /// The module that defines what a path in `module` names; `None` for another crate and for local names.
+    /// The module that defines what a path in `module` names; `None` for another crate and for
+    /// local names.
     fn resolve(&self, module: &str, path: &[String], reexports: usize) -> Option<String> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {

@@ -1,4 +1,5 @@
-//! No crate has modules that import each other: a reader can then understand every module from those it imports.
+//! No crate has modules that import each other: a reader can then understand every module from
+//! those it imports.
 
 mod graph;
 mod source;

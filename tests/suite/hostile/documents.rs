@@ -1,71 +1,62 @@
-//! Documents that do not fit their types, and documents of others.
+//! Documents that do not match their types, and foreign documents.
 
 use duroxide::providers::PruneOptions;
 use serde_json::json;
 
 use super::raw::Raw;
 use super::{activities, impatient, orchestrations};
-use crate::harness::{World, eventually};
+use crate::harness::{TestEnv, eventually};
 
-async fn world() -> World {
-    let mut world = World::without_runtime().await;
-    world
-        .join(activities(), orchestrations(), impatient())
-        .await;
-    world
+async fn env() -> TestEnv {
+    let mut env = TestEnv::without_runtime().await;
+    env.join(activities(), orchestrations(), impatient()).await;
+    env
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_message_that_does_not_fit_its_type_fails_its_instance_and_no_other() {
-    let world = world().await;
-    let Some(raw) = Raw::of(&world) else { return };
-    let start = world.client.start_orchestration("hurt", "Wait", "");
+async fn an_unreadable_message_fails_only_its_instance() {
+    let env = env().await;
+    let Some(raw) = Raw::of(&env) else { return };
+    let start = env.client.start_orchestration("hurt", "Wait", "");
     start.await.expect("it starts");
-    world.until_subscribed("hurt", "Go").await;
+    env.until_subscribed("hurt", "Go").await;
     raw.put(&json!({
         "id": "hurt:orch:odd", "type": "orch_queue", "instanceId": "hurt", "visibleAt": 1000,
         "dispatchSlot": 1, "workItem": "{}", "enqueuedAt": "long ago",
     }))
     .await;
-    assert_eq!(
-        world.run("well", "Echo", "fine").await,
-        Ok("fine".to_owned())
-    );
-    let reason = world.end_of("hurt").await.expect_err("it cannot go on");
+    assert_eq!(env.run("well", "Echo", "fine").await, Ok("fine".to_owned()));
+    let reason = env.end_of("hurt").await.expect_err("it cannot go on");
     let reason = reason.display_message();
     assert!(reason.contains("hurt:orch:odd"), "{reason}");
     assert!(
         reason.contains("it is not a `OrchestratorItem`"),
         "{reason}"
     );
-    // It went with the turn that failed.
+    // The failed turn has deleted it.
     assert_eq!(raw.of_type("hurt", "orch_queue").await.len(), 0);
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_instance_that_does_not_fit_its_type_fails_with_the_reason() {
-    let world = world().await;
-    let Some(raw) = Raw::of(&world) else { return };
-    let start = world.client.start_orchestration("hurt", "Wait", "");
+async fn an_unreadable_instance_fails_with_the_reason() {
+    let env = env().await;
+    let Some(raw) = Raw::of(&env) else { return };
+    let start = env.client.start_orchestration("hurt", "Wait", "");
     start.await.expect("it starts");
-    world.until_subscribed("hurt", "Go").await;
+    env.until_subscribed("hurt", "Go").await;
     raw.damage("hurt", "instance", |instance| instance["status"] = json!(5))
         .await;
-    world
-        .client
+    env.client
         .raise_event("hurt", "Go", "on")
         .await
         .expect("raised");
-    assert_eq!(
-        world.run("well", "Echo", "fine").await,
-        Ok("fine".to_owned())
-    );
-    let reason = world.end_of("hurt").await.expect_err("it cannot go on");
+    assert_eq!(env.run("well", "Echo", "fine").await, Ok("fine".to_owned()));
+    let reason = env.end_of("hurt").await.expect_err("it cannot go on");
     let reason = reason.display_message();
     assert!(reason.contains("it is not a `Instance`"), "{reason}");
-    // The failure has written it whole.
-    let info = world
+    // The failed turn has rewritten the document.
+    let info = env
         .client
         .get_instance_info("hurt")
         .await
@@ -74,19 +65,18 @@ async fn an_instance_that_does_not_fit_its_type_fails_with_the_reason() {
         (&*info.status, &*info.orchestration_name),
         ("Failed", "Wait")
     );
-    world
-        .client
+    env.client
         .delete_instance("hurt", false)
         .await
         .expect("deleted");
     assert_eq!(raw.documents("hurt").await.len(), 0);
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_activity_that_does_not_fit_its_type_keeps_no_worker_and_ends() {
-    let world = world().await;
-    let Some(raw) = Raw::of(&world) else { return };
+async fn an_unreadable_activity_blocks_no_worker_and_ends() {
+    let env = env().await;
+    let Some(raw) = Raw::of(&env) else { return };
     for number in 0..4 {
         raw.put(&json!({
             "id": format!("ghost:work:1:{number}"), "type": "worker_queue", "instanceId": "ghost",
@@ -94,54 +84,53 @@ async fn an_activity_that_does_not_fit_its_type_keeps_no_worker_and_ends() {
         }))
         .await;
     }
-    // Without a place nobody could be told, so it stays.
+    // Without an event number no instance can be notified, so the document stays.
     raw.put(&json!({
         "id": "nowhere", "type": "worker_queue", "instanceId": "ghost", "visibleAt": 1000,
     }))
     .await;
     for name in ["one", "two"] {
-        assert_eq!(world.run(name, "Echo", name).await, Ok(name.to_owned()));
+        assert_eq!(env.run(name, "Echo", name).await, Ok(name.to_owned()));
     }
-    // Tried ten times with a second in between; then its end goes to an instance that is not there.
+    // Ten attempts, a second apart. Then its completion goes to a missing instance.
     eventually(async || raw.documents("ghost").await.len() == 1).await;
     assert_eq!(raw.documents("ghost").await[0]["id"], "nowhere");
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_that_does_not_fit_its_type_is_claimed_anew() {
-    let world = world().await;
-    let Some(raw) = Raw::of(&world) else { return };
+async fn an_unreadable_session_is_claimed_again() {
+    let env = env().await;
+    let Some(raw) = Raw::of(&env) else { return };
     raw.put(&json!({
         "id": "talk:session:s", "type": "session", "instanceId": "talk", "lockedUntil": "now",
     }))
     .await;
     assert_eq!(
-        world.run("talk", "Session", "fine").await,
+        env.run("talk", "Session", "fine").await,
         Ok("fine".to_owned())
     );
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_intent_that_does_not_fit_its_type_is_set_aside_and_others_are_delivered() {
-    let world = world().await;
-    let Some(raw) = Raw::of(&world) else { return };
+async fn an_unreadable_intent_is_set_aside_and_others_are_delivered() {
+    let env = env().await;
+    let Some(raw) = Raw::of(&env) else { return };
     for number in 0..120 {
         raw.put(&json!({
             "id": format!("odd:intent:{number}"), "type": "outbox_intent", "instanceId": "odd", "createdAt": 1000,
         }))
         .await;
     }
-    let start = world.client.start_orchestration("ask", "Ask", "child");
+    let start = env.client.start_orchestration("ask", "Ask", "child");
     start.await.expect("it starts");
-    world.until_subscribed("child", "Go").await;
-    world
-        .client
+    env.until_subscribed("child", "Go").await;
+    env.client
         .raise_event("child", "Go", "on")
         .await
         .expect("raised");
-    assert_eq!(world.end_of("ask").await, Ok("on".to_owned()));
+    assert_eq!(env.end_of("ask").await, Ok("on".to_owned()));
     eventually(async || {
         let intents = raw.of_type("odd", "outbox_intent").await;
         let told = |intent: &serde_json::Value| {
@@ -151,13 +140,13 @@ async fn an_intent_that_does_not_fit_its_type_is_set_aside_and_others_are_delive
         intents.len() == 120 && intents.iter().all(told)
     })
     .await;
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn documents_of_others_in_a_partition_are_left_alone() {
-    let world = world().await;
-    let Some(raw) = Raw::of(&world) else { return };
+async fn foreign_documents_in_a_partition_are_left_alone() {
+    let env = env().await;
+    let Some(raw) = Raw::of(&env) else { return };
     let foreign = [
         json!({ "id": "note", "instanceId": "shared", "text": "no type at all" }),
         json!({ "id": "order", "type": "order", "instanceId": "shared", "visibleAt": 1000 }),
@@ -167,35 +156,32 @@ async fn documents_of_others_in_a_partition_are_left_alone() {
         raw.put(document).await;
     }
     assert_eq!(
-        world.run("shared", "Echo", "fine").await,
+        env.run("shared", "Echo", "fine").await,
         Ok("fine".to_owned())
     );
-    let prune = world
+    let prune = env
         .client
         .prune_executions("shared", PruneOptions::default());
     prune.await.expect("pruned");
-    let deleted = world.client.delete_instance("shared", false).await;
+    let deleted = env.client.delete_instance("shared", false).await;
     assert_eq!(deleted.expect("deleted").instances_deleted, 1);
     let mut left = raw.documents("shared").await;
     left.sort_by_key(|document| document["id"].to_string());
     let ids: Vec<&str> = left.iter().filter_map(|left| left["id"].as_str()).collect();
     assert_eq!(ids, ["note", "number", "order"]);
-    // And the place is free for another instance of that name.
+    // Another instance can use the id.
     assert_eq!(
-        world.run("shared", "Echo", "again").await,
+        env.run("shared", "Echo", "again").await,
         Ok("again".to_owned())
     );
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_does_not_fit_its_type_is_deleted_with_its_instance() {
-    let world = world().await;
-    let Some(raw) = Raw::of(&world) else { return };
-    assert_eq!(
-        world.run("old", "Echo", "fine").await,
-        Ok("fine".to_owned())
-    );
+async fn unreadable_documents_are_deleted_with_their_instance() {
+    let env = env().await;
+    let Some(raw) = Raw::of(&env) else { return };
+    assert_eq!(env.run("old", "Echo", "fine").await, Ok("fine".to_owned()));
     for r#type in [
         "instance",
         "history",
@@ -205,18 +191,17 @@ async fn what_does_not_fit_its_type_is_deleted_with_its_instance() {
         "spill",
         "session",
     ] {
-        // Of a newer version: a form that nobody here knows.
+        // An unknown form of a newer version.
         raw.put(
             &json!({ "id": format!("odd-{type}"), "type": r#type, "instanceId": "old", "form": 7 }),
         )
         .await;
     }
-    world
-        .client
+    env.client
         .delete_instance("old", true)
         .await
         .expect("deleted");
     let left = raw.documents("old").await;
     assert!(left.is_empty(), "{left:?}");
-    world.stop().await;
+    env.stop().await;
 }

@@ -1,11 +1,12 @@
-//! Histories that are damaged: their instances fail with the reason, whoever waits for them hears of it, others go on.
+//! Damaged histories: their instances fail with the reason, their parents are notified, other
+//! instances go on.
 
 use duroxide::providers::ProviderAdmin;
 use serde_json::{Value, json};
 
 use super::raw::Raw;
 use super::{activities, impatient, orchestrations};
-use crate::harness::{World, eventually};
+use crate::harness::{TestEnv, eventually};
 
 /// The events of a history document.
 fn events(document: &Value) -> Vec<Value> {
@@ -17,7 +18,7 @@ fn with_events(document: &mut Value, events: &[Value]) {
     document["eventData"] = json!(json!(events).to_string());
 }
 
-/// A way to damage a history document, and what is said about it.
+/// A way to damage a history document, and a part of the error.
 type Damage = (&'static str, fn(&mut Value), &'static str);
 
 const DAMAGES: [Damage; 8] = [
@@ -77,98 +78,82 @@ const DAMAGES: [Damage; 8] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_damaged_history_fails_its_instance_with_the_reason_and_no_other() {
-    let mut world = World::without_runtime().await;
-    let Some(raw) = Raw::of(&world) else { return };
-    world
-        .join(activities(), orchestrations(), impatient())
-        .await;
+async fn a_damaged_history_fails_only_its_instance_with_the_reason() {
+    let mut env = TestEnv::without_runtime().await;
+    let Some(raw) = Raw::of(&env) else { return };
+    env.join(activities(), orchestrations(), impatient()).await;
     for id in DAMAGES.iter().map(|(id, ..)| *id).chain(["well"]) {
-        let start = world.client.start_orchestration(id, "Wait", "");
+        let start = env.client.start_orchestration(id, "Wait", "");
         start.await.expect("it starts");
-        world.until_subscribed(id, "Go").await;
+        env.until_subscribed(id, "Go").await;
     }
-    // What a runtime remembers is not damaged; another one reads.
-    world.kill_runtimes().await;
+    // The cache of the first runtime is not damaged; another runtime reads the store.
+    env.kill_runtimes().await;
     for (id, damage, _) in DAMAGES {
         raw.damage(id, "history", damage).await;
     }
-    world
-        .join(activities(), orchestrations(), impatient())
-        .await;
+    env.join(activities(), orchestrations(), impatient()).await;
     for id in DAMAGES.iter().map(|(id, ..)| *id).chain(["well"]) {
-        world
-            .client
+        env.client
             .raise_event(id, "Go", "on")
             .await
             .expect("raised");
     }
-    assert_eq!(world.end_of("well").await, Ok("on".to_owned()));
+    assert_eq!(env.end_of("well").await, Ok("on".to_owned()));
     for (id, _, words) in DAMAGES {
-        // Until then its history cannot be read, by whoever waits for its end neither.
+        // Until then its history cannot be read, also not by a client that waits for its end.
         eventually(async || {
-            let info = world.client.get_instance_info(id).await;
+            let info = env.client.get_instance_info(id).await;
             info.expect("an instance").status == "Failed"
         })
         .await;
-        let reason = world.end_of(id).await.expect_err("it is damaged");
+        let reason = env.end_of(id).await.expect_err("it is damaged");
         let reason = reason.display_message();
         assert!(reason.contains(words), "no `{words}` in: {reason}");
-        let info = world
-            .client
-            .get_instance_info(id)
-            .await
-            .expect("an instance");
+        let info = env.client.get_instance_info(id).await.expect("an instance");
         assert_eq!(info.status, "Failed", "{id}");
-        // What comes later is nobody's, and does not stay.
-        world
-            .client
+        // Later messages are dropped.
+        env.client
             .raise_event(id, "Go", "late")
             .await
             .expect("raised");
     }
     eventually(async || {
-        let depths = world.provider.get_queue_depths().await.expect("depths");
+        let depths = env.provider.get_queue_depths().await.expect("depths");
         depths.orchestrator_queue == 0
     })
     .await;
     for (id, ..) in DAMAGES {
-        world
-            .client
+        env.client
             .delete_instance(id, false)
             .await
             .expect("deleted");
         assert_eq!(raw.documents(id).await.len(), 0, "{id}");
     }
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_parent_of_a_damaged_child_hears_of_it() {
-    let mut world = World::without_runtime().await;
-    let Some(raw) = Raw::of(&world) else { return };
-    world
-        .join(activities(), orchestrations(), impatient())
-        .await;
-    let start = world.client.start_orchestration("parent", "Ask", "child");
+async fn the_parent_of_a_damaged_child_is_notified() {
+    let mut env = TestEnv::without_runtime().await;
+    let Some(raw) = Raw::of(&env) else { return };
+    env.join(activities(), orchestrations(), impatient()).await;
+    let start = env.client.start_orchestration("parent", "Ask", "child");
     start.await.expect("it starts");
-    world.until_subscribed("child", "Go").await;
-    world.kill_runtimes().await;
+    env.until_subscribed("child", "Go").await;
+    env.kill_runtimes().await;
     raw.damage("child", "history", |it| it["eventCount"] = json!(9))
         .await;
-    world
-        .join(activities(), orchestrations(), impatient())
-        .await;
-    world
-        .client
+    env.join(activities(), orchestrations(), impatient()).await;
+    env.client
         .raise_event("child", "Go", "on")
         .await
         .expect("raised");
-    let reason = world
+    let reason = env
         .end_of("parent")
         .await
         .expect_err("its child is damaged");
     let reason = reason.display_message();
     assert!(reason.contains("instead of 9"), "{reason}");
-    world.stop().await;
+    env.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Instance ids of every kind of character: exact from end to end, or refused at the door.
+//! Instance ids of every kind of character: exact from end to end, or refused before any write.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,10 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
 use super::{activities, impatient, orchestrations};
-use crate::harness::World;
+use crate::harness::TestEnv;
 
-/// One or more of each class of characters, pairs that fold or normalise to one another, and what separates our own ids.
+/// Characters of each class, pairs that fold or normalise to one another, and the separators of our
+/// ids.
 const ODD: [&str; 36] = [
     "",
     " ",
@@ -49,50 +50,47 @@ const ODD: [&str; 36] = [
     "'\"`${x}@p0;--",
 ];
 
-async fn world() -> World {
-    let mut world = World::without_runtime().await;
-    world
-        .join(activities(), orchestrations(), impatient())
-        .await;
-    world
+async fn env() -> TestEnv {
+    let mut env = TestEnv::without_runtime().await;
+    env.join(activities(), orchestrations(), impatient()).await;
+    env
 }
 
-/// Each ends with what was meant for it, is listed exactly, and goes alone.
-async fn check(world: &World, ids: &[String]) {
+/// Each id gets its own result, is listed exactly, and is deleted alone.
+async fn check(env: &TestEnv, ids: &[String]) {
     let mut expected = BTreeMap::new();
     for id in ids {
         let input = format!("for {id}");
         if expected.insert(id.clone(), input.clone()).is_some() {
             continue;
         }
-        let started = world
+        let started = env
             .client
             .start_orchestration(&**id, "Session", input)
             .await;
         started.unwrap_or_else(|error| panic!("{id:?} does not start: {error}"));
     }
     for (id, input) in &expected {
-        assert_eq!(world.end_of(id).await, Ok(input.clone()), "{id:?}");
+        assert_eq!(env.end_of(id).await, Ok(input.clone()), "{id:?}");
     }
-    let mut listed = world.client.list_all_instances().await.expect("a list");
+    let mut listed = env.client.list_all_instances().await.expect("a list");
     listed.sort();
     assert_eq!(listed, expected.keys().cloned().collect::<Vec<_>>());
     while let Some((id, _)) = expected.pop_first() {
-        world
-            .client
+        env.client
             .delete_instance(&id, false)
             .await
             .unwrap_or_else(|e| panic!("{id:?}: {e}"));
-        let left = world.client.list_all_instances().await.expect("a list");
+        let left = env.client.list_all_instances().await.expect("a list");
         assert_eq!(left.len(), expected.len(), "{id:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ids_of_every_class_of_characters_work_from_end_to_end() {
-    let world = world().await;
+    let env = env().await;
     let mut ids: Vec<String> = ODD.map(str::to_owned).into();
-    // Pairs that a careless comparison takes for one.
+    // Pairs that an inexact comparison confuses.
     ids.extend(
         [
             "Stra\u{df}e",
@@ -105,29 +103,29 @@ async fn ids_of_every_class_of_characters_work_from_end_to_end() {
         ]
         .map(str::to_owned),
     );
-    // The longest that there are: of characters that stand for themselves, and of escaped ones.
+    // The longest ids: of plain characters and of escaped ones.
     ids.push("x".repeat(891));
     ids.push("\u{1f600}".repeat(222));
     ids.push(":".repeat(297));
-    check(&world, &ids).await;
-    world.stop().await;
+    check(&env, &ids).await;
+    env.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn any_text_is_an_id_that_works_from_end_to_end() {
-    let world = world().await;
+async fn random_texts_work_as_ids_from_end_to_end() {
+    let env = env().await;
     let text = proptest::collection::vec(any::<char>(), 0..60);
     let text = text.prop_map(String::from_iter);
     let mut runner = TestRunner::default();
     let tree = |runner: &mut TestRunner| text.new_tree(runner).expect("a text").current();
     let ids: Vec<String> = (0..40).map(|_| tree(&mut runner)).collect();
-    check(&world, &ids).await;
-    world.stop().await;
+    check(&env, &ids).await;
+    env.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_id_that_cannot_work_is_refused_at_the_door() {
-    let world = world().await;
+async fn an_invalid_id_is_refused_before_any_write() {
+    let env = env().await;
     for (id, words) in [
         ("x".repeat(892), "choose a shorter one"),
         (":".repeat(298), "choose a shorter one"),
@@ -135,23 +133,23 @@ async fn an_id_that_cannot_work_is_refused_at_the_door() {
         ("cdb:schema".to_owned(), "the container's own"),
         ("cdb:members".to_owned(), "the container's own"),
     ] {
-        let start = world.client.start_orchestration(&*id, "Echo", "").await;
-        let cancel = world.client.cancel_instance(&*id, "").await;
-        let event = world.client.raise_event(&*id, "Go", "").await;
+        let start = env.client.start_orchestration(&*id, "Echo", "").await;
+        let cancel = env.client.cancel_instance(&*id, "").await;
+        let event = env.client.raise_event(&*id, "Go", "").await;
         for refused in [start, cancel, event] {
             let error = refused.expect_err("it cannot work").to_string();
             assert!(error.contains(words), "no `{words}` in: {error}");
         }
-        let deleted = world.client.delete_instance(&id, true).await;
+        let deleted = env.client.delete_instance(&id, true).await;
         assert!(deleted.is_err() || !id.starts_with("cdb:"), "{id}");
     }
-    // A child of such a name fails its parent at once, in the same words.
+    // A child with such an id fails its parent at once, with the same error.
     let child = "x".repeat(2000);
-    let error = world
+    let error = env
         .run("parent", "Ask", &child)
         .await
         .expect_err("it cannot work");
     let error = error.display_message();
     assert!(error.contains("instance_id"), "{error}");
-    world.stop().await;
+    env.stop().await;
 }

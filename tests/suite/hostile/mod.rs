@@ -1,4 +1,5 @@
-//! Hostile data: what cannot be read, what is not ours, what is too long. It costs its instance at most, and is told of.
+//! Hostile data: unreadable, foreign and oversized. It fails its own instance at most, and is
+//! reported.
 
 mod documents;
 mod histories;
@@ -21,8 +22,8 @@ fn impatient() -> RuntimeOptions {
     }
 }
 
-/// `Wait` waits for the event `Go`; `Ask` has a child that does; `Echo` answers through an activity; `Session` through one
-/// in the session `s`.
+/// `Wait` waits for the event `Go`; `Ask` has a child that does; `Echo` returns the result of an
+/// activity; `Session` the result of one in the session `s`.
 fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
         .register("Wait", |ctx: OrchestrationContext, _: String| async move {

@@ -1,4 +1,4 @@
-//! What nobody can work on does not keep others from being worked on, and ends.
+//! Items that no runtime can process do not delay others, and are dropped in time.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use serde_json::json;
 
 use super::raw::Raw;
 use super::{activities, impatient, orchestrations};
-use crate::harness::{World, eventually};
+use crate::harness::{TestEnv, eventually};
 
-async fn queued(world: &World) -> usize {
-    let depths = world.provider.get_queue_depths().await.expect("depths");
+async fn queued(env: &TestEnv) -> usize {
+    let depths = env.provider.get_queue_depths().await.expect("depths");
     depths.orchestrator_queue
 }
 
@@ -26,41 +26,36 @@ fn event(instance: String) -> WorkItem {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn any_number_of_instances_that_cannot_start_do_not_keep_another_waiting() {
-    let mut world = World::without_runtime().await;
+async fn instances_that_cannot_start_do_not_delay_others() {
+    let mut env = TestEnv::without_runtime().await;
     for number in 0..150 {
         let early = event(format!("never-{number}"));
-        let queued = world.provider.enqueue_for_orchestrator(early, None);
+        let queued = env.provider.enqueue_for_orchestrator(early, None);
         queued.await.expect("queued");
     }
-    if let Some(raw) = Raw::of(&world) {
-        // Due before all others, and in no instance's partition.
+    if let Some(raw) = Raw::of(&env) {
+        // Due before all others, and outside of every instance's partition.
         for number in 0..30 {
             raw.put(&json!({
-                "id": format!("nobody-{number}"), "type": "orch_queue", "instanceId": number, "visibleAt": 1000,
+                "id": format!("foreign-{number}"), "type": "orch_queue", "instanceId": number, "visibleAt": 1000,
             }))
             .await;
         }
     }
-    world
-        .join(activities(), orchestrations(), impatient())
-        .await;
+    env.join(activities(), orchestrations(), impatient()).await;
+    assert_eq!(env.run("well", "Echo", "fine").await, Ok("fine".to_owned()));
+    // They were not lost: a later start uses them.
     assert_eq!(
-        world.run("well", "Echo", "fine").await,
-        Ok("fine".to_owned())
-    );
-    // They were not lost: the start that comes after them is theirs.
-    assert_eq!(
-        world.run("never-7", "Echo", "at last").await,
+        env.run("never-7", "Echo", "at last").await,
         Ok("at last".to_owned())
     );
-    world.stop().await;
+    env.stop().await;
 }
 
-/// A message of the queue that is no instance's.
+/// A queue message without an instance.
 #[derive(Document, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[document(crate = cdb_provider::model, type = "orch_queue", id = "nobody-{number}")]
+#[document(crate = cdb_provider::model, type = "orch_queue", id = "foreign-{number}")]
 struct Nobody {
     #[document(partition_key)]
     #[serde(rename = "instanceId")]
@@ -75,9 +70,9 @@ enum Junk {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_lies_behind_more_than_a_poll_ever_asks_for_is_found() {
-    let mut world = World::without_runtime().await;
-    let Some(emulator) = world.emulator() else {
+async fn an_item_behind_more_items_than_one_poll_returns_is_found() {
+    let mut env = TestEnv::without_runtime().await;
+    let Some(emulator) = env.emulator() else {
         println!("skipped: it takes as many requests");
         return;
     };
@@ -86,7 +81,7 @@ async fn what_lies_behind_more_than_a_poll_ever_asks_for_is_found() {
         .build()
         .expect("a client")
         .database("duroxide")
-        .container::<Junk>(world.provider.container().name());
+        .container::<Junk>(env.provider.container().name());
     // The deepest poll asks for 1,088.
     for first in (0..3_000_u32).step_by(100) {
         let mut bulk = BulkBatch::<Junk>::new();
@@ -99,61 +94,49 @@ async fn what_lies_behind_more_than_a_poll_ever_asks_for_is_found() {
             created.expect("it is stored");
         }
     }
-    world
-        .join(activities(), orchestrations(), impatient())
-        .await;
-    assert_eq!(
-        world.run("well", "Echo", "fine").await,
-        Ok("fine".to_owned())
-    );
-    world.stop().await;
+    env.join(activities(), orchestrations(), impatient()).await;
+    assert_eq!(env.run("well", "Echo", "fine").await, Ok("fine".to_owned()));
+    env.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cancellation_of_an_instance_that_never_starts_ends() {
-    let mut world =
-        World::with_config(|config| config.unclaimed_age = Duration::from_millis(500)).await;
-    world
-        .join(activities(), orchestrations(), impatient())
-        .await;
-    world
-        .client
+async fn a_cancellation_of_an_instance_that_never_starts_is_dropped() {
+    let mut env =
+        TestEnv::with_config(|config| config.unclaimed_age = Duration::from_millis(500)).await;
+    env.join(activities(), orchestrations(), impatient()).await;
+    env.client
         .cancel_instance("never", "no more")
         .await
         .expect("queued");
-    world
-        .client
+    env.client
         .raise_event("never", "Go", "on")
         .await
         .expect("queued");
-    eventually(async || queued(&world).await == 0).await;
-    let instances = world.client.list_all_instances().await.expect("a list");
+    eventually(async || queued(&env).await == 0).await;
+    let instances = env.client.list_all_instances().await.expect("a list");
     assert!(instances.is_empty(), "{instances:?}");
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cancellation_waits_for_a_start_that_is_delayed() {
-    let mut world =
-        World::with_config(|config| config.unclaimed_age = Duration::from_millis(200)).await;
-    world
-        .join(activities(), orchestrations(), impatient())
-        .await;
+async fn a_cancellation_waits_for_a_delayed_start() {
+    let mut env =
+        TestEnv::with_config(|config| config.unclaimed_age = Duration::from_millis(200)).await;
+    env.join(activities(), orchestrations(), impatient()).await;
     let start = crate::harness::start_of("later", "Wait");
     let delay = Some(Duration::from_secs(3));
-    let queued = world.provider.enqueue_for_orchestrator(start, delay);
+    let queued = env.provider.enqueue_for_orchestrator(start, delay);
     queued.await.expect("queued");
-    world
-        .client
+    env.client
         .cancel_instance("later", "no more")
         .await
         .expect("queued");
-    eventually(async || world.client.get_instance_info("later").await.is_ok()).await;
-    let ended = world
+    eventually(async || env.client.get_instance_info("later").await.is_ok()).await;
+    let ended = env
         .end_of("later")
         .await
         .expect_err("it was cancelled before it began");
     let reason = ended.display_message();
     assert!(reason.contains("no more"), "{reason}");
-    world.stop().await;
+    env.stop().await;
 }

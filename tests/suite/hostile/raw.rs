@@ -1,13 +1,13 @@
-//! A container as anybody else writes to it: documents of any form, past all types.
+//! A container with untyped access: documents of any form, as another program writes them.
 
 use cdb_emulator::Emulator;
 use cdb_provider::model::PartitionKey;
 use reqwest::{Client, RequestBuilder};
 use serde_json::Value;
 
-use crate::harness::World;
+use crate::harness::TestEnv;
 
-/// The container of a world's emulator.
+/// The container of a test environment's emulator.
 pub(crate) struct Raw {
     http: Client,
     url: String,
@@ -15,15 +15,16 @@ pub(crate) struct Raw {
 }
 
 impl Raw {
-    /// `None` on an account, which would want other rights.
-    pub(crate) fn of(world: &World) -> Option<Self> {
-        let container = world.provider.container().name();
-        Some(Self::on(world.emulator()?, container))
+    /// `None` on an account, which would need other rights.
+    pub(crate) fn of(env: &TestEnv) -> Option<Self> {
+        let container = env.provider.container().name();
+        Some(Self::on(env.emulator()?, container))
     }
 
     /// A container of an emulator.
     pub(crate) fn on(emulator: &Emulator, container: &str) -> Self {
-        // A provider of cryptography is wanted even for plain HTTP; another test may have set it already.
+        // A cryptography provider is needed even for plain HTTP. Another test may have set it
+        // already.
         let _already = rustls::crypto::ring::default_provider().install_default();
         let hour = std::time::Duration::from_secs(3600);
         let token = emulator.entra_token(cdb_tests::IDENTITY, hour);
@@ -34,9 +35,9 @@ impl Raw {
         }
     }
 
-    /// Stores a document, there or not.
+    /// Creates or replaces a document.
     pub(crate) async fn put(&self, document: &Value) {
-        // A partition key that is no string is its own header.
+        // A partition key that is not a string goes into the header as it is.
         let key = match document["instanceId"].as_str() {
             Some(instance) => PartitionKey::from(instance).to_header(),
             None => format!("[{}]", document["instanceId"]),

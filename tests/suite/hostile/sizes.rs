@@ -1,4 +1,4 @@
-//! Texts of ten megabytes where none belong.
+//! Texts of ten megabytes in fields with small limits.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use cdb_tests::Backend;
 use duroxide::providers::{ExecutionMetadata, Provider, ProviderError, WorkItem};
 use duroxide::{Event, EventKind, OrchestrationContext, OrchestrationRegistry};
 
-use crate::harness::{World, long_locks, no_activities};
+use crate::harness::{TestEnv, long_locks, no_activities};
 
 fn huge() -> String {
     "x".repeat(10 * 1024 * 1024)
@@ -18,7 +18,7 @@ fn start(instance: &str) -> WorkItem {
     crate::harness::start_of(instance, "Talk")
 }
 
-/// Somebody else's runtime, which knows no limit, commits a turn with this event.
+/// Another runtime, which checks no limit, commits a turn with this event.
 async fn commit(
     provider: &dyn Provider,
     token: &str,
@@ -92,14 +92,13 @@ async fn names_of_ten_megabytes_are_refused_or_fail_their_orchestration_once() {
             Ok(ctx.schedule_wait("Go").await)
         })
         .build();
-    let mut world = World::without_runtime().await;
-    world
-        .join(no_activities(), orchestrations, long_locks())
+    let mut env = TestEnv::without_runtime().await;
+    env.join(no_activities(), orchestrations, long_locks())
         .await;
     let refused = [
-        world.client.start_orchestration(huge(), "Event", "").await,
-        world.client.start_orchestration("name", huge(), "").await,
-        world.client.raise_event("event", huge(), "").await,
+        env.client.start_orchestration(huge(), "Event", "").await,
+        env.client.start_orchestration("name", huge(), "").await,
+        env.client.raise_event("event", huge(), "").await,
     ];
     for (refused, words) in refused.into_iter().zip(["1023", "65536", "65536"]) {
         let error = refused.expect_err("it is too long").to_string();
@@ -115,20 +114,19 @@ async fn names_of_ten_megabytes_are_refused_or_fail_their_orchestration_once() {
         ("Activity", "65536"),
         ("Child", "65536"),
     ] {
-        let error = world.run(name, name, "").await.expect_err("it is too long");
+        let error = env.run(name, name, "").await.expect_err("it is too long");
         let error = error.display_message();
         let beginning: String = error.chars().take(300).collect();
         assert!(error.contains(words), "no `{words}` in: {beginning}");
     }
-    // Nobody is kept from working.
-    let start = world.client.start_orchestration("event", "Event", "");
+    // The runtime continues to work.
+    let start = env.client.start_orchestration("event", "Event", "");
     start.await.expect("it starts");
-    world.until_subscribed("event", "Go").await;
-    world
-        .client
+    env.until_subscribed("event", "Go").await;
+    env.client
         .raise_event("event", "Go", "on")
         .await
         .expect("raised");
-    assert_eq!(world.end_of("event").await, Ok("on".to_owned()));
-    world.stop().await;
+    assert_eq!(env.end_of("event").await, Ok("on".to_owned()));
+    env.stop().await;
 }

@@ -1,4 +1,5 @@
-//! Thousands of activities from one turn, through duroxide's runtime, to the last result and the last document.
+//! Thousands of activities from one turn, through duroxide's runtime, to the last result and the
+//! last document.
 
 use std::time::Instant;
 
@@ -6,9 +7,9 @@ use duroxide::providers::{Provider, ProviderAdmin};
 use duroxide::{EventKind, OrchestrationContext, OrchestrationRegistry};
 
 use super::{documents, echo, end_of, litter};
-use crate::harness::{World, eventually};
+use crate::harness::{TestEnv, eventually};
 
-/// Sends `input` activities at once, and ends with the sum of what they give back.
+/// Schedules `input` activities at once, and returns the sum of their results.
 fn fanning_out() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
         .register(
@@ -27,19 +28,19 @@ fn fanning_out() -> OrchestrationRegistry {
 }
 
 async fn a_fan_out_ends(count: u64) {
-    let world = World::start(echo(), fanning_out()).await;
+    let env = TestEnv::start(echo(), fanning_out()).await;
     let begun = Instant::now();
-    let started = world
+    let started = env
         .client
         .start_orchestration("fan", "FanOut", count.to_string());
     started.await.expect("it starts");
     let sum = (count * (count - 1) / 2).to_string();
-    assert_eq!(end_of(&world, "fan").await, sum);
+    assert_eq!(end_of(&env, "fan").await, sum);
     println!(
         "{count} activities of one turn ended in {:?}",
         begun.elapsed()
     );
-    if let Some(emulator) = world.emulator() {
+    if let Some(emulator) = env.emulator() {
         let log = emulator.requests();
         println!(
             "with {} requests and {:.0} RU",
@@ -47,7 +48,7 @@ async fn a_fan_out_ends(count: u64) {
             log.charge
         );
     }
-    let provider = &world.provider;
+    let provider = &env.provider;
     let history = provider.read("fan").await.expect("a history");
     let ended = |kind: &EventKind| matches!(kind, EventKind::ActivityCompleted { .. });
     let ended = history.iter().filter(|event| ended(&event.kind)).count();
@@ -56,16 +57,16 @@ async fn a_fan_out_ends(count: u64) {
     deleted.expect("it is deleted");
     eventually(async || documents(provider, "fan").await == 0).await;
     eventually(async || litter(provider).await == (0, 0)).await;
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fan_out_to_hundreds_ends() {
+async fn a_fan_out_to_hundreds_completes() {
     a_fan_out_ends(300).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes minutes; docs/testing.md"]
-async fn a_fan_out_to_five_thousand_ends() {
+async fn a_fan_out_to_five_thousand_completes() {
     a_fan_out_ends(5_000).await;
 }

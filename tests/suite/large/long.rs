@@ -7,7 +7,7 @@ use duroxide::providers::{ProviderAdmin, WorkItem};
 use duroxide::{Event, EventKind, OrchestrationContext, OrchestrationRegistry};
 
 use super::{LOCK, Left, documents, end_of, enqueue, event, named, start, text, turn};
-use crate::harness::{World, eventually, next_turn, no_activities};
+use crate::harness::{TestEnv, eventually, next_turn, no_activities};
 
 async fn a_history_comes_back(turns: u64, events: u64) {
     let backend = Backend::start().await;
@@ -54,17 +54,17 @@ async fn a_history_comes_back(turns: u64, events: u64) {
 }
 
 #[tokio::test]
-async fn a_history_of_ten_thousand_events_comes_back() {
+async fn a_history_of_ten_thousand_events_is_read_back() {
     a_history_comes_back(10, 1_000).await;
 }
 
 #[tokio::test]
 #[ignore = "takes minutes; docs/testing.md"]
-async fn a_history_of_a_hundred_thousand_events_comes_back() {
+async fn a_history_of_a_hundred_thousand_events_is_read_back() {
     a_history_comes_back(10, 10_000).await;
 }
 
-/// Ends when it has heard an event so many times.
+/// Ends after a number of events.
 async fn events_are_all_heard(count: usize) {
     let listening = OrchestrationRegistry::builder()
         .register(
@@ -80,40 +80,39 @@ async fn events_are_all_heard(count: usize) {
             },
         )
         .build();
-    let world = World::start(no_activities(), listening).await;
+    let env = TestEnv::start(no_activities(), listening).await;
     let begun = Instant::now();
-    let started = world
+    let started = env
         .client
         .start_orchestration("ear", "Listen", count.to_string());
     started.await.expect("it starts");
-    world
-        .until("ear", |kind| {
-            matches!(kind, EventKind::QueueSubscribed { .. })
-        })
-        .await;
+    env.until("ear", |kind| {
+        matches!(kind, EventKind::QueueSubscribed { .. })
+    })
+    .await;
     for number in 0..count {
-        let raised = world
+        let raised = env
             .client
             .enqueue_event("ear", "numbers", number.to_string());
         raised.await.expect("the event is queued");
     }
     println!("{count} events were queued in {:?}", begun.elapsed());
     let sum = (count * (count - 1) / 2).to_string();
-    assert_eq!(end_of(&world, "ear").await, sum);
+    assert_eq!(end_of(&env, "ear").await, sum);
     println!("{count} events were heard in {:?}", begun.elapsed());
-    let deleted = world.provider.delete_instance("ear", false).await;
+    let deleted = env.provider.delete_instance("ear", false).await;
     deleted.expect("it is deleted");
-    eventually(async || documents(&world.provider, "ear").await == 0).await;
-    world.stop().await;
+    eventually(async || documents(&env.provider, "ear").await == 0).await;
+    env.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hundreds_of_events_are_all_heard() {
+async fn hundreds_of_events_are_all_received() {
     events_are_all_heard(200).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes minutes; docs/testing.md"]
-async fn five_thousand_events_are_all_heard() {
+async fn five_thousand_events_are_all_received() {
     events_are_all_heard(5_000).await;
 }

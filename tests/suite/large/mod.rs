@@ -1,7 +1,8 @@
-//! Turns of any size: they commit at once or not at all, are read back exactly, and leave nothing behind.
+//! Turns of any size: they commit whole or not at all, are read back exactly, and leave nothing
+//! behind.
 //!
-//! The sizes here are small enough for every run. The same tests with the full sizes are ignored; docs/testing.md has
-//! the command.
+//! The sizes here are small, so that they fit into the normal run. The full sizes are ignored
+//! tests; docs/testing.md has the command.
 
 mod fan_out;
 mod long;
@@ -18,16 +19,16 @@ use duroxide::providers::{ExecutionMetadata, Provider, ProviderAdmin, PruneOptio
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, Event, EventKind, OrchestrationContext, OrchestrationRegistry};
 
-use crate::harness::{World, eventually, next_activity, next_turn, until_some};
+use crate::harness::{TestEnv, eventually, next_activity, next_turn, until_some};
 
-/// Longer than the largest turn takes: no test here waits for the end of a lock.
+/// Longer than the largest turn takes: no test here waits until a lock expires.
 const LOCK: Duration = Duration::from_secs(24 * 3600);
 
-/// The age at which a provider removes parts without a commit. Only where no commit is under way: a slow machine may take
-/// longer to write them.
+/// The age at which a provider removes chunks without a commit. Used only without a running commit,
+/// because a slow machine may take longer to write chunks.
 const ORPHANED: Duration = Duration::from_secs(1);
 
-/// A text of so many bytes, with characters that are escaped and such that take several bytes.
+/// A text of `size` bytes, with escaped and multi-byte characters.
 fn text(bytes: usize) -> String {
     let mut text = "line \"1\"\n\\ 😀 é ".repeat(bytes / 21 + 1);
     let mut end = bytes;
@@ -89,7 +90,7 @@ fn named() -> ExecutionMetadata {
     }
 }
 
-/// What one turn leaves.
+/// The commit of one turn.
 #[derive(Clone, Default)]
 struct Left {
     events: Vec<Event>,
@@ -98,7 +99,7 @@ struct Left {
     metadata: ExecutionMetadata,
 }
 
-/// Takes the next turn of the only instance there is, and commits it. Returns the history before the turn.
+/// Fetches the next turn of the only instance and commits it. Returns the history before the turn.
 async fn turn(provider: &CosmosDBProvider, left: Left) -> Vec<Event> {
     let (item, token, _) = next_turn(provider, LOCK).await;
     assert_eq!(item.history_error, None);
@@ -133,7 +134,7 @@ async fn enqueue(provider: &CosmosDBProvider, message: WorkItem) {
     enqueued.await.expect("the message is queued");
 }
 
-/// How many documents of each kind there are that only a large turn needs: parts of texts, and what tells of lost ones.
+/// Counts the documents that only large turns need: chunks and `Spill` documents.
 async fn litter(provider: &CosmosDBProvider) -> (u64, u64) {
     let container = provider.container();
     let chunks = container.query(Query::<Chunk>::across_partitions().count());
@@ -145,20 +146,20 @@ async fn litter(provider: &CosmosDBProvider) -> (u64, u64) {
     )
 }
 
-/// Everything that is stored for an instance.
+/// Returns all documents of an instance.
 async fn documents(provider: &CosmosDBProvider, instance: &str) -> usize {
     let everything = Query::<Durable>::in_partition(instance).filter(Filter::all());
     let found = provider.container().query(everything).all().await;
     found.expect("the partition can be read").len()
 }
 
-/// What a large orchestration ends with, however long that takes. Not asked for by the client, which reads the whole
+/// Waits for the result of a large orchestration. Does not use the client, which reads the whole
 /// history ten times a second.
-async fn end_of(world: &World, instance: &str) -> String {
+async fn end_of(env: &TestEnv, instance: &str) -> String {
     until_some(async || {
         tokio::time::sleep(Duration::from_millis(500)).await;
         // There is no instance before its first turn is committed.
-        let info = world.provider.get_instance_info(instance).await.ok()?;
+        let info = env.provider.get_instance_info(instance).await.ok()?;
         assert_ne!(info.status, "Failed", "{:?}", info.output);
         (info.status == "Completed").then(|| info.output.unwrap_or_default())
     })
@@ -170,7 +171,7 @@ fn echo() -> ActivityRegistry {
     ActivityRegistry::builder().register("Echo", echo).build()
 }
 
-/// Passes its input through an activity and a child, and ends with it, in its second execution.
+/// Passes its input through an activity and a child, and returns it in its second execution.
 fn passing_on() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
         .register(
@@ -192,15 +193,15 @@ fn passing_on() -> OrchestrationRegistry {
 }
 
 async fn a_value_goes_through_everything(bytes: usize) {
-    let world = World::start(echo(), passing_on()).await;
+    let env = TestEnv::start(echo(), passing_on()).await;
     let value = text(bytes);
     let begun = Instant::now();
-    let started = world.client.start_orchestration("large", "Large", &*value);
+    let started = env.client.start_orchestration("large", "Large", &*value);
     started.await.expect("it starts");
-    let output = end_of(&world, "large").await;
+    let output = end_of(&env, "large").await;
     println!("{bytes} bytes went round in {:?}", begun.elapsed());
     assert!(output == value, "the value has changed");
-    let provider = &world.provider;
+    let provider = &env.provider;
     let info = provider
         .get_instance_info("large")
         .await
@@ -210,8 +211,9 @@ async fn a_value_goes_through_everything(bytes: usize) {
         "the output has changed"
     );
 
-    // What is left belongs to histories and outputs. Parts of commits that got no answer are removed by age.
-    let heir = world.provider_with(|config| config.orphan_age = ORPHANED);
+    // The rest belongs to histories and outputs. Chunks of commits without an answer are removed by
+    // age.
+    let heir = env.provider_with(|config| config.orphan_age = ORPHANED);
     let heir = heir.await;
     eventually(async || litter(&heir).await.1 == 0).await;
     let (before, _) = litter(provider).await;
@@ -233,21 +235,22 @@ async fn a_value_goes_through_everything(bytes: usize) {
     for instance in &tree.all_ids {
         assert_eq!(documents(provider, instance).await, 0, "{instance}");
     }
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_value_larger_than_a_document_goes_through_everything() {
+async fn a_value_larger_than_a_document_passes_every_step() {
     a_value_goes_through_everything(1_100_000).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes minutes; docs/testing.md"]
-async fn a_value_of_sixteen_megabytes_goes_through_everything() {
+async fn a_value_of_sixteen_megabytes_passes_every_step() {
     a_value_goes_through_everything(16 * 1024 * 1024).await;
 }
 
-/// One turn that sends `count` activities and `count` children, sets 150 keys, and has a long history.
+/// One turn that sends `count` activities and `count` children, sets 150 keys, and has a long
+/// history.
 fn everything_at_once(instance: &str, count: u64) -> Left {
     let key = |n: u64| EventKind::KeyValueSet {
         key: format!("key-{n}"),
@@ -282,7 +285,7 @@ async fn a_turn_commits_at_once(sent: u64) {
     let backend = Backend::start().await;
     let provider = backend.provider().await;
     enqueue(&provider, start("large", text(100_000))).await;
-    // The gate that keeps other programs out is made of queue items.
+    // The gate for older runtimes has queue items too.
     let gate = count::<WorkerItem>(&provider).await;
     let left = everything_at_once("large", sent);
     let begun = Instant::now();
@@ -315,17 +318,17 @@ async fn a_turn_commits_at_once(sent: u64) {
 }
 
 #[tokio::test]
-async fn a_turn_that_sends_hundreds_commits_at_once() {
+async fn a_turn_with_hundreds_of_messages_commits_at_once() {
     a_turn_commits_at_once(300).await;
 }
 
 #[tokio::test]
 #[ignore = "takes a minute; docs/testing.md"]
-async fn a_turn_that_sends_ten_thousand_commits_at_once() {
+async fn a_turn_with_ten_thousand_messages_commits_at_once() {
     a_turn_commits_at_once(5_000).await;
 }
 
-/// A turn that needs parts of everything, and few requests.
+/// A turn that needs chunks of every kind, and few requests.
 fn spilled(instance: &str) -> Left {
     Left {
         events: vec![started(instance, text(1_400_000))],
@@ -336,8 +339,8 @@ fn spilled(instance: &str) -> Left {
 }
 
 #[tokio::test]
-async fn a_lost_answer_at_any_write_of_a_large_turn_changes_nothing() {
-    // One more than there are writes, so that the last round loses nothing.
+async fn a_large_turn_survives_a_lost_answer_at_any_write() {
+    // One round more than there are writes, so that the last round has no fault.
     for lost in 0..9 {
         let backend = Backend::start().await;
         let Some(emulator) = backend.emulator() else {
@@ -375,7 +378,7 @@ async fn a_lost_answer_at_any_write_of_a_large_turn_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_crash_between_parts_and_commit_leaves_nothing_behind() {
+async fn a_crash_between_chunks_and_commit_leaves_nothing_behind() {
     let backend = Backend::start().await;
     let Some(emulator) = backend.emulator() else {
         println!("skipped: only the emulator fails on demand");
@@ -384,7 +387,7 @@ async fn a_crash_between_parts_and_commit_leaves_nothing_behind() {
     let provider = backend.provider().await;
     enqueue(&provider, start("large", String::new())).await;
     let (_, token, _) = next_turn(&provider, LOCK).await;
-    // The parts are written, and the process ends before their commit.
+    // The process ends after writing the chunks and before the commit.
     emulator.inject(Fault::always(Effect::DropRequest).on(OperationKind::Batch));
     let left = spilled("large");
     let commit = provider.ack_orchestration_item(

@@ -1,4 +1,4 @@
-//! What is large and under way when its process is killed or its sender deleted.
+//! Large messages in delivery while their process is killed or their sender is deleted.
 
 use cdb_emulator::Emulator;
 use cdb_provider::documents::OutboxIntent;
@@ -7,14 +7,14 @@ use duroxide::providers::ScheduledActivityIdentifier;
 use super::*;
 use crate::hostile::raw::Raw;
 
-/// Not tried again at once.
+/// No retry.
 const REFUSED: Effect = Effect::Status {
     status: 400,
     substatus: 0,
     retry_after_ms: None,
 };
 
-/// A store that fails on demand, where the reconciler does not look for undelivered messages.
+/// A store that fails on demand, without the reconciler.
 async fn failing() -> Option<(Backend, CosmosDBProvider)> {
     Backend::failing(|config| config.reconciler_interval = LOCK).await
 }
@@ -44,7 +44,7 @@ async fn delete_sender(provider: &CosmosDBProvider) {
 }
 
 #[tokio::test]
-async fn a_large_message_of_a_deleted_instance_that_has_not_arrived_leaves_no_parts() {
+async fn an_undelivered_large_message_of_a_deleted_instance_leaves_no_chunks() {
     let Some((backend, provider)) = failing().await else {
         return;
     };
@@ -57,19 +57,19 @@ async fn a_large_message_of_a_deleted_instance_that_has_not_arrived_leaves_no_pa
     emulator.clear_faults();
     delete_sender(&provider).await;
     assert_eq!(litter(&provider).await, (0, 0));
-    // A delivery that is still under way somewhere finds the trace.
+    // A delivery by another process finds the trace.
     let none = provider.fetch_orchestration_item(LOCK, Duration::ZERO, None);
     assert!(none.await.expect("a fetch").is_none(), "nothing arrives");
     backend.stop().await;
 }
 
 #[tokio::test]
-async fn a_large_message_of_a_deleted_instance_that_has_arrived_is_whole() {
+async fn a_delivered_large_message_of_a_deleted_instance_is_complete() {
     let Some((backend, provider)) = failing().await else {
         return;
     };
     let emulator = emulator(&backend);
-    // Delivered, but the sender does not get to note it.
+    // The message is delivered, but the sender cannot record it.
     emulator.inject(Fault::always(REFUSED).on(OperationKind::Bulk).after(1));
     send_large(&provider).await;
     let (item, token, _) = next_turn(&provider, LOCK).await;
@@ -90,7 +90,7 @@ async fn a_large_message_of_a_deleted_instance_that_has_arrived_is_whole() {
 }
 
 #[tokio::test]
-async fn a_large_message_that_was_damaged_where_it_arrived_does_not_keep_its_sender() {
+async fn a_damaged_delivered_message_does_not_block_deletion_of_its_sender() {
     let Some((backend, provider)) = failing().await else {
         return;
     };
@@ -116,7 +116,7 @@ async fn a_large_message_that_was_damaged_where_it_arrived_does_not_keep_its_sen
 }
 
 #[tokio::test]
-async fn the_parts_of_a_commit_that_never_came_go_with_their_instance() {
+async fn chunks_of_a_missing_commit_are_deleted_with_their_instance() {
     let Some((backend, provider)) = failing().await else {
         return;
     };
@@ -132,7 +132,7 @@ async fn the_parts_of_a_commit_that_never_came_go_with_their_instance() {
     emulator.inject(Fault::always(unavailable).on(OperationKind::Batch));
     let left = spilled("sender");
     let heir = backend.provider().await;
-    // The process ends before the commit, when all parts are written.
+    // The process ends after writing all chunks and before the commit.
     let commit_was_sent = || {
         emulator
             .requests()
@@ -185,7 +185,7 @@ fn enough() -> WorkItem {
     }
 }
 
-/// Commits a turn that cancels so many of them, from the first one on.
+/// Commits a turn that cancels the first `count` activities.
 async fn cancel(provider: &CosmosDBProvider, token: &str, activities: u64) {
     let cancelled = (2..2 + activities).map(|activity_id| ScheduledActivityIdentifier {
         instance: "sender".to_owned(),
@@ -199,7 +199,7 @@ async fn cancel(provider: &CosmosDBProvider, token: &str, activities: u64) {
 }
 
 #[tokio::test]
-async fn what_a_commit_has_cancelled_goes_though_its_process_was_killed_right_after_it() {
+async fn cancelled_activities_are_deleted_although_the_process_was_killed_after_the_commit() {
     let backend = Backend::start().await;
     let Some(emulator) = backend.emulator() else {
         println!("skipped: only the emulator fails on demand");
@@ -209,7 +209,7 @@ async fn what_a_commit_has_cancelled_goes_though_its_process_was_killed_right_af
     let gate = count::<WorkerItem>(&other).await;
     enqueue(&killed, start("sender", String::new())).await;
     turn(&killed, three_activities()).await;
-    // One of them runs elsewhere.
+    // Another process runs one of them.
     let (_, running, _) = next_activity(&other, LOCK, None).await;
     enqueue(&killed, enough()).await;
     let (_, token, _) = next_turn(&killed, LOCK).await;
@@ -223,7 +223,7 @@ async fn what_a_commit_has_cancelled_goes_though_its_process_was_killed_right_af
     assert_eq!(count::<WorkerItem>(&other).await, gate + 3);
     emulator.clear_faults();
     eventually(async || count::<WorkerItem>(&other).await == gate).await;
-    // Of the large input, which the history keeps.
+    // The chunks of the large input, which the history keeps.
     eventually(async || matches!(litter(&other).await, (left, 0) if left < parts)).await;
     eventually(async || count::<OutboxIntent>(&other).await == 0).await;
     let renewed = other.renew_work_item_lock(&running, LOCK).await;
@@ -232,14 +232,14 @@ async fn what_a_commit_has_cancelled_goes_though_its_process_was_killed_right_af
 }
 
 #[tokio::test]
-async fn activities_that_are_delivered_after_their_cancellation_go_too() {
+async fn activities_delivered_after_their_cancellation_are_deleted() {
     let Some((backend, provider)) = failing().await else {
         return;
     };
     let emulator = emulator(&backend);
     let gate = count::<WorkerItem>(&provider).await;
     enqueue(&provider, start("sender", String::new())).await;
-    // More than one batch holds: they leave the commit as an intent, of which the delivery fails.
+    // More than a batch holds: they leave the commit as an intent, whose delivery fails.
     let mut left = three_activities();
     let small = (5..155).map(|id| activity("sender", id, String::new()));
     left.activities.extend(small);
@@ -253,7 +253,7 @@ async fn activities_that_are_delivered_after_their_cancellation_go_too() {
     let (_, token, _) = next_turn(&provider, LOCK).await;
     cancel(&provider, &token, 153).await;
     assert!(count::<OutboxIntent>(&provider).await >= 2, "both wait");
-    // Now somebody looks for what was not delivered.
+    // Now the reconciler delivers.
     let quick = Duration::from_millis(200);
     let other = backend.provider_with(|config| config.reconciler_interval = quick);
     let other = other.await;

@@ -1,6 +1,6 @@
-//! What a provider's waiting fetches get from what their process already knows: at once, and without a poll.
+//! Waiting fetches get the items that their process already knows at once, without a poll.
 //!
-//! The poll intervals are minutes where a test says that something needs no poll. Time is simulated.
+//! Where a test checks that no poll is needed, the poll intervals are minutes. Time is simulated.
 
 mod pending_messages;
 mod sessions;
@@ -22,7 +22,7 @@ use crate::several::{enqueue, start};
 /// Longer than any test: how long locks last, fetches wait, and no poll is due.
 const LONG: Duration = Duration::from_secs(600);
 
-/// Lets the provider poll once when it is opened, and then not before the test has ended.
+/// Lets the provider poll once when it is opened, and not again during the test.
 fn without_polls(config: &mut CosmosDBProviderConfig) {
     (config.min_poll_interval, config.max_poll_interval) = (LONG, LONG);
     config.reconciler_interval = LONG;
@@ -44,7 +44,7 @@ async fn poll_once(provider: &CosmosDBProvider) {
     assert!(none.await.expect("fetch").is_none());
 }
 
-/// How many requests of a kind the emulator has answered; nothing on an account.
+/// Returns the number of answered requests of a kind. `None` on an account.
 fn count(backend: &Backend, kind: OperationKind) -> Option<u64> {
     let counts = backend.emulator()?.requests().counts;
     Some(counts.get(&kind).copied().unwrap_or_default())
@@ -102,7 +102,7 @@ fn owner(id: &str) -> SessionFetchConfig {
     }
 }
 
-/// What a fetch returns that needs no poll.
+/// Returns the result of a fetch that needs no poll.
 async fn unpolled<T>(fetch: impl Future<Output = Result<Option<T>, ProviderError>>) -> T {
     let fetched = tokio::time::timeout(PATIENCE, fetch).await;
     let fetched = fetched.expect("it waits for a poll").expect("fetch");
@@ -134,7 +134,7 @@ async fn commit(
         .expect("the turn is committed");
 }
 
-/// Lets an instance schedule activities.
+/// Commits a turn that schedules activities.
 async fn schedule(provider: &CosmosDBProvider, instance: &str, activities: Vec<WorkItem>) {
     enqueue(provider, start(instance)).await;
     let (item, token) = next_turn(provider).await;

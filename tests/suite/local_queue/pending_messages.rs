@@ -1,7 +1,7 @@
-//! Messages beyond the memory that a provider has for them are found all the same.
+//! Messages that exceed the provider's memory limit are found in the store.
 //!
-//! The messages are large, so that few of them fill that memory: 30 × 600 KB, which count twice, where 32 MiB are kept. The
-//! last ones are larger, so that the rest of the memory has no room for any of them.
+//! The messages are large, so that a few reach the limit: 30 × 600 KB, which count twice, exceed 32
+//! MiB. The last ones are larger, so that none of them fits into the remaining memory.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::several::{enqueue, event, start};
 /// How many messages fill the memory, and their size.
 const MANY: usize = 30;
 const MANY_BYTES: usize = 600 * 1024;
-/// How many more another process enqueues, and their size.
+/// The number of messages that another process enqueues, and their size.
 const FEW: usize = 5;
 const FEW_BYTES: usize = 900 * 1024;
 
@@ -37,7 +37,7 @@ async fn enqueue_starts(
     }
 }
 
-/// Fetches and commits a turn of as many instances, and returns which.
+/// Fetches and commits a turn of `count` instances. Returns their ids.
 async fn work_on(provider: &CosmosDBProvider, count: usize) -> BTreeSet<String> {
     let mut instances = BTreeSet::new();
     while instances.len() < count {
@@ -77,11 +77,11 @@ async fn starts_are_found_after_another_process_handled_many_polled_messages() {
     };
     let (other, enqueuer) = (backend.provider().await, backend.provider().await);
     enqueue_starts(&enqueuer, ("polled", MANY, MANY_BYTES), None).await;
-    // One poll finds all of them. The other process is faster with all but the first.
+    // One poll finds all of them. The other process handles all but the first sooner.
     let polled = provider.fetch_orchestration_item(LONG, Duration::ZERO, None);
     assert!(polled.await.expect("fetch").is_some());
     assert_eq!(work_on(&other, MANY - 1).await.len(), MANY - 1);
-    // While the dispatcher tries the second, the next poll finds none of the others any more.
+    // While the dispatcher tries the second one, the next poll finds no other.
     let slow = Effect::Delay(Duration::from_secs(1).into());
     let emulator = backend.emulator().expect("it fails on demand");
     emulator.inject(Fault::once(slow).on(OperationKind::Create));
@@ -114,7 +114,7 @@ async fn a_timer_fires_without_a_poll_after_its_instance_was_loaded() {
         fire_at_ms: u64::try_from(fire_at.as_millis()).expect("a time before the end of days"),
     };
     commit(&provider, &token, vec![], vec![timer.clone()]).await;
-    // A turn in another process: what this one remembers is outdated, and the next turn loads the instance.
+    // A turn in another process makes this cache outdated, so the next turn loads the instance.
     enqueue(&other, event("i")).await;
     let (_, token) = next_turn(&other).await;
     commit(&other, &token, vec![], vec![]).await;

@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, mpsc};
 use super::{LONG, activity, id_of, in_session, owner, quiet, schedule, unpolled};
 use crate::harness::{PATIENCE, end_of};
 
-/// Activities that tell when they have begun, and end when they are allowed to.
+/// Activities that report their start, and end on a permit.
 fn activities(begun: mpsc::UnboundedSender<String>, may_end: Arc<Semaphore>) -> ActivityRegistry {
     ActivityRegistry::builder()
         .register("Work", move |_: ActivityContext, name: String| {
@@ -53,7 +53,7 @@ async fn a_session_does_not_starve_while_its_runtime_is_at_its_limit_of_sessions
     let options = RuntimeOptions {
         worker_concurrency: 2,
         max_sessions_per_runtime: 1,
-        // A worker that waits does not ask again before the test has ended.
+        // A waiting worker does not fetch again during the test.
         dispatcher_long_poll_timeout: LONG,
         ..RuntimeOptions::default()
     };
@@ -68,7 +68,7 @@ async fn a_session_does_not_starve_while_its_runtime_is_at_its_limit_of_sessions
     let started = client.start_orchestration("i", "Both", "").await;
     started.expect("the instance starts");
     let first = begins.recv().await.expect("an activity begins");
-    // The other worker has fetched the other activity by now, and given it back; or it does so later.
+    // The other worker has fetched and released the other activity, or does so later.
     tokio::time::sleep(Duration::from_millis(500)).await;
     may_end.add_permits(1);
     let second = tokio::time::timeout(PATIENCE, begins.recv()).await;
@@ -102,14 +102,14 @@ async fn a_fetch_without_sessions_ends_when_another_fetch_may_take_sessions_agai
     let (a, a_token, _) = unpolled(fetched).await;
     let fetched = provider.fetch_work_item(LONG, LONG, Some(&two), &any);
     let (_, b_token, _) = unpolled(fetched).await;
-    // One session too many: worker 2 gives it back and goes on without sessions.
+    // One session too many: worker 2 releases it and fetches without sessions.
     let given_back = provider.abandon_work_item(&b_token, None, true).await;
     given_back.expect("B is given back");
     let mut without = provider.fetch_work_item(LONG, LONG, None, &any);
     assert!(poll!(&mut without).is_pending());
     let ended = provider.ack_work_item(&a_token, Some(completed(&a))).await;
     ended.expect("A ends");
-    // B belongs to worker 2, which has to be asked to ask again.
+    // Session B belongs to worker 2, whose fetch has to end so that it fetches with sessions.
     let mut with = provider.fetch_work_item(LONG, LONG, Some(&one), &any);
     tokio::select! {
         fetched = without => assert!(fetched.expect("fetch").is_none()),
@@ -137,7 +137,7 @@ async fn the_next_activity_of_a_session_needs_no_poll_when_two_workers_race_for_
     schedule(&provider, "i", both.to_vec()).await;
     let (fetched, winner, others) = futures::future::select_all(workers).await;
     let (first, ..) = fetched.expect("fetch").expect("an activity");
-    // The other worker goes on with its attempt while the winner asks for more.
+    // The other worker continues its attempt while the winner fetches more.
     let next = provider.fetch_work_item(LONG, LONG, Some(&owners[winner]), &any);
     tokio::select! {
         (second, ..) = unpolled(next) => assert_ne!(id_of(&first), id_of(&second)),
@@ -153,7 +153,7 @@ async fn an_activity_is_found_behind_many_of_a_session_that_another_process_hold
     let (backend, provider) = quiet().await;
     let other = backend.provider().await;
     let (theirs, ours, any) = (owner("theirs"), owner("ours"), TagFilter::Any);
-    // More than a poll asks for.
+    // More than one poll returns.
     for id in 2..102 {
         let item = in_session(activity("i", id), "s");
         other.enqueue_for_worker(item).await.expect("stored");

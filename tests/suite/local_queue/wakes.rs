@@ -15,7 +15,8 @@ use super::{
 };
 use crate::several::{enqueue, event, start};
 
-/// Workers wait with these tags, in this order; an activity that only a worker with the tag `b` may run is scheduled.
+/// Workers with these tags wait in this order. Then an activity is scheduled that only a worker
+/// with the tag `b` may run.
 async fn goes_to_the_worker_with_its_tag(waiting: &[&str]) {
     let (backend, provider) = quiet().await;
     let filters: Vec<TagFilter> = waiting.iter().map(|tag| only(tag)).collect();
@@ -33,7 +34,7 @@ async fn goes_to_the_worker_with_its_tag(waiting: &[&str]) {
         fetched.map(|fetched| fetched.map(|_| waiting[first]))
     };
     assert_eq!(unpolled(first).await, "b");
-    // One to lock it, and none to give back what was locked ahead for a worker and not fetched.
+    // One request for the lock, and none to release a prelock that no worker took.
     let patches = count(&backend, OperationKind::Patch);
     assert!(patches <= before.map(|before| before + 1), "{patches:?}");
     backend.stop().await;
@@ -164,7 +165,7 @@ async fn a_poll_serves_workers_with_different_tags() {
     let first = provider.fetch_work_item(LONG, LONG, None, &a);
     let second = provider.fetch_work_item(LONG, LONG, None, &b);
     tokio::select! {
-        // The first one runs first whenever a poll is due, so it starts every poll.
+        // The first worker runs first when a poll is due, so it starts every poll.
         biased;
         fetched = first => panic!("not for the tag `a`: {fetched:?}"),
         _ = unpolled(second) => {}

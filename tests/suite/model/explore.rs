@@ -1,26 +1,27 @@
-//! Visits every state that can be reached, breadth first, so that the way to a violation is a shortest one.
+//! Visits every state that can be reached, breadth first, so that the way to a violation is a
+//! shortest one.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::hash::Hash;
 
-/// More states than this are a model that has grown out of hand.
+/// A larger number of states indicates a mistake in the model.
 const MOST_STATES: usize = 2_000_000;
 
-/// What was found.
+/// The result of an exploration.
 pub(super) struct Explored<S> {
-    /// How many states there are.
+    /// The number of states.
     pub(super) states: usize,
-    /// What is violated, and the steps that lead there.
+    /// The violation, and the steps that lead to it.
     pub(super) violation: Option<(String, Vec<&'static str>)>,
     all: Vec<S>,
-    /// For every state its predecessor and the step from there.
+    /// The predecessor of each state and the step from it.
     from: Vec<Option<(usize, &'static str)>>,
-    /// For every state its successors.
+    /// The successors of each state.
     next: Vec<Vec<usize>>,
 }
 
-/// Explores from `start` along `steps`, until `violation` finds something or there is nothing more.
+/// Explores from `start` along `steps`, until `violation` returns one or all states are visited.
 pub(super) fn explore<S: Clone + Eq + Hash + Debug>(
     start: S,
     steps: impl Fn(&S) -> Vec<(&'static str, S)>,
@@ -70,7 +71,7 @@ impl<S: Clone> Explored<S> {
         steps
     }
 
-    /// A state from which no way leads to one that is done, and the steps that lead there.
+    /// Returns a state that cannot reach a done state, and the steps that lead to it.
     pub(super) fn stuck(&self, is_done: impl Fn(&S) -> bool) -> Option<(Vec<&'static str>, S)> {
         let mut before: Vec<Vec<usize>> = vec![Vec::new(); self.all.len()];
         for (at, successors) in self.next.iter().enumerate() {

@@ -1,9 +1,10 @@
-//! The protocol of locks, commits and deliveries as a small machine, of which every reachable state is visited.
+//! The protocol of locks, commits and deliveries as a small state machine. The tests visit every
+//! reachable state.
 //!
-//! Two runtimes work on a sender and a receiver. At any point a runtime may crash and forget, a lock may end although its
-//! holder goes on, an answer may be lost after its effect, a request may be repeated and a delivery may happen again. In
-//! every state that this can lead to, the invariants hold; and each condition of the protocol is needed, which is shown
-//! by leaving it out.
+//! Two runtimes work on a sender and a receiver. At any point a runtime may crash and lose its
+//! memory, a lock may expire while its holder runs, an answer may be lost, a request may be
+//! repeated and a delivery may happen again. The invariants hold in every reachable state. Each
+//! condition of the protocol is necessary: without it, a test finds a violation.
 
 mod explore;
 mod protocol;
@@ -30,7 +31,7 @@ fn no_order_of_crashes_and_lost_answers_breaks_the_protocol() {
 }
 
 #[test]
-fn every_state_leads_to_an_end_in_which_everything_has_happened() {
+fn every_state_can_reach_the_complete_end() {
     let explored = check(Rules::ALL);
     assert_eq!(explored.stuck(State::is_done), None);
 }

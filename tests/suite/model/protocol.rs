@@ -1,18 +1,21 @@
-//! The machine: a store that carries out one request at a time, and two runtimes whose requests meet in any order.
+//! The state machine: a store that executes one request at a time, and two runtimes whose requests
+//! interleave freely.
 //!
-//! What is owned is an instance with one message to consume; an activity with its end is the same shape. Its commit
-//! leaves an intent, from which a message is delivered to a receiver. A request is one step; its answer may be lost.
+//! The runtimes lock an instance with one message to consume; an activity with its end is the same
+//! machine. The commit writes an intent, from which a message is delivered to a receiver. A request
+//! is one step; its answer may be lost.
 
-/// A condition of the protocol. All are needed.
+/// A condition of the protocol. All are necessary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Condition {
-    /// A lock is a write on condition of the version that was read (`turn/lock.rs`).
+    /// A lock is conditional on the version read (`turn/lock.rs`).
     LockIfMatch,
-    /// A commit is a write on condition of the version that the lock left (`commit/send.rs`).
+    /// A commit is conditional on the version that the lock left (`commit/send.rs`).
     CommitIfMatch,
-    /// A commit leaves its token, which tells after a lost answer that it took place (`turn/lock.rs`).
+    /// A commit stores its token, which proves after a lost answer that it took effect
+    /// (`turn/lock.rs`).
     CommitToken,
-    /// What leaves a turn is created by the batch that commits it (`commit/outgoing.rs`).
+    /// The commit's batch creates the turn's outgoing messages (`commit/outgoing.rs`).
     IntentWithCommit,
     /// A message's id is derived from its intent (`outbox`).
     DerivedIds,
@@ -20,7 +23,7 @@ pub(super) enum Condition {
     Trace,
 }
 
-/// The protocol, or what is left of it without one of its conditions.
+/// The protocol, complete or without one of its conditions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules(Option<Condition>);
 
@@ -39,24 +42,24 @@ impl Rules {
 /// A version of the instance; also the token of the lock that left it.
 type Version = u8;
 
-/// What a runtime is about to do.
+/// The next action of a runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Runtime {
-    /// To look for something to do.
+    /// Fetch.
     Idle,
-    /// To lock what it has read.
+    /// Lock the instance that it has read.
     Seen(Version),
-    /// To ask whether its lock took place.
+    /// Check whether its lock took effect.
     UnsureLock(Version),
-    /// To renew or to commit.
+    /// Renew or commit.
     Holds { token: Version, etag: Version },
-    /// To ask whether its commit took place.
+    /// Check whether its commit took effect.
     UnsureCommit { token: Version },
-    /// To write down what it has to send, where that is not part of the commit.
+    /// Write its intent, if that is not part of the commit.
     WritesIntent,
-    /// To deliver.
+    /// Deliver.
     Delivers,
-    /// To remove what was delivered.
+    /// Remove the delivered intent.
     Removes,
 }
 
@@ -68,22 +71,22 @@ enum Delivered {
     Trace,
 }
 
-/// How often things may still go wrong, so that there is an end.
+/// The remaining failures, which bound the exploration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Misfortunes {
     crashes: u8,
     lost_answers: u8,
-    /// Locks that end although their holder goes on: it was paused.
+    /// Locks that expire while their holder runs: it was paused.
     pauses: u8,
     renewals: u8,
 }
 
-/// What happened that must not.
+/// A violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Wrong {
-    /// Somebody's lock was taken before its end.
+    /// A lock was taken before it expired.
     Stolen,
-    /// Somebody was told that a commit of theirs was lost that took place.
+    /// A runtime treated its successful commit as lost.
     Denied,
 }
 
@@ -91,7 +94,7 @@ enum Wrong {
 pub(super) struct State {
     version: Version,
     lock: Option<Version>,
-    /// Whether the time of the lock is over.
+    /// Whether the lock has expired.
     expired: bool,
     committed: Option<Version>,
     consumed: u8,
@@ -127,7 +130,7 @@ impl State {
         }
     }
 
-    /// What must never be.
+    /// The invariants.
     pub(super) fn violation(&self) -> Option<String> {
         let found = [
             (self.consumed > 1, "the message was consumed twice"),
@@ -142,12 +145,12 @@ impl State {
         found.map(|(_, what)| (*what).to_owned())
     }
 
-    /// Everything has happened, and nothing is left to be done.
+    /// Whether everything has happened and no work is left.
     pub(super) fn is_done(&self) -> bool {
         self.consumed == 1 && self.received == 1 && !self.intent
     }
 
-    /// Everything that can happen next.
+    /// Returns all possible next steps.
     pub(super) fn steps(&self, rules: Rules) -> Vec<Step> {
         let mut steps = Vec::new();
         for runtime in 0..self.runtimes.len() {
@@ -165,7 +168,7 @@ impl State {
         after
     }
 
-    /// A request that succeeds: its answer arrives, or it is lost.
+    /// A successful request: its answer arrives or is lost.
     fn request(
         &self,
         runtime: usize,
@@ -231,7 +234,7 @@ impl State {
         }
     }
 
-    /// What a runtime has whose lock is still there, with the version that the instance has by now.
+    /// The state of a runtime whose lock still exists, with the instance's current version.
     fn held(&self, token: Version) -> Option<Runtime> {
         let etag = self.version;
         (self.lock == Some(token)).then_some(Runtime::Holds { token, etag })
@@ -330,7 +333,7 @@ impl State {
     }
 
     fn deliver(&mut self, rules: Rules) {
-        // A new id never conflicts: the receiver gets it as another message.
+        // A new id never conflicts: the receiver gets a second message.
         if self.message == Delivered::Never || !rules.has(Condition::DerivedIds) {
             self.message = Delivered::Queued;
         }
@@ -346,7 +349,7 @@ impl State {
         }
     }
 
-    /// A lock ends: that of a runtime that is gone in any case, that of one that is slow a few times.
+    /// A lock expires: always after a crash, and a few times while its holder is slow.
     fn time(&self, steps: &mut Vec<Step>) {
         let Some(lock) = self.lock.filter(|_| !self.expired) else {
             return;

@@ -1,4 +1,4 @@
-//! Cancellation: of an instance, of what it waits for, of those it started.
+//! Cancellation of an instance, of its activities and of its children.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,9 +10,9 @@ use duroxide::{
     ActivityContext, AppErrorKind, ErrorDetails, OrchestrationContext, OrchestrationRegistry,
 };
 
-use crate::harness::{World, eventually, no_activities};
+use crate::harness::{TestEnv, eventually, no_activities};
 
-/// Whether somebody cancelled it, and why.
+/// Returns the reason of the cancellation, if the instance was cancelled.
 fn reason_of(ended: &Result<String, ErrorDetails>) -> Option<&str> {
     match ended {
         Err(ErrorDetails::Application {
@@ -43,58 +43,58 @@ fn waiting() -> OrchestrationRegistry {
 
 #[tokio::test]
 async fn a_waiting_instance_fails_with_the_reason_given() {
-    let world = World::start(no_activities(), waiting()).await;
-    let client = &world.client;
+    let env = TestEnv::start(no_activities(), waiting()).await;
+    let client = &env.client;
     client
         .start_orchestration("wait", "Wait", "")
         .await
         .expect("start");
-    world.until_subscribed("wait", "Never").await;
+    env.until_subscribed("wait", "Never").await;
     let cancelled = client.cancel_instance("wait", "no longer needed").await;
     cancelled.expect("the request is taken");
-    let ended = world.end_of("wait").await;
+    let ended = env.end_of("wait").await;
     assert_eq!(reason_of(&ended), Some("no longer needed"), "{ended:?}");
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
 async fn children_are_cancelled_with_their_parent() {
-    let world = World::start(no_activities(), waiting()).await;
-    let client = &world.client;
+    let env = TestEnv::start(no_activities(), waiting()).await;
+    let client = &env.client;
     client
         .start_orchestration("parent", "Parent", "")
         .await
         .expect("start");
     eventually(async || {
-        let found = world.client.list_all_instances().await.expect("a list");
+        let found = env.client.list_all_instances().await.expect("a list");
         found.iter().any(|instance| instance == "child")
     })
     .await;
-    world.until_subscribed("child", "Never").await;
+    env.until_subscribed("child", "Never").await;
     let cancelled = client.cancel_instance("parent", "closing").await;
     cancelled.expect("the request is taken");
-    assert_eq!(reason_of(&world.end_of("parent").await), Some("closing"));
-    assert!(reason_of(&world.end_of("child").await).is_some());
-    world.stop().await;
+    assert_eq!(reason_of(&env.end_of("parent").await), Some("closing"));
+    assert!(reason_of(&env.end_of("child").await).is_some());
+    env.stop().await;
 }
 
 #[tokio::test]
-async fn cancelling_what_has_ended_or_never_was_changes_nothing() {
-    let world = World::start(no_activities(), waiting()).await;
-    assert_eq!(world.run("end", "End", "").await.as_deref(), Ok("done"));
+async fn cancelling_an_ended_or_missing_instance_changes_nothing() {
+    let env = TestEnv::start(no_activities(), waiting()).await;
+    assert_eq!(env.run("end", "End", "").await.as_deref(), Ok("done"));
     for instance in ["end", "never started"] {
-        let cancelled = world.client.cancel_instance(instance, "late").await;
+        let cancelled = env.client.cancel_instance(instance, "late").await;
         cancelled.expect("the request is taken");
     }
-    // What is enqueued later is done later: by now the requests have been seen.
-    assert_eq!(world.run("other", "End", "").await.as_deref(), Ok("done"));
-    assert_eq!(world.end_of("end").await.as_deref(), Ok("done"));
-    let instances = world.client.list_all_instances().await.expect("a list");
+    // The queue is in order, so the runtime has seen the earlier requests.
+    assert_eq!(env.run("other", "End", "").await.as_deref(), Ok("done"));
+    assert_eq!(env.end_of("end").await.as_deref(), Ok("done"));
+    let instances = env.client.list_all_instances().await.expect("a list");
     assert_eq!(instances.len(), 2, "{instances:?}");
-    world.stop().await;
+    env.stop().await;
 }
 
-/// How often an activity began, and how often it was cancelled.
+/// Counts the starts and the cancellations of an activity.
 #[derive(Clone, Default)]
 struct Endless {
     begun: Arc<AtomicUsize>,
@@ -127,7 +127,7 @@ impl Endless {
     }
 }
 
-/// Locks so short that a cancellation, seen at a renewal, is seen soon. They are renewed after half their time.
+/// Short locks, because a renewal detects the cancellation, after half the lock time.
 fn short_locks() -> RuntimeOptions {
     RuntimeOptions {
         worker_lock_timeout: Duration::from_secs(6),
@@ -136,26 +136,26 @@ fn short_locks() -> RuntimeOptions {
 }
 
 #[tokio::test]
-async fn a_running_activity_hears_that_its_instance_was_cancelled() {
+async fn a_running_activity_is_notified_of_the_cancellation() {
     let orchestrations = OrchestrationRegistry::builder()
         .register("Run", |ctx: OrchestrationContext, _: String| async move {
             ctx.schedule_activity("Endless", "").await
         })
         .build();
     let endless = Endless::default();
-    let mut world = World::without_runtime().await;
+    let mut env = TestEnv::without_runtime().await;
     let activities = endless.registry();
-    world.join(activities, orchestrations, short_locks()).await;
-    let client = &world.client;
+    env.join(activities, orchestrations, short_locks()).await;
+    let client = &env.client;
     client
         .start_orchestration("run", "Run", "")
         .await
         .expect("start");
     endless.until_begun().await;
     client.cancel_instance("run", "stop").await.expect("cancel");
-    assert_eq!(reason_of(&world.end_of("run").await), Some("stop"));
+    assert_eq!(reason_of(&env.end_of("run").await), Some("stop"));
     endless.until_cancelled().await;
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
@@ -169,10 +169,10 @@ async fn the_loser_of_a_race_is_cancelled_while_its_instance_goes_on() {
         })
         .build();
     let endless = Endless::default();
-    let mut world = World::without_runtime().await;
+    let mut env = TestEnv::without_runtime().await;
     let activities = endless.registry();
-    world.join(activities, orchestrations, short_locks()).await;
-    let client = &world.client;
+    env.join(activities, orchestrations, short_locks()).await;
+    let client = &env.client;
     client
         .start_orchestration("race", "Race", "")
         .await
@@ -183,11 +183,11 @@ async fn the_loser_of_a_race_is_cancelled_while_its_instance_goes_on() {
         .await
         .expect("raise");
     endless.until_cancelled().await;
-    world.until_subscribed("race", "GoOn").await;
+    env.until_subscribed("race", "GoOn").await;
     client
         .raise_event("race", "GoOn", "on")
         .await
         .expect("raise");
-    assert_eq!(world.end_of("race").await.as_deref(), Ok("on"));
-    world.stop().await;
+    assert_eq!(env.end_of("race").await.as_deref(), Ok("on"));
+    env.stop().await;
 }

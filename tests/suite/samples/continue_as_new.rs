@@ -1,10 +1,10 @@
-//! Continue-as-new: an instance that goes on with a short history.
+//! Continue-as-new: an instance continues with a short history.
 
 use duroxide::providers::PruneOptions;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, EventKind, OrchestrationContext, OrchestrationRegistry};
 
-use crate::harness::{World, no_activities};
+use crate::harness::{TestEnv, no_activities};
 
 #[tokio::test]
 async fn twenty_executions_each_keep_their_own_history() {
@@ -17,14 +17,14 @@ async fn twenty_executions_each_keep_their_own_history() {
             Ok(n.to_string())
         })
         .build();
-    let world = World::start(no_activities(), orchestrations).await;
-    assert_eq!(world.run("count", "Count", "1").await.as_deref(), Ok("20"));
-    let executions = world.client.list_executions("count").await;
+    let env = TestEnv::start(no_activities(), orchestrations).await;
+    assert_eq!(env.run("count", "Count", "1").await.as_deref(), Ok("20"));
+    let executions = env.client.list_executions("count").await;
     assert_eq!(
         executions.expect("executions"),
         (1..=20).collect::<Vec<u64>>()
     );
-    let third = world.client.read_execution_history("count", 3).await;
+    let third = env.client.read_execution_history("count", 3).await;
     let third: Vec<EventKind> = third
         .expect("a history")
         .into_iter()
@@ -38,9 +38,9 @@ async fn twenty_executions_each_keep_their_own_history() {
         matches!(third.last(), Some(EventKind::OrchestrationContinuedAsNew { input }) if input == "4"),
         "{third:?}"
     );
-    let info = world.client.get_execution_info("count", 3).await;
+    let info = env.client.get_execution_info("count", 3).await;
     assert_eq!(info.expect("an execution").status, "ContinuedAsNew");
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
@@ -58,8 +58,8 @@ async fn unread_messages_move_to_the_next_execution() {
             },
         )
         .build();
-    let world = World::start(no_activities(), orchestrations).await;
-    let client = &world.client;
+    let env = TestEnv::start(no_activities(), orchestrations).await;
+    let client = &env.client;
     client
         .start_orchestration("inbox", "Read", "")
         .await
@@ -68,8 +68,8 @@ async fn unread_messages_move_to_the_next_execution() {
         let enqueued = client.enqueue_event("inbox", "Inbox", message).await;
         enqueued.expect("the queue takes it");
     }
-    assert_eq!(world.end_of("inbox").await.as_deref(), Ok("abcde"));
-    world.stop().await;
+    assert_eq!(env.end_of("inbox").await.as_deref(), Ok("abcde"));
+    env.stop().await;
 }
 
 #[tokio::test]
@@ -99,10 +99,10 @@ async fn an_endless_orchestration_can_prune_its_own_past() {
             },
         )
         .build();
-    let world = World::start(activities, orchestrations).await;
-    let ended = world.run("endless", "Endless", "").await;
+    let env = TestEnv::start(activities, orchestrations).await;
+    let ended = env.run("endless", "Endless", "").await;
     assert_eq!(ended.as_deref(), Ok("0111"));
-    let executions = world.client.list_executions("endless").await;
+    let executions = env.client.list_executions("endless").await;
     assert_eq!(executions.expect("executions"), [4]);
-    world.stop().await;
+    env.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Failures: passed on, made good, tried again.
+//! Failures: propagated, compensated, retried.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use duroxide::{
     OrchestrationRegistry, RetryPolicy,
 };
 
-use crate::harness::World;
+use crate::harness::TestEnv;
 
 fn bank() -> ActivityRegistry {
     ActivityRegistry::builder()
@@ -37,10 +37,10 @@ async fn an_activity_s_failure_fails_the_instance_that_does_not_catch_it() {
             },
         )
         .build();
-    let world = World::start(bank(), orchestrations).await;
-    let ended = world.run("good", "Transfer", "yours").await;
+    let env = TestEnv::start(bank(), orchestrations).await;
+    let ended = env.run("good", "Transfer", "yours").await;
     assert_eq!(ended.as_deref(), Ok("debited mine, credited yours"));
-    let error = world.run("bad", "Transfer", "closed").await;
+    let error = env.run("bad", "Transfer", "closed").await;
     let error = error.expect_err("a closed account cannot be credited");
     assert_eq!(error.category(), "application");
     let message = error.display_message();
@@ -48,13 +48,13 @@ async fn an_activity_s_failure_fails_the_instance_that_does_not_catch_it() {
         message.contains("account closed does not exist"),
         "{message}"
     );
-    let instances = world.client.list_instances_by_status("Failed").await;
+    let instances = env.client.list_instances_by_status("Failed").await;
     assert_eq!(instances.expect("a list"), ["bad"]);
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
-async fn a_failure_can_be_made_good() {
+async fn a_failure_can_be_compensated() {
     let orchestrations = OrchestrationRegistry::builder()
         .register(
             "Transfer",
@@ -67,19 +67,19 @@ async fn a_failure_can_be_made_good() {
             },
         )
         .build();
-    let world = World::start(bank(), orchestrations).await;
-    let ended = world.run("refund", "Transfer", "closed").await;
+    let env = TestEnv::start(bank(), orchestrations).await;
+    let ended = env.run("refund", "Transfer", "closed").await;
     assert_eq!(ended.as_deref(), Ok("credited mine"));
-    let history = world.history("refund").await;
+    let history = env.history("refund").await;
     let failed = history
         .iter()
         .filter(|kind| matches!(kind, EventKind::ActivityFailed { .. }));
     assert_eq!(failed.count(), 1);
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
-async fn an_activity_is_tried_again_as_its_policy_says() {
+async fn an_activity_is_retried_by_its_policy() {
     let attempts = Arc::new(AtomicUsize::new(0));
     let counted = attempts.clone();
     let activities = ActivityRegistry::builder()
@@ -104,14 +104,14 @@ async fn an_activity_is_tried_again_as_its_policy_says() {
             },
         )
         .build();
-    let world = World::start(activities, orchestrations).await;
-    let ended = world.run("third", "Retry", "3").await;
+    let env = TestEnv::start(activities, orchestrations).await;
+    let ended = env.run("third", "Retry", "3").await;
     assert_eq!(ended.as_deref(), Ok("attempt 3"));
-    let error = world.run("never", "Retry", "0").await;
+    let error = env.run("never", "Retry", "0").await;
     let error = error.expect_err("three attempts are not enough");
     assert!(error.display_message().contains("attempt 6 failed"));
     assert_eq!(attempts.load(Ordering::SeqCst), 6);
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
@@ -125,8 +125,8 @@ async fn a_panic_fails_its_instance_and_nothing_else() {
             Ok("calm".to_owned())
         })
         .build();
-    let world = World::start(bank(), orchestrations).await;
-    let error = world.run("panic", "Panic", "").await;
+    let env = TestEnv::start(bank(), orchestrations).await;
+    let error = env.run("panic", "Panic", "").await;
     let error = error.expect_err("it panics");
     assert!(
         matches!(
@@ -138,6 +138,6 @@ async fn a_panic_fails_its_instance_and_nothing_else() {
         ),
         "{error:?}"
     );
-    assert_eq!(world.run("calm", "Calm", "").await.as_deref(), Ok("calm"));
-    world.stop().await;
+    assert_eq!(env.run("calm", "Calm", "").await.as_deref(), Ok("calm"));
+    env.stop().await;
 }

@@ -1,34 +1,31 @@
-//! Events from outside: for the one that waits, or in queues that keep them.
+//! External events: for a waiting instance, or in queues that keep them.
 
 use duroxide::{OrchestrationContext, OrchestrationRegistry};
 use serde::{Deserialize, Serialize};
 
-use crate::harness::{World, no_activities};
+use crate::harness::{TestEnv, no_activities};
 
 #[tokio::test]
-async fn an_event_resumes_the_one_that_waits_for_it() {
+async fn an_event_resumes_the_instance_that_waits_for_it() {
     let orchestrations = OrchestrationRegistry::builder()
         .register("Wait", |ctx: OrchestrationContext, _: String| async move {
             let approval = ctx.schedule_wait("Approval").await;
             Ok(format!("approved by {approval}"))
         })
         .build();
-    let world = World::start(no_activities(), orchestrations).await;
-    let client = &world.client;
+    let env = TestEnv::start(no_activities(), orchestrations).await;
+    let client = &env.client;
     client
         .start_orchestration("order", "Wait", "")
         .await
         .expect("start");
-    world.until_subscribed("order", "Approval").await;
-    // An event of another name is not taken for it.
-    for (name, who) in [("Other", "nobody"), ("Approval", "Ada")] {
+    env.until_subscribed("order", "Approval").await;
+    // An event of another name does not end the wait.
+    for (name, who) in [("Other", "Bob"), ("Approval", "Ada")] {
         client.raise_event("order", name, who).await.expect("raise");
     }
-    assert_eq!(
-        world.end_of("order").await.as_deref(),
-        Ok("approved by Ada")
-    );
-    world.stop().await;
+    assert_eq!(env.end_of("order").await.as_deref(), Ok("approved by Ada"));
+    env.stop().await;
 }
 
 #[derive(Serialize, Deserialize, PartialEq, Debug)]
@@ -44,22 +41,22 @@ async fn an_event_can_be_typed() {
             Ok(payment.cents)
         })
         .build();
-    let world = World::start(no_activities(), orchestrations).await;
-    let client = &world.client;
+    let env = TestEnv::start(no_activities(), orchestrations).await;
+    let client = &env.client;
     client
         .start_orchestration_typed("order", "Wait", ())
         .await
         .expect("start");
-    world.until_subscribed("order", "Payment").await;
+    env.until_subscribed("order", "Payment").await;
     client
         .raise_event_typed("order", "Payment", &Payment { cents: 4200 })
         .await
         .expect("raise");
-    assert_eq!(world.end_of("order").await.as_deref(), Ok("4200"));
-    world.stop().await;
+    assert_eq!(env.end_of("order").await.as_deref(), Ok("4200"));
+    env.stop().await;
 }
 
-/// Takes as many messages of the queue `Orders` as its input says.
+/// Takes the number of messages in its input from the queue `Orders`.
 fn taker() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
         .register(
@@ -77,9 +74,9 @@ fn taker() -> OrchestrationRegistry {
 }
 
 #[tokio::test]
-async fn a_queue_keeps_order_and_loses_nothing() {
-    let world = World::start(no_activities(), taker()).await;
-    let client = &world.client;
+async fn an_event_queue_keeps_the_order_and_loses_nothing() {
+    let env = TestEnv::start(no_activities(), taker()).await;
+    let client = &env.client;
     client
         .start_orchestration("shop", "Take", "10")
         .await
@@ -89,12 +86,12 @@ async fn a_queue_keeps_order_and_loses_nothing() {
         let enqueued = client.enqueue_event("shop", "Orders", &**order).await;
         enqueued.expect("the queue takes it");
     }
-    assert_eq!(world.end_of("shop").await, Ok(orders.join(" ")));
-    world.stop().await;
+    assert_eq!(env.end_of("shop").await, Ok(orders.join(" ")));
+    env.stop().await;
 }
 
 #[tokio::test]
-async fn queues_do_not_mix() {
+async fn event_queues_do_not_mix() {
     let orchestrations = OrchestrationRegistry::builder()
         .register("Sort", |ctx: OrchestrationContext, _: String| async move {
             let (red, blue) = ctx
@@ -104,8 +101,8 @@ async fn queues_do_not_mix() {
             Ok(format!("{red} {red_again} {blue}"))
         })
         .build();
-    let world = World::start(no_activities(), orchestrations).await;
-    let client = &world.client;
+    let env = TestEnv::start(no_activities(), orchestrations).await;
+    let client = &env.client;
     client
         .start_orchestration("sort", "Sort", "")
         .await
@@ -114,21 +111,21 @@ async fn queues_do_not_mix() {
         let enqueued = client.enqueue_event("sort", queue, message).await;
         enqueued.expect("the queue takes it");
     }
-    assert_eq!(world.end_of("sort").await.as_deref(), Ok("rose cherry sky"));
-    world.stop().await;
+    assert_eq!(env.end_of("sort").await.as_deref(), Ok("rose cherry sky"));
+    env.stop().await;
 }
 
 #[tokio::test]
 async fn an_event_for_an_instance_that_ended_changes_nothing() {
-    let world = World::start(no_activities(), taker()).await;
-    assert_eq!(world.run("shop", "Take", "0").await.as_deref(), Ok(""));
-    let client = &world.client;
+    let env = TestEnv::start(no_activities(), taker()).await;
+    assert_eq!(env.run("shop", "Take", "0").await.as_deref(), Ok(""));
+    let client = &env.client;
     client
         .enqueue_event("shop", "Orders", "late")
         .await
         .expect("the queue takes it");
-    let run = world.run("other", "Take", "0").await;
+    let run = env.run("other", "Take", "0").await;
     assert_eq!(run.as_deref(), Ok(""));
-    assert_eq!(world.end_of("shop").await.as_deref(), Ok(""));
-    world.stop().await;
+    assert_eq!(env.end_of("shop").await.as_deref(), Ok(""));
+    env.stop().await;
 }

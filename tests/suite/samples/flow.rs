@@ -1,10 +1,10 @@
-//! Activities one after the other, by condition, in loops, side by side.
+//! Activities in sequence, by condition, in loops, in parallel.
 
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, EventKind, OrchestrationContext, OrchestrationRegistry};
 use serde::{Deserialize, Serialize};
 
-use crate::harness::{World, no_activities, patiently};
+use crate::harness::{TestEnv, no_activities, patiently};
 
 fn arithmetic() -> ActivityRegistry {
     ActivityRegistry::builder()
@@ -37,14 +37,14 @@ async fn hello_world() {
             },
         )
         .build();
-    let world = World::start(arithmetic(), orchestrations).await;
-    let ended = world.run("hello", "Hello", "World").await;
-    assert_eq!(ended.as_deref(), Ok("Hello, Rust! Hello, World!"));
-    world.stop().await;
+    let env = TestEnv::start(arithmetic(), orchestrations).await;
+    let ended = env.run("hello", "Hello", "TestEnv").await;
+    assert_eq!(ended.as_deref(), Ok("Hello, Rust! Hello, TestEnv!"));
+    env.stop().await;
 }
 
 #[tokio::test]
-async fn an_activity_s_answer_chooses_the_way() {
+async fn an_activity_s_result_selects_the_branch() {
     let orchestrations = OrchestrationRegistry::builder()
         .register(
             "Choose",
@@ -57,11 +57,11 @@ async fn an_activity_s_answer_chooses_the_way() {
             },
         )
         .build();
-    let world = World::start(arithmetic(), orchestrations).await;
-    assert_eq!(world.run("odd", "Choose", "7").await.as_deref(), Ok("49"));
-    let even = world.run("even", "Choose", "8").await;
+    let env = TestEnv::start(arithmetic(), orchestrations).await;
+    assert_eq!(env.run("odd", "Choose", "7").await.as_deref(), Ok("49"));
+    let even = env.run("even", "Choose", "8").await;
     assert_eq!(even.as_deref(), Ok("Hello, 8!"));
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
@@ -76,13 +76,13 @@ async fn a_loop_of_twenty_activities_keeps_its_sum() {
             Ok(sum.to_string())
         })
         .build();
-    let world = World::start(arithmetic(), orchestrations).await;
-    assert_eq!(world.run("loop", "Sum", "").await.as_deref(), Ok("2870"));
-    world.stop().await;
+    let env = TestEnv::start(arithmetic(), orchestrations).await;
+    assert_eq!(env.run("loop", "Sum", "").await.as_deref(), Ok("2870"));
+    env.stop().await;
 }
 
 #[tokio::test]
-async fn what_is_fanned_out_comes_in_by_its_place() {
+async fn fan_out_results_keep_their_order() {
     let orchestrations = OrchestrationRegistry::builder()
         .register("Fan", |ctx: OrchestrationContext, _: String| async move {
             let squares = (0..50).map(|n| ctx.schedule_activity("Square", n.to_string()));
@@ -91,16 +91,16 @@ async fn what_is_fanned_out_comes_in_by_its_place() {
             Ok(squares?.join(" "))
         })
         .build();
-    let world = World::start(arithmetic(), orchestrations).await;
+    let env = TestEnv::start(arithmetic(), orchestrations).await;
     let expected: Vec<String> = (0..50).map(|n| (n * n).to_string()).collect();
-    let ended = world.run("fan", "Fan", "").await;
+    let ended = env.run("fan", "Fan", "").await;
     assert_eq!(ended, Ok(expected.join(" ")));
-    let history = world.history("fan").await;
+    let history = env.history("fan").await;
     let completed = history
         .iter()
         .filter(|kind| matches!(kind, EventKind::ActivityCompleted { .. }));
     assert_eq!(completed.count(), 50, "each activity completes once");
-    world.stop().await;
+    env.stop().await;
 }
 
 #[derive(Serialize, Deserialize, PartialEq, Debug)]
@@ -128,12 +128,12 @@ async fn values_can_be_typed() {
             },
         )
         .build();
-    let world = World::start(activities, orchestrations).await;
+    let env = TestEnv::start(activities, orchestrations).await;
     let shape = Rectangle {
         width: 3,
         height: 4,
     };
-    let client = &world.client;
+    let client = &env.client;
     client
         .start_orchestration_typed("typed", "Double", shape)
         .await
@@ -147,7 +147,7 @@ async fn values_can_be_typed() {
         height: 2,
     };
     assert_eq!(output.await.expect("an end"), Ok(expected));
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
@@ -156,7 +156,7 @@ async fn a_guid_and_the_time_are_the_same_in_every_replay() {
         .register("Ask", |ctx: OrchestrationContext, _: String| async move {
             let guid = ctx.new_guid().await?;
             let time = ctx.utc_now().await?;
-            // A turn of its own: what comes after has been replayed.
+            // A turn of its own, so that later statements run after a replay.
             ctx.schedule_timer(std::time::Duration::from_millis(20))
                 .await;
             let millis = time
@@ -166,9 +166,9 @@ async fn a_guid_and_the_time_are_the_same_in_every_replay() {
             Ok(format!("{guid} {millis}"))
         })
         .build();
-    let world = World::start(no_activities(), orchestrations).await;
-    let ended = world.run("ask", "Ask", "").await.expect("an output");
-    let recorded: Vec<String> = world
+    let env = TestEnv::start(no_activities(), orchestrations).await;
+    let ended = env.run("ask", "Ask", "").await.expect("an output");
+    let recorded: Vec<String> = env
         .history("ask")
         .await
         .into_iter()
@@ -178,5 +178,5 @@ async fn a_guid_and_the_time_are_the_same_in_every_replay() {
         })
         .collect();
     assert_eq!(ended, recorded.join(" "));
-    world.stop().await;
+    env.stop().await;
 }

@@ -1,13 +1,13 @@
-//! Instance ids of any kind: they all work, and none is taken for another.
+//! Instance ids of any kind: all work, and none is confused with another.
 
 use std::collections::BTreeMap;
 
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
-use crate::harness::World;
+use crate::harness::TestEnv;
 
-/// Ids that look alike, or like something of ours, of Cosmos DB's, of SQL's or of HTTP's.
+/// Ids that look alike, or like syntax of cdb, Cosmos DB, SQL or HTTP.
 fn odd_ids() -> Vec<String> {
     let ids = [
         "a",
@@ -44,7 +44,7 @@ fn odd_ids() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn ids_of_any_kind_work_and_never_meet() {
+async fn ids_of_any_kind_work_without_collisions() {
     let activities = ActivityRegistry::builder()
         .register("Echo", |ctx: ActivityContext, text: String| async move {
             Ok(format!("{text} in {}", ctx.instance_id()))
@@ -64,10 +64,10 @@ async fn ids_of_any_kind_work_and_never_meet() {
             },
         )
         .build();
-    let world = World::start(activities, orchestrations).await;
+    let env = TestEnv::start(activities, orchestrations).await;
     let mut expected = BTreeMap::new();
     for (n, id) in odd_ids().into_iter().enumerate() {
-        let started = world
+        let started = env
             .client
             .start_orchestration(&*id, "Echo", n.to_string())
             .await;
@@ -75,15 +75,15 @@ async fn ids_of_any_kind_work_and_never_meet() {
         assert_eq!(expected.insert(id, n), None);
     }
     for (id, n) in &expected {
-        let ended = world.end_of(id).await;
+        let ended = env.end_of(id).await;
         assert_eq!(ended, Ok(format!("{n} in {id}")), "{id:?}");
         let key = "it's a \"key\"/with:all";
-        let value = world.client.get_kv_value(id, key).await;
+        let value = env.client.get_kv_value(id, key).await;
         assert_eq!(value.expect("a value"), Some(n.to_string()), "{id:?}");
     }
-    let mut roots = world.client.list_all_instances().await.expect("a list");
+    let mut roots = env.client.list_all_instances().await.expect("a list");
     roots.retain(|id| !id.contains("::sub::"));
     roots.sort();
     assert_eq!(roots, expected.into_keys().collect::<Vec<_>>());
-    world.stop().await;
+    env.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Runtimes that die: what they had finished stays finished, the rest is taken over.
+//! Runtimes that die: their finished work stays finished, other runtimes take over the rest.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,10 +8,10 @@ use duroxide::runtime::RuntimeOptions;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, EventKind, OrchestrationContext, OrchestrationRegistry};
 
-use crate::harness::{World, no_activities};
+use crate::harness::{TestEnv, no_activities};
 
-/// Locks so short that another runtime need not wait long for those of a dead one, and longer than a busy machine needs for
-/// an activity that does nothing.
+/// Short, because another runtime waits for the locks of a dead one, and longer than an empty
+/// activity takes on a busy machine.
 fn short_locks() -> RuntimeOptions {
     RuntimeOptions {
         orchestrator_lock_timeout: Duration::from_secs(5),
@@ -21,7 +21,7 @@ fn short_locks() -> RuntimeOptions {
 }
 
 #[tokio::test]
-async fn an_instance_goes_on_where_a_dead_runtime_left_it() {
+async fn an_instance_continues_after_its_runtime_died() {
     let done = Arc::new(AtomicUsize::new(0));
     let activities = || {
         let done = done.clone();
@@ -42,22 +42,20 @@ async fn an_instance_goes_on_where_a_dead_runtime_left_it() {
             })
             .build()
     };
-    let mut world = World::without_runtime().await;
-    world
-        .join(activities(), orchestrations(), short_locks())
+    let mut env = TestEnv::without_runtime().await;
+    env.join(activities(), orchestrations(), short_locks())
         .await;
-    let started = world.client.start_orchestration("work", "Work", "").await;
+    let started = env.client.start_orchestration("work", "Work", "").await;
     started.expect("the instance starts");
-    world.until_subscribed("work", "GoOn").await;
-    world.kill_runtimes().await;
-    let raised = world.client.raise_event("work", "GoOn", "on").await;
+    env.until_subscribed("work", "GoOn").await;
+    env.kill_runtimes().await;
+    let raised = env.client.raise_event("work", "GoOn", "on").await;
     raised.expect("the event is taken");
-    world
-        .join(activities(), orchestrations(), short_locks())
+    env.join(activities(), orchestrations(), short_locks())
         .await;
-    assert_eq!(world.end_of("work").await.as_deref(), Ok("1 on 2"));
+    assert_eq!(env.end_of("work").await.as_deref(), Ok("1 on 2"));
     assert_eq!(done.load(Ordering::SeqCst), 2, "no step is done twice");
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
@@ -70,21 +68,20 @@ async fn a_timer_fires_although_the_runtime_that_set_it_died() {
             })
             .build()
     };
-    let mut world = World::without_runtime().await;
+    let mut env = TestEnv::without_runtime().await;
     let options = short_locks();
-    world.join(no_activities(), orchestrations(), options).await;
-    let started = world.client.start_orchestration("sleep", "Sleep", "").await;
+    env.join(no_activities(), orchestrations(), options).await;
+    let started = env.client.start_orchestration("sleep", "Sleep", "").await;
     started.expect("the instance starts");
-    world
-        .until("sleep", |kind| {
-            matches!(kind, EventKind::TimerCreated { .. })
-        })
-        .await;
-    world.kill_runtimes().await;
+    env.until("sleep", |kind| {
+        matches!(kind, EventKind::TimerCreated { .. })
+    })
+    .await;
+    env.kill_runtimes().await;
     let options = short_locks();
-    world.join(no_activities(), orchestrations(), options).await;
-    assert_eq!(world.end_of("sleep").await.as_deref(), Ok("awake"));
-    world.stop().await;
+    env.join(no_activities(), orchestrations(), options).await;
+    assert_eq!(env.end_of("sleep").await.as_deref(), Ok("awake"));
+    env.stop().await;
 }
 
 #[tokio::test]
@@ -111,13 +108,13 @@ async fn an_activity_that_died_with_its_worker_runs_again_elsewhere() {
             Ok("done".to_owned())
         })
         .build();
-    let mut world = World::without_runtime().await;
-    world.join(hanging, orchestrations(), short_locks()).await;
-    let started = world.client.start_orchestration("work", "Work", "").await;
+    let mut env = TestEnv::without_runtime().await;
+    env.join(hanging, orchestrations(), short_locks()).await;
+    let started = env.client.start_orchestration("work", "Work", "").await;
     started.expect("the instance starts");
     entered.notified().await;
-    world.kill_runtimes().await;
-    world.join(working, orchestrations(), short_locks()).await;
-    assert_eq!(world.end_of("work").await.as_deref(), Ok("done"));
-    world.stop().await;
+    env.kill_runtimes().await;
+    env.join(working, orchestrations(), short_locks()).await;
+    assert_eq!(env.end_of("work").await.as_deref(), Ok("done"));
+    env.stop().await;
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
-use crate::harness::{World, long_locks};
+use crate::harness::{TestEnv, long_locks};
 
-/// Tells where it runs.
+/// Returns the name of its worker.
 fn whereabouts() -> ActivityRegistry {
     ActivityRegistry::builder()
         .register("Where", |ctx: ActivityContext, _: String| async move {
@@ -53,29 +53,29 @@ fn orchestrations() -> OrchestrationRegistry {
 }
 
 /// Two runtimes with two workers each.
-async fn two_runtimes() -> World {
-    let mut world = World::without_runtime().await;
+async fn two_runtimes() -> TestEnv {
+    let mut env = TestEnv::without_runtime().await;
     for _ in 0..2 {
         let (activities, orchestrations) = (whereabouts(), orchestrations());
-        world.join(activities, orchestrations, long_locks()).await;
+        env.join(activities, orchestrations, long_locks()).await;
     }
-    world
+    env
 }
 
 #[tokio::test]
 async fn a_session_stays_with_one_of_four_workers() {
-    let world = two_runtimes().await;
-    let places = world.run("visit", "Visit", "").await.expect("an output");
+    let env = two_runtimes().await;
+    let places = env.run("visit", "Visit", "").await.expect("an output");
     let different: BTreeSet<&str> = places.split(' ').collect();
     assert_eq!(different.len(), 1, "{places}");
     assert!(places.starts_with("session@"), "{places}");
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
 async fn sessions_and_other_activities_run_side_by_side() {
-    let world = two_runtimes().await;
-    let places = world.run("mix", "Mix", "").await.expect("an output");
+    let env = two_runtimes().await;
+    let places = env.run("mix", "Mix", "").await.expect("an output");
     let places: Vec<&str> = places.split(' ').collect();
     assert_eq!(places[0], places[3], "one session, one worker");
     let sessions: Vec<&str> = places
@@ -84,14 +84,14 @@ async fn sessions_and_other_activities_run_side_by_side() {
         .map(|(session, _)| session)
         .collect();
     assert_eq!(sessions, ["red", "none", "blue", "red"]);
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
 async fn a_session_outlives_the_execution_that_opened_it() {
-    let world = two_runtimes().await;
-    let places = world.run("again", "Again", "").await.expect("an output");
+    let env = two_runtimes().await;
+    let places = env.run("again", "Again", "").await.expect("an output");
     let (before, after) = places.split_once(' ').expect("two visits");
     assert_eq!(before, after);
-    world.stop().await;
+    env.stop().await;
 }

@@ -1,11 +1,11 @@
-//! What others can see of an instance: its key-value store, its custom status, its statistics.
+//! The visible state of an instance: its key-value store, its custom status, its statistics.
 
 use std::time::Duration;
 
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 
-use crate::harness::{World, no_activities, patiently};
+use crate::harness::{TestEnv, no_activities, patiently};
 
 fn text() -> ActivityRegistry {
     ActivityRegistry::builder()
@@ -29,8 +29,8 @@ async fn a_server_answers_requests_through_its_key_value_store() {
             Ok(ctx.get_kv_length().to_string())
         })
         .build();
-    let world = World::start(text(), orchestrations).await;
-    let client = &world.client;
+    let env = TestEnv::start(text(), orchestrations).await;
+    let client = &env.client;
     client
         .start_orchestration("server", "Serve", "")
         .await
@@ -47,10 +47,10 @@ async fn a_server_answers_requests_through_its_key_value_store() {
         let expected: String = request.chars().rev().collect();
         assert_eq!(answer.expect("an answer"), expected);
     }
-    assert_eq!(world.end_of("server").await.as_deref(), Ok("3"));
+    assert_eq!(env.end_of("server").await.as_deref(), Ok("3"));
     let state = client.get_kv_value("server", "state").await;
     assert_eq!(state.expect("an answer"), None, "it was cleared");
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
@@ -71,16 +71,16 @@ async fn a_counter_is_read_and_written_across_turns_and_executions() {
             },
         )
         .build();
-    let world = World::start(text(), orchestrations).await;
-    let ended = world.run("counter", "Count", "first").await;
+    let env = TestEnv::start(text(), orchestrations).await;
+    let ended = env.run("counter", "Count", "first").await;
     assert_eq!(ended.as_deref(), Ok("6"));
-    let count = world.client.get_kv_value_typed::<u32>("counter", "count");
+    let count = env.client.get_kv_value_typed::<u32>("counter", "count");
     assert_eq!(count.await.expect("a value"), Some(6));
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
-async fn one_instance_reads_what_another_has_stored() {
+async fn an_instance_reads_values_of_another_instance() {
     let orchestrations = OrchestrationRegistry::builder()
         .register(
             "Store",
@@ -98,8 +98,8 @@ async fn one_instance_reads_what_another_has_stored() {
             },
         )
         .build();
-    let world = World::start(no_activities(), orchestrations).await;
-    let client = &world.client;
+    let env = TestEnv::start(no_activities(), orchestrations).await;
+    let client = &env.client;
     client
         .start_orchestration("store", "Store", "49")
         .await
@@ -107,9 +107,9 @@ async fn one_instance_reads_what_another_has_stored() {
     let stored =
         patiently(async |time| client.wait_for_kv_value("store", "result", time).await).await;
     assert_eq!(stored.expect("a value"), "49");
-    let ended = world.run("look", "Look", "store").await;
+    let ended = env.run("look", "Look", "store").await;
     assert_eq!(ended.as_deref(), Ok("Some(\"49\") None"));
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
@@ -122,8 +122,8 @@ async fn progress_shows_in_the_custom_status() {
             Ok("done".to_owned())
         })
         .build();
-    let world = World::start(no_activities(), orchestrations).await;
-    let client = &world.client;
+    let env = TestEnv::start(no_activities(), orchestrations).await;
+    let client = &env.client;
     client
         .start_orchestration("work", "Work", "")
         .await
@@ -138,9 +138,9 @@ async fn progress_shows_in_the_custom_status() {
         panic!("it waits for an event");
     };
     assert_eq!(custom_status.as_deref(), Some("half"));
-    world.until_subscribed("work", "GoOn").await;
+    env.until_subscribed("work", "GoOn").await;
     client.raise_event("work", "GoOn", "").await.expect("raise");
-    assert_eq!(world.end_of("work").await.as_deref(), Ok("done"));
+    assert_eq!(env.end_of("work").await.as_deref(), Ok("done"));
     let status = client.get_orchestration_status("work").await;
     let OrchestrationStatus::Completed {
         custom_status: last,
@@ -152,11 +152,11 @@ async fn progress_shows_in_the_custom_status() {
     };
     assert_eq!(last.as_deref(), Some("whole"));
     assert!(last_version > custom_status_version);
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
-async fn statistics_tell_how_much_an_instance_stores() {
+async fn statistics_report_how_much_an_instance_stores() {
     let orchestrations = OrchestrationRegistry::builder()
         .register("Work", |ctx: OrchestrationContext, _: String| async move {
             let text = ctx.schedule_activity("Reverse", "stressed").await?;
@@ -164,15 +164,12 @@ async fn statistics_tell_how_much_an_instance_stores() {
             Ok(text)
         })
         .build();
-    let world = World::start(text(), orchestrations).await;
-    assert_eq!(
-        world.run("work", "Work", "").await.as_deref(),
-        Ok("desserts")
-    );
-    let client = &world.client;
+    let env = TestEnv::start(text(), orchestrations).await;
+    assert_eq!(env.run("work", "Work", "").await.as_deref(), Ok("desserts"));
+    let client = &env.client;
     let stats = client.get_orchestration_stats("work").await;
     let stats = stats.expect("an answer").expect("statistics");
-    let events = world.history("work").await.len();
+    let events = env.history("work").await.len();
     assert_eq!(stats.history_event_count, events as u64);
     assert!(stats.history_size_bytes > 0);
     assert_eq!(stats.kv_user_key_count, 1);
@@ -180,5 +177,5 @@ async fn statistics_tell_how_much_an_instance_stores() {
     assert_eq!(stats.queue_pending_count, 0);
     let missing = client.get_orchestration_stats("missing").await;
     assert_eq!(missing.expect("an answer"), None);
-    world.stop().await;
+    env.stop().await;
 }

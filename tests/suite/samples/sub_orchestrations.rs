@@ -1,9 +1,9 @@
-//! Orchestrations that start others: to wait for them, or to let them go.
+//! Orchestrations that start others, and wait for them or detach them.
 
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
-use crate::harness::{World, no_activities};
+use crate::harness::{TestEnv, no_activities};
 
 fn upper() -> ActivityRegistry {
     ActivityRegistry::builder()
@@ -29,18 +29,18 @@ async fn a_parent_waits_for_its_child() {
             },
         )
         .build();
-    let world = World::start(upper(), orchestrations).await;
-    let ended = world.run("parent", "Parent", "hi").await;
+    let env = TestEnv::start(upper(), orchestrations).await;
+    let ended = env.run("parent", "Parent", "hi").await;
     assert_eq!(ended.as_deref(), Ok("the child says HI"));
-    let tree = world.client.get_instance_tree("parent").await;
+    let tree = env.client.get_instance_tree("parent").await;
     let tree = tree.expect("the tree of a parent");
     assert_eq!(tree.root_id, "parent");
     assert_eq!(tree.all_ids.len(), 2, "{tree:?}");
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
-async fn five_children_side_by_side_answer_by_their_place() {
+async fn results_of_five_parallel_children_keep_their_order() {
     let orchestrations = OrchestrationRegistry::builder()
         .register("Child", child)
         .register(
@@ -55,14 +55,14 @@ async fn five_children_side_by_side_answer_by_their_place() {
             },
         )
         .build();
-    let world = World::start(upper(), orchestrations).await;
-    let ended = world.run("parent", "Parent", "a b c d e").await;
+    let env = TestEnv::start(upper(), orchestrations).await;
+    let ended = env.run("parent", "Parent", "a b c d e").await;
     assert_eq!(ended.as_deref(), Ok("A B C D E"));
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
-async fn a_chain_of_three_passes_its_answer_up() {
+async fn a_chain_of_three_returns_its_result_to_the_top() {
     let orchestrations = OrchestrationRegistry::builder()
         .register("Leaf", child)
         .register(
@@ -80,14 +80,14 @@ async fn a_chain_of_three_passes_its_answer_up() {
             },
         )
         .build();
-    let world = World::start(upper(), orchestrations).await;
-    let ended = world.run("root", "Root", "leaf").await;
+    let env = TestEnv::start(upper(), orchestrations).await;
+    let ended = env.run("root", "Root", "leaf").await;
     assert_eq!(ended.as_deref(), Ok("LEAF-middle-root"));
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
-async fn a_parent_gets_the_answer_of_its_child_s_last_execution() {
+async fn a_parent_gets_the_result_of_its_child_s_last_execution() {
     let orchestrations = OrchestrationRegistry::builder()
         .register(
             "Countdown",
@@ -107,16 +107,16 @@ async fn a_parent_gets_the_answer_of_its_child_s_last_execution() {
             },
         )
         .build();
-    let world = World::start(no_activities(), orchestrations).await;
-    let ended = world.run("parent", "Parent", "3").await;
+    let env = TestEnv::start(no_activities(), orchestrations).await;
+    let ended = env.run("parent", "Parent", "3").await;
     assert_eq!(ended.as_deref(), Ok("lift-off"));
-    let executions = world.client.list_executions("countdown").await;
+    let executions = env.client.list_executions("countdown").await;
     assert_eq!(executions.expect("executions"), [1, 2, 3, 4]);
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
-async fn detached_orchestrations_go_their_own_way() {
+async fn detached_orchestrations_run_independently() {
     let orchestrations = OrchestrationRegistry::builder()
         .register("Child", child)
         .register(
@@ -128,14 +128,14 @@ async fn detached_orchestrations_go_their_own_way() {
             },
         )
         .build();
-    let world = World::start(upper(), orchestrations).await;
-    let ended = world.run("coordinator", "Coordinator", "").await;
+    let env = TestEnv::start(upper(), orchestrations).await;
+    let ended = env.run("coordinator", "Coordinator", "").await;
     assert_eq!(ended.as_deref(), Ok("SCHEDULED"));
-    assert_eq!(world.end_of("first").await.as_deref(), Ok("ONE"));
-    assert_eq!(world.end_of("second").await.as_deref(), Ok("TWO"));
-    let info = world.client.get_instance_info("first").await;
+    assert_eq!(env.end_of("first").await.as_deref(), Ok("ONE"));
+    assert_eq!(env.end_of("second").await.as_deref(), Ok("TWO"));
+    let info = env.client.get_instance_info("first").await;
     assert_eq!(info.expect("an instance").parent_instance_id, None);
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
@@ -154,8 +154,8 @@ async fn a_child_s_failure_reaches_its_parent() {
             },
         )
         .build();
-    let world = World::start(no_activities(), orchestrations).await;
-    let ended = world.run("parent", "Parent", "").await.expect("an output");
+    let env = TestEnv::start(no_activities(), orchestrations).await;
+    let ended = env.run("parent", "Parent", "").await.expect("an output");
     assert!(ended.contains("no bread"), "{ended}");
-    world.stop().await;
+    env.stop().await;
 }

@@ -8,7 +8,7 @@ use duroxide::{
     ActivityContext, Either2, EventKind, OrchestrationContext, OrchestrationRegistry, TagFilter,
 };
 
-use crate::harness::{World, long_locks};
+use crate::harness::{TestEnv, long_locks};
 
 fn studio() -> ActivityRegistry {
     let step = |name: &'static str| {
@@ -60,12 +60,12 @@ fn workers(tags: TagFilter) -> RuntimeOptions {
 
 #[tokio::test]
 async fn a_worker_for_several_tags_runs_them_all() {
-    let mut world = World::without_runtime().await;
+    let mut env = TestEnv::without_runtime().await;
     let options = workers(TagFilter::default_and(["gpu", "cpu"]));
-    world.join(studio(), orchestrations(), options).await;
-    let ended = world.run("film", "Film", "scene").await;
+    env.join(studio(), orchestrations(), options).await;
+    let ended = env.run("film", "Film", "scene").await;
     assert_eq!(ended.as_deref(), Ok("uploaded encoded rendered scene"));
-    let history = world.history("film").await;
+    let history = env.history("film").await;
     let tags: Vec<Option<&str>> = history
         .iter()
         .filter_map(|kind| match kind {
@@ -74,31 +74,31 @@ async fn a_worker_for_several_tags_runs_them_all() {
         })
         .collect();
     assert_eq!(tags, [Some("gpu"), Some("cpu"), None]);
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
 async fn specialists_and_generalists_finish_together() {
-    let mut world = World::without_runtime().await;
+    let mut env = TestEnv::without_runtime().await;
     let specialist = RuntimeOptions {
         orchestration_concurrency: 0,
         ..workers(TagFilter::tags(["gpu"]))
     };
     let generalist = workers(TagFilter::default_and(["cpu"]));
     for options in [specialist, generalist] {
-        world.join(studio(), orchestrations(), options).await;
+        env.join(studio(), orchestrations(), options).await;
     }
-    let ended = world.run("film", "Film", "scene").await;
+    let ended = env.run("film", "Film", "scene").await;
     assert_eq!(ended.as_deref(), Ok("uploaded encoded rendered scene"));
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
-async fn a_timeout_saves_from_waiting_for_a_worker_that_nobody_started() {
-    let mut world = World::without_runtime().await;
+async fn a_timeout_ends_the_wait_for_a_worker_that_never_started() {
+    let mut env = TestEnv::without_runtime().await;
     let options = workers(TagFilter::DefaultOnly);
-    world.join(studio(), orchestrations(), options).await;
-    let ended = world.run("hurry", "Hurry", "scene").await;
+    env.join(studio(), orchestrations(), options).await;
+    let ended = env.run("hurry", "Hurry", "scene").await;
     assert_eq!(ended.as_deref(), Ok("uploaded scene"));
-    world.stop().await;
+    env.stop().await;
 }

@@ -7,7 +7,7 @@ use duroxide::{
     ActivityContext, Either2, Either3, EventKind, OrchestrationContext, OrchestrationRegistry,
 };
 
-use crate::harness::{World, no_activities};
+use crate::harness::{TestEnv, no_activities};
 
 const LONG: Duration = Duration::from_secs(600);
 const SHORT: Duration = Duration::from_millis(300);
@@ -25,19 +25,19 @@ fn slow_and_fast() -> ActivityRegistry {
 }
 
 #[tokio::test]
-async fn a_timer_fires_not_before_its_time() {
+async fn a_timer_does_not_fire_early() {
     let orchestrations = OrchestrationRegistry::builder()
         .register("Sleep", |ctx: OrchestrationContext, _: String| async move {
             ctx.schedule_timer(SHORT).await;
             Ok("awake".to_owned())
         })
         .build();
-    let world = World::start(no_activities(), orchestrations).await;
+    let env = TestEnv::start(no_activities(), orchestrations).await;
     let started = Instant::now();
-    let ended = world.run("sleep", "Sleep", "").await;
+    let ended = env.run("sleep", "Sleep", "").await;
     assert_eq!(ended.as_deref(), Ok("awake"));
     assert!(started.elapsed() >= SHORT, "{:?}", started.elapsed());
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
@@ -49,10 +49,10 @@ async fn timers_fire_in_the_order_of_their_times() {
             Ok("awake".to_owned())
         })
         .build();
-    let world = World::start(no_activities(), orchestrations).await;
-    let ended = world.run("sleep", "Sleep", "").await;
+    let env = TestEnv::start(no_activities(), orchestrations).await;
+    let ended = env.run("sleep", "Sleep", "").await;
     assert_eq!(ended.as_deref(), Ok("awake"));
-    let fired: Vec<u64> = world
+    let fired: Vec<u64> = env
         .history("sleep")
         .await
         .into_iter()
@@ -63,7 +63,7 @@ async fn timers_fire_in_the_order_of_their_times() {
         .collect();
     assert_eq!(fired.len(), 3);
     assert!(fired.is_sorted(), "{fired:?}");
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
@@ -78,10 +78,10 @@ async fn a_timeout_ends_the_wait_for_a_slow_activity() {
             }
         })
         .build();
-    let world = World::start(slow_and_fast(), orchestrations).await;
-    let ended = world.run("race", "Race", "").await;
+    let env = TestEnv::start(slow_and_fast(), orchestrations).await;
+    let ended = env.run("race", "Race", "").await;
     assert_eq!(ended.as_deref(), Ok("timed out"));
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
@@ -96,10 +96,10 @@ async fn a_fast_activity_beats_the_timeout() {
             }
         })
         .build();
-    let world = World::start(slow_and_fast(), orchestrations).await;
-    let ended = world.run("race", "Race", "").await;
+    let env = TestEnv::start(slow_and_fast(), orchestrations).await;
+    let ended = env.run("race", "Race", "").await;
     assert_eq!(ended.as_deref(), Ok("fast"));
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
@@ -116,15 +116,14 @@ async fn the_first_of_activity_event_and_timer_wins() {
             }
         })
         .build();
-    let world = World::start(slow_and_fast(), orchestrations).await;
-    world
-        .client
+    let env = TestEnv::start(slow_and_fast(), orchestrations).await;
+    env.client
         .start_orchestration("race", "Race", "")
         .await
         .expect("start");
-    world.until_subscribed("race", "Ready").await;
-    let raised = world.client.raise_event("race", "Ready", "now").await;
+    env.until_subscribed("race", "Ready").await;
+    let raised = env.client.raise_event("race", "Ready", "now").await;
     raised.expect("the event is taken");
-    assert_eq!(world.end_of("race").await.as_deref(), Ok("event now"));
-    world.stop().await;
+    assert_eq!(env.end_of("race").await.as_deref(), Ok("event now"));
+    env.stop().await;
 }

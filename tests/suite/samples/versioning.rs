@@ -4,9 +4,9 @@ use duroxide::runtime::VersionPolicy;
 use duroxide::{OrchestrationContext, OrchestrationRegistry};
 use semver::Version;
 
-use crate::harness::{World, no_activities};
+use crate::harness::{TestEnv, no_activities};
 
-/// Two versions of `Tell`, which tell their version; `Parent` starts one as a child.
+/// Two versions of `Tell`, which return their version. `Parent` starts one as a child.
 fn registry() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
         .register("Tell", |_: OrchestrationContext, _: String| async move {
@@ -32,17 +32,16 @@ fn registry() -> OrchestrationRegistry {
 
 #[tokio::test]
 async fn the_newest_version_is_started_unless_another_is_named() {
-    let world = World::start(no_activities(), registry()).await;
-    assert_eq!(world.run("newest", "Tell", "").await.as_deref(), Ok("two"));
-    world
-        .client
+    let env = TestEnv::start(no_activities(), registry()).await;
+    assert_eq!(env.run("newest", "Tell", "").await.as_deref(), Ok("two"));
+    env.client
         .start_orchestration_versioned("old", "Tell", "1.0.0", "")
         .await
         .expect("start");
-    assert_eq!(world.end_of("old").await.as_deref(), Ok("one"));
-    let info = world.client.get_instance_info("old").await;
+    assert_eq!(env.end_of("old").await.as_deref(), Ok("one"));
+    let info = env.client.get_instance_info("old").await;
     assert_eq!(info.expect("an instance").orchestration_version, "1.0.0");
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
@@ -50,17 +49,17 @@ async fn a_policy_holds_a_version_back() {
     let registry = registry();
     let pinned = VersionPolicy::Exact(Version::new(1, 0, 0));
     registry.set_version_policy("Tell", pinned);
-    let world = World::start(no_activities(), registry).await;
-    assert_eq!(world.run("pinned", "Tell", "").await.as_deref(), Ok("one"));
-    world.stop().await;
+    let env = TestEnv::start(no_activities(), registry).await;
+    assert_eq!(env.run("pinned", "Tell", "").await.as_deref(), Ok("one"));
+    env.stop().await;
 }
 
 #[tokio::test]
 async fn children_follow_the_policy_unless_their_version_is_named() {
-    let world = World::start(no_activities(), registry()).await;
-    let ended = world.run("parent", "Parent", "").await;
+    let env = TestEnv::start(no_activities(), registry()).await;
+    let ended = env.run("parent", "Parent", "").await;
     assert_eq!(ended.as_deref(), Ok("one two"));
-    world.stop().await;
+    env.stop().await;
 }
 
 #[tokio::test]
@@ -78,15 +77,14 @@ async fn continue_as_new_moves_an_instance_to_the_newest_version() {
             |_: OrchestrationContext, state: String| async move { Ok(format!("{state} to two")) },
         )
         .build();
-    let world = World::start(no_activities(), orchestrations).await;
-    world
-        .client
+    let env = TestEnv::start(no_activities(), orchestrations).await;
+    env.client
         .start_orchestration_versioned("long", "Long", "1.0.0", "state")
         .await
         .expect("start");
-    let ended = world.end_of("long").await;
+    let ended = env.end_of("long").await;
     assert_eq!(ended.as_deref(), Ok("state from one to two"));
-    let info = world.client.get_instance_info("long").await;
+    let info = env.client.get_instance_info("long").await;
     assert_eq!(info.expect("an instance").orchestration_version, "2.0.0");
-    world.stop().await;
+    env.stop().await;
 }

@@ -19,7 +19,7 @@ async fn open(emulator: &Emulator, on_trust: bool) -> Result<CosmosDBProvider, S
 }
 
 #[tokio::test]
-async fn a_provider_works_over_https_with_a_certificate_on_loopback_taken_on_trust() {
+async fn a_provider_accepts_an_unchecked_certificate_on_loopback() {
     let emulator = Emulator::builder().tls().start().await;
     let emulator = emulator.expect("the emulator starts");
     let provider = open(&emulator, true)
@@ -29,10 +29,12 @@ async fn a_provider_works_over_https_with_a_certificate_on_loopback_taken_on_tru
 }
 
 #[tokio::test]
-async fn a_certificate_that_nobody_trusts_is_refused_at_once_and_in_clear_words() {
+async fn an_untrusted_certificate_is_refused_at_once_with_a_clear_error() {
     let emulator = Emulator::builder().tls().start().await;
     let emulator = emulator.expect("the emulator starts");
-    let text = open(&emulator, false).await.expect_err("nobody trusts it");
+    let text = open(&emulator, false)
+        .await
+        .expect_err("the certificate is untrusted");
     assert!(
         text.contains("certificate of `127.0.0.1` is not trusted"),
         "{text}"
@@ -41,7 +43,7 @@ async fn a_certificate_that_nobody_trusts_is_refused_at_once_and_in_clear_words(
 }
 
 #[tokio::test]
-async fn elsewhere_than_on_this_machine_no_certificate_is_taken_on_trust() {
+async fn certificates_of_other_machines_are_always_checked() {
     let config = CosmosDBProviderConfig {
         key: cdb_emulator::WELL_KNOWN_KEY.to_owned(),
         accept_invalid_certificates_on_loopback: true,

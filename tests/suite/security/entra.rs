@@ -14,7 +14,7 @@ use duroxide::providers::{Provider, ProviderAdmin, WorkItem};
 
 use super::{without_key, work_gets_done};
 
-/// An identity of the emulator, whose first tokens may be spoiled.
+/// An identity of the emulator, whose first tokens may be invalid.
 #[derive(Debug)]
 struct Identity {
     emulator: Arc<Emulator>,
@@ -68,7 +68,7 @@ async fn emulator() -> Arc<Emulator> {
     Arc::new(builder.start().await.expect("the emulator starts"))
 }
 
-/// What an administrator does: creates the container, with the account's key.
+/// Creates the container with the account's key, like an administrator.
 async fn administered(emulator: &Emulator) {
     CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide")
         .await
@@ -87,7 +87,7 @@ async fn open(emulator: &Emulator, identity: Arc<Identity>) -> Result<CosmosDBPr
 }
 
 #[tokio::test]
-async fn an_identity_that_may_create_nothing_works_in_a_container_that_is_there() {
+async fn an_identity_without_create_rights_works_in_an_existing_container() {
     let emulator = emulator().await;
     administered(&emulator).await;
     let identity = Identity::new(&emulator, "app");
@@ -103,7 +103,7 @@ async fn an_identity_that_may_create_nothing_works_in_a_container_that_is_there(
 }
 
 #[tokio::test]
-async fn what_is_missing_is_named_for_an_administrator() {
+async fn missing_resources_are_named_for_an_administrator() {
     let emulator = emulator().await;
     let refused = open(&emulator, Identity::new(&emulator, "app")).await;
     let text = refused.expect_err("it may not create");
@@ -150,7 +150,7 @@ async fn a_reader_reads_and_is_refused_what_it_may_not_write() {
 }
 
 #[tokio::test]
-async fn a_token_that_the_account_refuses_is_replaced_without_anybody_noticing() {
+async fn a_refused_token_is_replaced_without_a_failed_call() {
     let emulator = emulator().await;
     administered(&emulator).await;
     let identity = Identity::with_spoiled_tokens(&emulator, "app", 1);

@@ -1,4 +1,4 @@
-//! Both keys of an account are exchanged while a runtime works.
+//! Rotation of both account keys while a runtime works.
 
 use cdb_emulator::Emulator;
 use cdb_provider::client::MasterKey;
@@ -12,7 +12,7 @@ fn keys() -> [String; 3] {
     ["AAAA", "BBBB", "CCCC"].map(|part| format!("{}{}A==", part.repeat(21), &part[..1]))
 }
 
-/// An account whose key can be exchanged: the same data under the same address, with another key.
+/// An account whose key can be rotated: the same data and address, with another key.
 struct Account {
     emulator: Option<Emulator>,
     port: u16,
@@ -68,7 +68,7 @@ async fn a_provider_that_knows_both_keys_survives_the_exchange_of_the_first() {
 }
 
 #[tokio::test]
-async fn keys_that_are_replaced_are_used_by_a_provider_that_is_open() {
+async fn replaced_keys_are_used_by_an_open_provider() {
     let [first, _, third] = keys();
     let mut account = Account::with_key(&first).await;
     let key = MasterKey::new(&first).expect("a key");

@@ -1,4 +1,4 @@
-//! Who may come in, how they prove it, and what never gets out.
+//! Authentication, authorization, and secrets that must not appear in logs.
 
 mod certificates;
 mod entra;

@@ -1,4 +1,4 @@
-//! What is logged, at the most talkative level, holds neither keys nor tokens nor signatures.
+//! Logs at the most verbose level contain no keys, tokens or signatures.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ const KEY: &str =
 const OTHER: &str =
     "b3RoZXItb3RoZXItb3RoZXItb3RoZXItb3RoZXItb3RoZXItb3RoZXItb3RoZXItb3RoZXItb3RoZXItb3RoZQ==";
 
-/// Keeps everything that is logged, spans and their fields included.
+/// Records everything that is logged, spans and their fields included.
 #[derive(Clone, Debug, Default)]
 struct Everything(Arc<Mutex<String>>);
 
@@ -81,7 +81,7 @@ fn holds_no_secret(text: &str) {
 }
 
 #[tokio::test]
-async fn nothing_that_is_logged_or_shown_holds_a_key_or_a_signature() {
+async fn no_log_or_display_text_contains_a_key_or_signature() {
     let log = Everything::default();
     let _logged = tracing::subscriber::set_default(log.clone());
     let emulator = Emulator::builder().key(KEY).start().await;

@@ -61,9 +61,10 @@ fn every_validation_function_of_the_installed_duroxide_is_called() {
 
 /// Returns the folder that holds the sources of duroxide's validation functions.
 ///
-/// A validation function begins with a log event, which carries the path of its source as the compiler saw it. That path
-/// holds for a registry, path, git or vendored dependency. Cargo is not asked: `cargo metadata --offline` fails unless the
-/// crates of all platforms are downloaded, and `cargo test` downloads those of one.
+/// A validation function begins with a log event, which carries the path of its source as the
+/// compiler saw it. That path holds for a registry, path, git or vendored dependency. Cargo is not
+/// asked: `cargo metadata --offline` fails unless the crates of all platforms are downloaded, and
+/// `cargo test` downloads those of one.
 fn sources() -> PathBuf {
     let seen = SourceFile::default();
     let _logged = tracing::subscriber::set_default(seen.clone());

@@ -1,6 +1,8 @@
-//! Waiting: our provider waits as long as it may, unless it is told to answer at once.
+//! Long polls: the provider waits up to the timeout, unless the caller asks for an immediate
+//! answer.
 //!
-//! duroxide's functions measure the machine's time. Where they have an upper bound, the test measures simulated time.
+//! duroxide's functions measure the machine's time. Where they have an upper bound, the test
+//! measures simulated time.
 
 use std::time::Duration;
 
@@ -53,7 +55,7 @@ async fn long_poll_work_item_waits_for_timeout() {
 
 #[tokio::test(start_paused = true)]
 async fn fetch_respects_timeout_upper_bound() {
-    /// What the function allows: its time-out and a tolerance.
+    /// The function's limit: its timeout and a tolerance.
     const BOUND: Duration = Duration::from_millis(300 + 200);
     let backend = Backend::start_simulated().await;
     let provider = backend.provider().await;

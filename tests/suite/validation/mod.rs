@@ -1,4 +1,5 @@
-//! duroxide's promises: every public function of its provider validation modules, each as a test of its own.
+//! duroxide's promises: every public function of its provider validation modules, each as a test of
+//! its own.
 //!
 //! A list per module; `complete` compares the lists with the installed duroxide.
 
@@ -6,8 +7,8 @@ mod complete;
 mod long_polling;
 mod race_replay;
 
-/// Runs validation functions that take a factory, each as a test on a container of its own. Time is simulated: most of them
-/// take locks for a second, which must not end because the machine is slow.
+/// Runs validation functions that take a factory, each as a test on a container of its own. Time is
+/// simulated: most of them take locks for a second, which must not expire on a slow machine.
 macro_rules! promises {
     ($module:ident: $($name:ident => $function:ident),* $(,)?) => {
         mod $module {

@@ -1,4 +1,5 @@
-//! Races between queues and replay, in simulated time: the functions wait for delays of a second or two.
+//! Races between queues and replay, in simulated time: the functions wait for delays of a second or
+//! two.
 
 use cdb_tests::Backend;
 use duroxide::provider_validation::race_replay as promise;

@@ -1,10 +1,11 @@
-//! A runtime of `duroxide-cdb`, for what comes after it: `leave-state <endpoint> <key> first|second|join`.
+//! A runtime of `duroxide-cdb`, for tests of the migration: `leave-state <endpoint> <key>
+//! first|second|join`.
 //!
-//! `first` and `second` leave unfinished work of every kind in a container; `join` works on whatever is there until it is
-//! killed.
+//! `first` and `second` leave unfinished work of every kind in a container; `join` runs all work
+//! until it is killed.
 
 #[path = "../../../../tests/upgrade/workload.rs"]
-#[expect(dead_code, reason = "what becomes of it is for whoever finishes it")]
+#[expect(dead_code, reason = "the results are read by the test that finishes the work")]
 mod workload;
 
 use std::sync::Arc;
@@ -37,6 +38,6 @@ async fn main() {
         }
         _ => workload::join(Arc::new(provider)).await,
     }
-    // As a crash does: nothing that is under way may finish.
+    // Exit like a crash: no running work may finish.
     std::process::exit(0);
 }

@@ -62,8 +62,9 @@ impl Account {
 
 /// A client as an application makes it.
 pub(crate) async fn connect(emulator: &Emulator) -> CosmosClient {
-    // Built beside the workspace's own client, reqwest has TLS without an implementation, and asks for one even where it
-    // connects without TLS. An error says that another test of this process was faster.
+    // Built beside the workspace's own client, reqwest has TLS without an implementation, and asks
+    // for one even where it connects without TLS. An error says that another test of this process
+    // was faster.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let endpoint = emulator.endpoint().parse().expect("an endpoint");
     let account = AccountReference::with_authentication_key(endpoint, emulator.key().to_owned());

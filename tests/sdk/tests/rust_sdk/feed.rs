@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use crate::account::Account;
 
-/// Ids of the changes up to the end: the feed is at its end when every physical partition had nothing.
+/// Ids of the changes up to the end: the feed is at its end when every physical partition had
+/// nothing.
 async fn drain(feed: &mut ChangeFeedPageIterator<ChangeFeedItem<Value>>) -> BTreeSet<String> {
     let (mut ids, mut empty) = (BTreeSet::new(), 0);
     while empty < 4 {
@@ -35,7 +36,7 @@ async fn drain(feed: &mut ChangeFeedPageIterator<ChangeFeedItem<Value>>) -> BTre
 }
 
 #[tokio::test]
-async fn the_change_feed_goes_on_where_its_token_says() {
+async fn the_change_feed_resumes_from_its_token() {
     let account = Account::start().await;
     let container = account.filled().await;
     let feed = |start, options| {
@@ -58,7 +59,7 @@ async fn the_change_feed_goes_on_where_its_token_says() {
 }
 
 #[tokio::test]
-async fn the_change_feed_of_one_partition_has_no_other_changes() {
+async fn the_change_feed_of_one_partition_excludes_other_partitions() {
     let account = Account::start().await;
     let container = account.filled().await;
     let scope = FeedScope::partition("p4");

@@ -60,7 +60,7 @@ async fn a_document_is_created_read_replaced_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_write_happens_only_to_the_version_that_was_read() {
+async fn a_conditional_write_applies_only_to_the_version_read() {
     let account = Account::start().await;
     let container = account.container().await;
     let document = json!({ "id": "1", "pk": "p", "n": 1 });
@@ -148,7 +148,7 @@ async fn a_patch_changes_what_it_names_on_either_side() {
 }
 
 #[tokio::test]
-async fn a_batch_happens_as_a_whole_or_not_at_all() {
+async fn a_batch_is_atomic() {
     let account = Account::start().await;
     let container = account.container().await;
     let bodies = OperationOptionsBuilder::new()

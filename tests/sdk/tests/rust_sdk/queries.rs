@@ -102,7 +102,7 @@ async fn queries_of_all_partitions_are_merged() {
 }
 
 #[tokio::test]
-async fn plans_of_the_service_serve_as_well_as_the_client_s_own() {
+async fn query_plans_of_the_service_work_like_the_client_s_own() {
     let account = Account::start().await;
     let container = account.filled().await;
     account.emulator.reset_requests();
@@ -133,7 +133,7 @@ async fn plans_of_the_service_serve_as_well_as_the_client_s_own() {
 }
 
 #[tokio::test]
-async fn what_the_client_cannot_merge_is_refused_in_the_service_s_words() {
+async fn queries_the_client_cannot_merge_are_refused_with_the_service_s_message() {
     let account = Account::start().await;
     let container = account.filled().await;
     let everywhere = FeedScope::full_container();
@@ -160,7 +160,7 @@ async fn refusal(container: &ContainerClient, sql: &str, scope: FeedScope) -> Co
 }
 
 #[tokio::test]
-async fn a_query_goes_on_where_its_token_says() {
+async fn a_query_resumes_from_its_token() {
     let account = Account::start().await;
     let container = account.filled().await;
     for sql in [
