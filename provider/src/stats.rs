@@ -1,4 +1,4 @@
-//! What an instance weighs: events, bytes, keys.
+//! Statistics of an instance: events, bytes, keys.
 
 use cdb_client::ContainerClient;
 use duroxide::{EventKind, SystemStats};

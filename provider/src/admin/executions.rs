@@ -1,4 +1,5 @@
-//! The executions of an instance: the newest stands in the instance, earlier ones have a document each.
+//! The executions of an instance. The instance document holds the newest; each earlier execution
+//! has a document.
 
 use std::collections::BTreeSet;
 
@@ -24,10 +25,10 @@ pub(crate) async fn list(
     }
     let ended = Query::<Execution>::in_partition(instance_id).values(Execution::EXECUTION_ID);
     let mut found: BTreeSet<u64> = container.query(ended).all().await?.into_iter().collect();
-    // Of executions that `duroxide-cdb` has ended, only the history tells.
-    let told =
+    // For executions that `duroxide-cdb` has ended, only history documents exist.
+    let recorded =
         Query::<HistorySegment>::in_partition(instance_id).values(HistorySegment::EXECUTION_ID);
-    found.extend(container.query(told).all().await?);
+    found.extend(container.query(recorded).all().await?);
     found.insert(stored.document.current_execution_id);
     Ok(found.into_iter().collect())
 }
@@ -76,7 +77,7 @@ pub(crate) async fn info(
             completed_at: execution.completed_at.map(cdb_model::Timestamp::as_millis),
             event_count,
         }),
-        // Ended under `duroxide-cdb`, which keeps nothing but the history.
+        // Ended under `duroxide-cdb`, which keeps only the history.
         None if event_count > 0 => Ok(ExecutionInfo {
             execution_id,
             status: Status::ContinuedAsNew.to_string(),

@@ -1,4 +1,4 @@
-//! Giving a turn back without a result.
+//! Releases a turn without a result.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::error::{Error, Result, committed};
 use crate::instances::Turn;
 use crate::services::Services;
 
-/// How often the batch is sent while its outcome is unknown. After that the lock ends by itself.
+/// The most sends of the batch while its outcome is unknown. Afterwards the lock expires.
 const MAX_SENDS: u32 = 4;
 
 /// Implements `Provider::abandon_orchestration_item`.
 ///
-/// Delay and attempt count change for the messages of this turn alone: what came later keeps its own
+/// Delay and attempt count change only for the messages of this turn. Later messages keep theirs
 /// (provider guide, "Releasing Without Commit").
 pub(crate) async fn abandon(
     services: &Services,
@@ -45,12 +45,12 @@ pub(crate) async fn abandon(
         batch: Batch::new(""),
     };
     let fenced = execute_fenced(&mut release).await;
-    // Their versions have changed, and perhaps their times.
+    // The versions of the messages have changed, and perhaps their due times.
     let instance_id = &turn.instance.document.instance_id.clone();
     services.instances().forget_messages(instance_id);
     services.instances().finish(&mut turn);
     let instance = &turn.instance.document;
-    services.instances().suspect(
+    services.instances().recheck(
         &instance.instance_id,
         Some(instance.current_execution_id),
         delay.unwrap_or_default(),
@@ -65,7 +65,7 @@ pub(crate) async fn abandon(
     }
 }
 
-/// The batch that gives a turn back.
+/// The batch that releases a turn.
 struct Release<'a> {
     container: &'a ContainerClient<Durable>,
     turn: &'a mut Turn,
@@ -114,7 +114,7 @@ impl FencedWrite for Release<'_> {
 
     async fn find_out(&mut self, latest: &ContainerClient<Durable>) -> Result<Found> {
         match lock::find_out(latest, self.turn).await? {
-            // Free, or another runtime's.
+            // The instance is free, or another runtime holds it.
             Found::Lost => Ok(Found::Done),
             found => Ok(found),
         }

@@ -1,4 +1,4 @@
-//! Intents that were given up: for people to look at, to have tried again, to throw away.
+//! Dead letters of the outbox, for operators: list, redeliver, discard.
 
 use cdb_model::{Batch, Patch, Query, Stored};
 use duroxide::providers::ProviderError;
@@ -9,12 +9,13 @@ use crate::provider::CosmosDBProvider;
 use crate::spill::ConsumedChunks;
 
 impl CosmosDBProvider {
-    /// Messages between instances that were refused so often that they were given up, at most `most` of them. Each says
-    /// why in `failure`. They stay until [`deliver_again`](Self::deliver_again) or [`discard`](Self::discard), or until their
-    /// instance is deleted.
+    /// Returns up to `most` dead letters: messages between instances whose delivery was refused too
+    /// often. `failure` holds the reason. A dead letter stays until
+    /// [`deliver_again`](Self::deliver_again) or [`discard`](Self::discard), or until its instance
+    /// is deleted.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// Fails when the query fails.
     pub async fn undeliverable(
         &self,
         most: u32,
@@ -25,37 +26,39 @@ impl CosmosDBProvider {
             .top(most);
         let found = self.container().query(query).row_by_row().all().await;
         let found = found.in_operation("undeliverable")?;
-        // Those that cannot be read are told of when they are set aside.
+        // An undecodable intent is reported when it becomes a dead letter.
         Ok(self.services.store.corrupt_documents.readable(found))
     }
 
-    /// Has messages that were given up tried again, as if they were new. Whatever of them had arrived does not arrive
-    /// again, for a day after it was received.
+    /// Redelivers a dead letter as a new message. Messages that have arrived within the last day
+    /// are not delivered twice.
     ///
     /// # Errors
-    /// When somebody else has done it, or the service refuses.
+    /// Fails when another operator has redelivered or discarded the dead letter, or the service
+    /// refuses.
     pub async fn deliver_again(
         &self,
-        given_up: &Stored<OutboxIntent>,
+        dead_letter: &Stored<OutboxIntent>,
     ) -> Result<(), ProviderError> {
         let patch = Patch::new()
             .set(OutboxIntent::ATTEMPT_COUNT, 0)
             .set(OutboxIntent::CREATED_AT, self.container().now());
-        match self.container().patch_stored(given_up, &patch).await {
-            // Only this patch or another operator's takes it from the end of time.
-            Err(error) if error.is_ambiguous() && !self.is_given_up(given_up).await => Ok(()),
+        match self.container().patch_stored(dead_letter, &patch).await {
+            // Only this patch, or another operator's, changes the time [`NEVER`].
+            Err(error) if error.is_ambiguous() && !self.is_dead_letter(dead_letter).await => Ok(()),
             written => written.map(drop).in_operation("deliver_again"),
         }
     }
 
-    /// Throws messages away that were given up. Whoever waits for them waits on: a child that is never started, a parent
-    /// that never hears of its child's end; cancel or delete those instances. What a message refers to in its receiver's
-    /// partition goes with the receiver, since a part of the messages may have arrived.
+    /// Discards a dead letter. Instances that wait for its messages continue to wait, such as a
+    /// child that is never started, or the parent of an ended child; cancel or delete those
+    /// instances. Chunks in the partition of a target are deleted with the target, because some
+    /// messages may have arrived.
     ///
     /// # Errors
-    /// When somebody has changed or discarded them since they were read, or the service refuses.
-    pub async fn discard(&self, given_up: &Stored<OutboxIntent>) -> Result<(), ProviderError> {
-        let intent = &given_up.document;
+    /// Fails when the dead letter has changed since it was read, or the service refuses.
+    pub async fn discard(&self, dead_letter: &Stored<OutboxIntent>) -> Result<(), ProviderError> {
+        let intent = &dead_letter.document;
         let mut batch = Batch::<Durable>::new(&*intent.instance_id);
         let consumed_chunks = ConsumedChunks::of_chunked(
             &intent.instance_id,
@@ -63,14 +66,14 @@ impl CosmosDBProvider {
             &intent.more,
         );
         let built = batch
-            .delete_stored(given_up)
+            .delete_stored(dead_letter)
             .and_then(|_| match &consumed_chunks {
                 Some(consumed_chunks) => consumed_chunks.add_to(&mut batch),
                 None => Ok(()),
             });
         built.in_operation("discard")?;
         match self.container().execute(&batch).await {
-            Err(error) if error.is_ambiguous() && self.is_gone(given_up).await => {}
+            Err(error) if error.is_ambiguous() && self.is_gone(dead_letter).await => {}
             executed => {
                 executed.in_operation("discard")?;
             }
@@ -81,8 +84,8 @@ impl CosmosDBProvider {
         Ok(())
     }
 
-    /// Whether an intent is still given up, as far as can be told.
-    async fn is_given_up(&self, intent: &Stored<OutboxIntent>) -> bool {
+    /// Returns whether an intent is still a dead letter. Returns `true` when this cannot be read.
+    async fn is_dead_letter(&self, intent: &Stored<OutboxIntent>) -> bool {
         let latest = self.container().latest_committed();
         match latest.read_stored(intent).await {
             Ok(Some(stored)) => stored.document.created_at >= NEVER,
@@ -91,7 +94,7 @@ impl CosmosDBProvider {
         }
     }
 
-    /// Whether an intent is certain to be there no more.
+    /// Returns whether an intent was deleted. Returns `false` when this cannot be read.
     async fn is_gone(&self, intent: &Stored<OutboxIntent>) -> bool {
         let latest = self.container().latest_committed();
         matches!(latest.read_stored(intent).await, Ok(None))
