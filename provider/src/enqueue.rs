@@ -27,14 +27,7 @@ pub(crate) async fn message(
 ) -> Result<()> {
     admission::check_item(item)?;
     let now = services.store.enqueue_time();
-    let delay = delay.unwrap_or_default();
-    let due = match item {
-        WorkItem::TimerFired { fire_at_ms, .. } => {
-            let left = Timestamp::from_millis(*fire_at_ms).since(machine_now());
-            now + left.max(delay)
-        }
-        _ => now + delay,
-    };
+    let due = due_time(item, now, delay.unwrap_or_default());
     // Chosen before the first attempt, so that a repeated send stores one message.
     let cause = uuid::Uuid::new_v4().to_string();
     let document = OrchestratorItem::new(item, cause, due, now)?;
@@ -62,21 +55,38 @@ pub(crate) async fn message(
             return Ok(());
         }
     }
-    let after = due.since(now);
+    create(services, document, item, due.since(now)).await
+}
+
+/// Returns the due time of a message. A timer carries its own, by the clock of this machine.
+fn due_time(item: &WorkItem, now: Timestamp, delay: Duration) -> Timestamp {
+    match item {
+        WorkItem::TimerFired { fire_at_ms, .. } => {
+            let left = Timestamp::from_millis(*fire_at_ms).since(machine_now());
+            now + left.max(delay)
+        }
+        _ => now + delay,
+    }
+}
+
+/// Creates the document of a message, and notes the message in the local queue.
+async fn create(
+    services: &Services,
+    document: OrchestratorItem,
+    item: &WorkItem,
+    after: Duration,
+) -> Result<()> {
     let sent_at = Instant::now();
-    match services.container().ensure(&document).await {
-        Ok(Some(written)) => {
-            if let Some(message) = Message::written(document, item.clone(), written.etag, sent_at) {
-                services.instances().note_message(message);
-            }
+    if let Some(written) = services.container().ensure(&document).await? {
+        let message = Message::written(document, item.clone(), written.etag, sent_at);
+        if let Some(message) = message {
+            services.instances().note_message(message);
         }
+    } else {
         // An earlier attempt stored the message.
-        Ok(None) => {
-            services
-                .instances()
-                .recheck(target_instance(item), document.execution_id, after);
-        }
-        Err(error) => return Err(error.into()),
+        services
+            .instances()
+            .recheck(target_instance(item), document.execution_id, after);
     }
     Ok(())
 }

@@ -247,21 +247,16 @@ async fn attempt(
     seen: &Stored<WorkerItem>,
     request: &FetchRequest<WorkerCapability>,
 ) -> Result<Attempted> {
-    let (sessions, container) = (&services.queues.sessions, services.container());
     let config = request.capability.session.as_ref();
     let config = config.filter(|_| seen.document.session_id.is_some());
     let claim = match config {
         None => None,
-        Some(config) => {
-            let now = container.now();
-            let claim = sessions.claim(container, &seen.document, config, now).await;
-            match claim? {
-                Some(claim) => Some(claim),
-                None => return Ok(Attempted::SessionHeld),
-            }
-        }
+        Some(config) => match claim_session(services, &seen.document, config).await? {
+            Some(claim) => Some(claim),
+            None => return Ok(Attempted::SessionHeld),
+        },
     };
-    let now = container.now();
+    let now = services.store.now();
     let item = locked(seen.document.clone(), now, request.lock_timeout);
     guard.locking(
         item.lock_token.as_deref().unwrap_or_default(),
@@ -273,7 +268,7 @@ async fn attempt(
         Written::SessionTaken => return Ok(Attempted::SessionHeld),
     };
     if let Some(claim) = &claim {
-        sessions.claimed(claim);
+        services.queues.sessions.claimed(claim);
     }
     Ok(Attempted::Locked(Box::new(Stored {
         id: seen.id.clone(),
@@ -281,6 +276,17 @@ async fn attempt(
         etag,
         timestamp: now,
     })))
+}
+
+async fn claim_session(
+    services: &Services,
+    item: &WorkerItem,
+    config: &SessionFetchConfig,
+) -> Result<Option<SessionClaim>> {
+    let (sessions, container) = (&services.queues.sessions, services.container());
+    sessions
+        .claim(container, item, config, container.now())
+        .await
 }
 
 /// The result of the write that locks an activity.

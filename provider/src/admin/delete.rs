@@ -34,24 +34,9 @@ pub(crate) async fn delete(
         admission::check_not_reserved(id)?;
     }
     if !force {
-        for id in ids {
-            let found = history::read_instance(container, id).await?;
-            if found.is_some_and(|stored| stored.document.status == Status::Running) {
-                return Err(Error::Refused(format!(
-                    "instance {id} is still running; cancel it first, or delete it with force"
-                )));
-            }
-        }
+        check_not_running(container, ids).await?;
     }
-    for id in ids {
-        for child in instances::children(container, id).await? {
-            if !ids.contains(&child) {
-                return Err(Error::Refused(format!(
-                    "instance {id} has a child {child} that is not among the instances to delete; read the tree again"
-                )));
-            }
-        }
-    }
+    check_complete(container, ids).await?;
     if ids.len() > 1 {
         // A start delivered to a child after its deletion would recreate the child.
         for id in ids {
@@ -65,6 +50,32 @@ pub(crate) async fn delete(
     }
     result.instances_deleted = ids.len() as u64;
     Ok(result)
+}
+
+async fn check_not_running(container: &ContainerClient<Durable>, ids: &[String]) -> Result<()> {
+    for id in ids {
+        let found = history::read_instance(container, id).await?;
+        if found.is_some_and(|stored| stored.document.status == Status::Running) {
+            return Err(Error::Refused(format!(
+                "instance {id} is still running; cancel it first, or delete it with force"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the children of all instances are to be deleted too.
+async fn check_complete(container: &ContainerClient<Durable>, ids: &[String]) -> Result<()> {
+    for id in ids {
+        let children = instances::children(container, id).await?;
+        if let Some(child) = children.iter().find(|child| !ids.contains(child)) {
+            return Err(Error::Refused(format!(
+                "instance {id} has a child {child} that is not among the instances to delete; \
+                 read the tree again"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Deletes the undelivered intents of an instance. Intents with chunks are withdrawn with its
@@ -125,19 +136,11 @@ pub(super) async fn delete_partition(
 ) -> Result<()> {
     let mut removal = Removal::default();
     for _ in 0..MAX_ROUNDS {
-        // The chunks may be many megabytes, so only their names are read, later.
-        let all = Query::<Durable>::in_partition(instance_id);
-        let rows = container.query(all.filter(!Filter::of_type::<Chunk>()));
-        let rows = rows.row_by_row().all().await?;
-        let mut rows: Vec<Row> = rows
-            .into_iter()
-            .filter_map(|row| Row::of(instance_id, row))
-            .collect();
+        let rows = rows_to_delete(container, instance_id).await?;
         // After a lost answer the partition tells what happened.
         let open = std::mem::take(&mut removal.unconfirmed);
         let is_gone = |row: &Row| rows.iter().all(|left| left.location.id != row.location.id);
         removal.gone.extend(open.into_iter().filter(is_gone));
-        rows.sort_by_key(|row| row.document.as_ref().map_or(1, rank));
         match delete_rows(container, instance_id, rows, &mut removal).await {
             Ok(()) => {
                 let counted = count(&removal.gone);
@@ -158,6 +161,20 @@ pub(super) async fn delete_partition(
     Err(Error::Retryable(format!(
         "instance {instance_id} keeps changing, or the service does not answer"
     )))
+}
+
+/// Reads the documents of a partition in the order of their deletion, without chunks. The chunks may
+/// be many megabytes, so only their names are read, later.
+async fn rows_to_delete(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+) -> Result<Vec<Row>> {
+    let all = Query::<Durable>::in_partition(instance_id);
+    let rows = container.query(all.filter(!Filter::of_type::<Chunk>()));
+    let rows = rows.row_by_row().all().await?.into_iter();
+    let mut rows: Vec<Row> = rows.filter_map(|row| Row::of(instance_id, row)).collect();
+    rows.sort_by_key(|row| row.document.as_ref().map_or(1, rank));
+    Ok(rows)
 }
 
 /// Returns the position in the deletion: queues first, the instance last.

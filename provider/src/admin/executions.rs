@@ -8,7 +8,7 @@ use cdb_model::Query;
 use duroxide::providers::ExecutionInfo;
 
 use super::instances::{existing, output};
-use crate::documents::{Durable, Execution, ExecutionKey, HistorySegment, Status};
+use crate::documents::{Durable, Execution, ExecutionKey, HistorySegment, Instance, Status};
 use crate::error::{Error, Result};
 use crate::history;
 
@@ -65,9 +65,19 @@ pub(crate) async fn info(
             event_count,
         });
     }
-    let ended = container
-        .read(&ExecutionKey::new(instance_id, execution_id))
-        .await?;
+    ended_info(container, &instance, execution_id, event_count).await
+}
+
+/// Returns the description of an execution that a later one has replaced.
+async fn ended_info(
+    container: &ContainerClient<Durable>,
+    instance: &Instance,
+    execution_id: u64,
+    event_count: usize,
+) -> Result<ExecutionInfo> {
+    let instance_id = &*instance.instance_id;
+    let key = ExecutionKey::new(instance_id, execution_id);
+    let ended = container.read(&key).await?;
     match ended.map(|stored| stored.document) {
         Some(execution) => Ok(ExecutionInfo {
             execution_id,

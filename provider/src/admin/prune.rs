@@ -21,22 +21,7 @@ pub(crate) async fn prune(
     options: &PruneOptions,
 ) -> Result<PruneResult> {
     let instance = instances::existing(container, instance_id).await?;
-    let rows = container
-        .query(Query::<Execution>::in_partition(instance_id))
-        .row_by_row()
-        .all()
-        .await?;
-    let mut executions = Vec::with_capacity(rows.len());
-    for row in rows {
-        match row {
-            Ok(stored) => executions.push(stored.document),
-            // An execution that cannot be decoded is kept until its instance is deleted.
-            Err(found) => {
-                tracing::warn!(instance = instance_id, reason = %found, "cannot decode an execution; it is not pruned");
-            }
-        }
-    }
-    executions.sort_by_key(|execution: &Execution| std::cmp::Reverse(execution.execution_id));
+    let executions = ended_executions(container, instance_id).await?;
     // The newest execution counts as kept, and is always kept.
     let kept = options
         .keep_last
@@ -56,6 +41,27 @@ pub(crate) async fn prune(
         }
     }
     Ok(result)
+}
+
+/// Returns the executions that have a document, newest first. An execution that cannot be decoded is
+/// kept until its instance is deleted.
+async fn ended_executions(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+) -> Result<Vec<Execution>> {
+    let query = Query::<Execution>::in_partition(instance_id);
+    let rows = container.query(query).row_by_row().all().await?;
+    let mut executions = Vec::with_capacity(rows.len());
+    for row in rows {
+        match row {
+            Ok(stored) => executions.push(stored.document),
+            Err(found) => {
+                tracing::warn!(instance = instance_id, reason = %found, "cannot decode an execution; it is not pruned");
+            }
+        }
+    }
+    executions.sort_by_key(|execution| std::cmp::Reverse(execution.execution_id));
+    Ok(executions)
 }
 
 /// Implements `ProviderAdmin::prune_executions_bulk`, also for running instances.

@@ -80,16 +80,23 @@ fn apply_identity(instance: &mut Instance, metadata: &ExecutionMetadata) {
     }
 }
 
-/// Returns the document of the execution that this turn replaces.
-pub(super) fn ended_execution(before: &Instance, now: Timestamp) -> Execution {
-    Execution {
+/// Returns the document of the execution that this turn replaces; `None` if there is none.
+pub(super) fn ended_execution(
+    before: &Instance,
+    result: &TurnResult,
+    now: Timestamp,
+) -> Option<Execution> {
+    if result.execution_id <= before.current_execution_id {
+        return None;
+    }
+    Some(Execution {
         instance_id: before.instance_id.clone(),
         execution_id: before.current_execution_id,
         status: before.status.clone(),
         output: before.output.clone(),
-        started_at: before.started_at.unwrap_or(before.created_at),
+        started_at: before.started_at?,
         completed_at: before
             .completed_at
             .or(before.status.is_terminal().then_some(now)),
-    }
+    })
 }

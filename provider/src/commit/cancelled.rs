@@ -39,25 +39,33 @@ pub(super) fn intents(turn: &Turn, origin: &Origin<'_>, result: &TurnResult) -> 
         .iter()
         .filter(|activity| !never_sent.contains(&activity.activity_id))
         .collect();
-    let parts = sent.chunks(MAX_ACTIVITIES).enumerate();
-    let intent = |(number, part): (usize, &[&ScheduledActivityIdentifier])| {
-        let mut executions: BTreeMap<u64, CancelledActivities> = BTreeMap::new();
-        for activity in part {
-            let of = executions.entry(activity.execution_id).or_default();
-            of.execution_id = activity.execution_id;
-            if large.contains(&activity.activity_id) {
-                of.large.push(activity.activity_id);
-            } else {
-                of.small.push(activity.activity_id);
-            }
-        }
-        let key = format!("{}-cancelled-{number}", origin.token);
-        OutboxIntent {
-            cancelled: executions.into_values().collect(),
+    let mut intents = Vec::new();
+    for part in sent.chunks(MAX_ACTIVITIES) {
+        let key = format!("{}-cancelled-{}", origin.token, intents.len());
+        intents.push(OutboxIntent {
+            cancelled: by_execution(part, &large),
             ..OutboxIntent::new(origin.instance_id, key, origin.instance_id, origin.now)
+        });
+    }
+    intents
+}
+
+/// Groups cancelled activities by execution, and by the size of their inputs.
+fn by_execution(
+    activities: &[&ScheduledActivityIdentifier],
+    large: &HashSet<u64>,
+) -> Vec<CancelledActivities> {
+    let mut executions: BTreeMap<u64, CancelledActivities> = BTreeMap::new();
+    for activity in activities {
+        let of = executions.entry(activity.execution_id).or_default();
+        of.execution_id = activity.execution_id;
+        if large.contains(&activity.activity_id) {
+            of.large.push(activity.activity_id);
+        } else {
+            of.small.push(activity.activity_id);
         }
-    };
-    parts.map(intent).collect()
+    }
+    executions.into_values().collect()
 }
 
 fn scheduled(item: &WorkItem) -> Option<u64> {

@@ -49,6 +49,9 @@ pub(super) struct Origin<'a> {
     pub(super) machine_now: Timestamp,
 }
 
+/// Items for other instances, by target.
+type ForeignItems = BTreeMap<String, Vec<IntentItem>>;
+
 impl Outgoing {
     /// Sorts the items of a turn by route. An activity that is cancelled in the turn that schedules
     /// it is never sent.
@@ -63,46 +66,62 @@ impl Outgoing {
         let cancelled: HashSet<_> = cancelled
             .map(|of| (&*of.instance, of.execution_id, of.activity_id))
             .collect();
+        let is_cancelled = |worker: &WorkerItem| {
+            let (execution_id, activity_id) = (worker.execution_id, worker.activity_id);
+            cancelled.contains(&(&*worker.instance_id, execution_id, activity_id))
+        };
         let mut sorted = Self::default();
-        let mut others: BTreeMap<&str, Vec<IntentItem>> = BTreeMap::new();
+        let mut others = ForeignItems::default();
         for item in &result.worker_items {
-            let Some(worker) = WorkerItem::new(item, origin.now)? else {
-                continue;
-            };
-            let activity = (
-                &*worker.instance_id,
-                worker.execution_id,
-                worker.activity_id,
-            );
-            if cancelled.contains(&activity) {
-                continue;
-            }
-            if worker.instance_id == origin.instance_id {
-                sorted.workers.push(worker);
-            } else {
-                let items = others.entry(target_instance(item)).or_default();
-                items.push(intent_activity(worker));
+            match WorkerItem::new(item, origin.now)? {
+                Some(worker) if !is_cancelled(&worker) => {
+                    sorted.add_activity(origin, worker, &mut others);
+                }
+                _ => {}
             }
         }
         for (number, item) in result.orchestrator_items.iter().enumerate() {
-            let visible_at = due(item, origin);
-            let target = target_instance(item);
-            if target == origin.instance_id {
-                let cause = format!("{}-{number}", origin.token);
-                let message = OrchestratorItem::new(item, cause, visible_at, origin.now)?;
-                sorted.own.push(message);
-            } else {
-                others.entry(target).or_default().push(IntentItem {
+            sorted.add_message(origin, number, item, &mut others)?;
+        }
+        for (target, items) in others {
+            sorted.pack(origin, &target, items);
+        }
+        Ok(sorted)
+    }
+
+    fn add_activity(&mut self, origin: &Origin<'_>, worker: WorkerItem, others: &mut ForeignItems) {
+        if worker.instance_id == origin.instance_id {
+            self.workers.push(worker);
+        } else {
+            let items = others.entry(worker.instance_id.clone()).or_default();
+            items.push(intent_activity(worker));
+        }
+    }
+
+    fn add_message(
+        &mut self,
+        origin: &Origin<'_>,
+        number: usize,
+        item: &WorkItem,
+        others: &mut ForeignItems,
+    ) -> Result<(), serde_json::Error> {
+        let visible_at = due(item, origin);
+        let target = target_instance(item);
+        if target == origin.instance_id {
+            let cause = format!("{}-{number}", origin.token);
+            let message = OrchestratorItem::new(item, cause, visible_at, origin.now)?;
+            self.own.push(message);
+        } else {
+            others
+                .entry(target.to_owned())
+                .or_default()
+                .push(IntentItem {
                     queue: IntentQueue::Orchestrator,
                     work_item: Text::Inline(serde_json::to_string(item)?),
                     visible_at,
                 });
-            }
         }
-        for (target, items) in others {
-            sorted.pack(origin, target, items);
-        }
-        Ok(sorted)
+        Ok(())
     }
 
     /// Packs items into as few intents as their size allows.

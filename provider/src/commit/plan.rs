@@ -122,34 +122,28 @@ impl CommitPlan {
     ) -> Result<Self> {
         let origin = &context.origin;
         let (id, now) = (origin.instance_id, origin.now);
-        let before = &turn.instance.document;
         let events = &result.history_delta;
         let mut history = NewHistory::pack(context.limits, id, result.execution_id, events)?;
         let mut outgoing = Outgoing::sort(origin, result)?;
-        outgoing
-            .intents
-            .extend(cancelled::intents(turn, origin, result));
-        check_size(
-            turn,
-            result,
-            context.limits,
-            history.bytes,
-            outgoing.bytes(),
-        )?;
-        let starts_next = result.execution_id > before.current_execution_id;
-        let ended = starts_next && before.started_at.is_some();
-        let mut ended = ended.then(|| ended_execution(before, now));
+        let cancelled = cancelled::intents(turn, origin, result);
+        outgoing.intents.extend(cancelled);
+        let sizes = Sizes {
+            history: history.bytes,
+            outgoing: outgoing.bytes(),
+        };
+        check_size(turn, result, context.limits, &sizes)?;
+        let mut ended = ended_execution(&turn.instance.document, result, now);
         let mut output = result.metadata.output.clone().map(Text::Inline);
         let mut kv = kv_update(turn, result, origin, form)?;
         let mut spilling = Spilling::new(id, now);
         if form == Form::Spilled {
             history.join();
             let ended = ended.as_mut().and_then(|ended| ended.output.as_mut());
-            let segments = history.segments.iter_mut();
-            let texts = segments.map(|segment| &mut segment.event_data);
-            for text in texts.chain(&mut output).chain(ended).chain(kv.text_mut()) {
-                spilling.spill(text);
-            }
+            let texts = history.texts_mut().chain(&mut output);
+            texts
+                .chain(ended)
+                .chain(kv.text_mut())
+                .for_each(|text| spilling.spill(text));
             outgoing.spill(origin, &mut spilling)?;
         }
         let documents = history.segments.len() as u64;
@@ -260,22 +254,22 @@ impl CommitPlan {
     }
 }
 
-/// Checks the limits of a turn and of a history. A turn that fails its orchestration has no limit.
-fn check_size(
-    turn: &Turn,
-    result: &TurnResult,
-    limits: Limits,
+/// The bytes that a turn adds to its history, and that it sends.
+struct Sizes {
     history: usize,
     outgoing: usize,
-) -> Result<()> {
+}
+
+/// Checks the limits of a turn and of a history. A turn that fails its orchestration has no limit.
+fn check_size(turn: &Turn, result: &TurnResult, limits: Limits, sizes: &Sizes) -> Result<()> {
     let status = result.metadata.status.clone().map(Status::from);
     if status != Some(Status::Failed) {
         let output = result.metadata.output.as_ref().map_or(0, String::len);
-        limits.check_turn(history + outgoing + output)?;
+        limits.check_turn(sizes.history + sizes.outgoing + output)?;
     }
     if status.is_none() {
         let before = turn.history.as_ref().map_or(0, |history| history.bytes);
-        limits.check_history(before + history)?;
+        limits.check_history(before + sizes.history)?;
     }
     Ok(())
 }

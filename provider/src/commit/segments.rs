@@ -53,6 +53,12 @@ impl NewHistory {
         })
     }
 
+    /// Returns the texts of the documents.
+    pub(super) fn texts_mut(&mut self) -> impl Iterator<Item = &mut Text> {
+        let segments = self.segments.iter_mut();
+        segments.map(|segment| &mut segment.event_data)
+    }
+
     /// Joins all documents into one, for a commit that writes its large texts to chunks.
     pub(super) fn join(&mut self) {
         let mut segments = std::mem::take(&mut self.segments).into_iter();

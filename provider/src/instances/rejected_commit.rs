@@ -110,18 +110,18 @@ impl RejectedCommit {
         };
         let metadata = &mut failure.metadata;
         let rejected = self.metadata;
-        metadata.orchestration_name = metadata
-            .orchestration_name
-            .take()
-            .or(rejected.orchestration_name);
-        metadata.orchestration_version = metadata
-            .orchestration_version
-            .take()
-            .or(rejected.orchestration_version);
-        metadata.parent_instance_id = metadata
-            .parent_instance_id
-            .take()
-            .or(rejected.parent_instance_id);
+        fill(
+            &mut metadata.orchestration_name,
+            rejected.orchestration_name,
+        );
+        fill(
+            &mut metadata.orchestration_version,
+            rejected.orchestration_version,
+        );
+        fill(
+            &mut metadata.parent_instance_id,
+            rejected.parent_instance_id,
+        );
         let is_notified = failure.orchestrator_items.iter().any(|item| {
             matches!(item, WorkItem::SubOrchFailed { parent_instance, .. }
                 if self.parent.as_ref().is_some_and(|parent| parent.instance == *parent_instance))
@@ -134,5 +134,12 @@ impl RejectedCommit {
                 details,
             });
         }
+    }
+}
+
+/// Sets a missing value.
+fn fill<T>(value: &mut Option<T>, other: Option<T>) {
+    if value.is_none() {
+        *value = other;
     }
 }

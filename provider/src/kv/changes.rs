@@ -45,6 +45,11 @@ impl KvState {
                 ..KvChanges::default()
             };
         }
+        self.merged(touched)
+    }
+
+    /// Returns the changes that move all deltas into the store.
+    fn merged(&self, touched: BTreeMap<String, KeyValueDelta>) -> KvChanges {
         let mut deltas: BTreeMap<String, KeyValueDelta> = self
             .delta
             .iter()

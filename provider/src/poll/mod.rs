@@ -4,5 +4,5 @@ pub(crate) mod idle_probe;
 mod slot_scope;
 mod window;
 
-pub(crate) use slot_scope::{PolledQueue, SlotScope};
+pub(crate) use slot_scope::{PollScope, PolledQueue, SlotScope};
 pub(crate) use window::{PollResult, PollWindow};

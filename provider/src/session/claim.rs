@@ -65,28 +65,26 @@ impl Sessions {
             }
             Err(error) => return Err(error.into()),
         };
-        let session = found.as_ref().map(|stored| &stored.document);
-        if let Some(session) = session
-            && !session.is_lockable(now)
-            && session.lock_mark() != Some(&*config.owner_id)
-        {
-            let until = session.locked_until.min(now + MAX_ASSUMED);
-            let assumed = Session {
-                locked_until: until,
-                ..session.clone()
-            };
-            self.note(&assumed, now);
-            return Ok(None);
+        let mut session = new_session(item, config, now);
+        if let Some(stored) = &found {
+            let held = &stored.document;
+            if !held.is_lockable(now) && held.lock_mark() != Some(&*config.owner_id) {
+                self.note_held(held, now);
+                return Ok(None);
+            }
+            session.created_at = held.created_at;
         }
-        let created_at = found
-            .as_ref()
-            .map_or(now, |stored| stored.document.created_at);
-        let session = Session {
-            created_at,
-            ..new_session(item, config, now)
-        };
         let etag = found.map(|stored| stored.etag);
         Ok(Some(Claim { session, etag }))
+    }
+
+    /// Notes a session that another worker holds.
+    fn note_held(&self, session: &Session, now: Timestamp) {
+        let assumed = Session {
+            locked_until: session.locked_until.min(now + MAX_ASSUMED),
+            ..session.clone()
+        };
+        self.note(&assumed, now);
     }
 
     /// Claims a session whose document cannot be decoded: replaces it, unless its readable fields

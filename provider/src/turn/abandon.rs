@@ -45,16 +45,7 @@ pub(crate) async fn abandon(
         batch: Batch::new(""),
     };
     let fenced = execute_fenced(&mut release).await;
-    // The versions of the messages have changed, and perhaps their due times.
-    let instance_id = &turn.instance.document.instance_id.clone();
-    services.instances().forget_messages(instance_id);
-    services.instances().finish(&mut turn);
-    let instance = &turn.instance.document;
-    services.instances().recheck(
-        &instance.instance_id,
-        Some(instance.current_execution_id),
-        delay.unwrap_or_default(),
-    );
+    forget(services, &mut turn, delay.unwrap_or_default());
     match fenced? {
         Fenced::Earlier | Fenced::Lost => Err(Error::LockLost("another runtime took it")),
         Fenced::Refused(error) if error.is_precondition_failed() || error.is_not_found() => {
@@ -63,6 +54,17 @@ pub(crate) async fn abandon(
         }
         fenced => committed(fenced).map(drop),
     }
+}
+
+/// Ends a released turn in this process. The versions of its messages have changed, and perhaps
+/// their due times.
+fn forget(services: &Services, turn: &mut Turn, delay: Duration) {
+    let instances = services.instances();
+    instances.forget_messages(&turn.instance.document.instance_id);
+    instances.finish(turn);
+    let instance = &turn.instance.document;
+    let execution = Some(instance.current_execution_id);
+    instances.recheck(&instance.instance_id, execution, delay);
 }
 
 /// The batch that releases a turn.

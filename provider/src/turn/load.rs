@@ -201,23 +201,30 @@ impl Loaded {
                 segments.len()
             ));
         }
-        let mut events = Vec::new();
-        for segment in segments {
-            let unpacked = HistorySegment::unpack(segment.event_data.header());
-            events.extend(unpacked.map_err(|error| error.to_string())?);
-        }
-        history::check(segments, &events).map_err(|reason| {
-            format!("the history of execution {execution_id} is damaged: {reason}")
-        })?;
-        Ok(History {
-            events: Arc::new(events),
-            bytes: segments
-                .iter()
-                .map(|segment| segment.event_data.bytes())
-                .sum(),
-            read_at: Some(read_at),
-        })
+        decode(*execution_id, segments, read_at)
     }
+}
+
+/// Decodes a complete history.
+fn decode(
+    execution_id: u64,
+    segments: &[HistorySegment],
+    read_at: Instant,
+) -> Result<History, String> {
+    let mut events = Vec::new();
+    for segment in segments {
+        let unpacked = HistorySegment::unpack(segment.event_data.header());
+        events.extend(unpacked.map_err(|error| error.to_string())?);
+    }
+    history::check(segments, &events).map_err(|reason| {
+        format!("the history of execution {execution_id} is damaged: {reason}")
+    })?;
+    let bytes = segments.iter().map(|segment| segment.event_data.bytes());
+    Ok(History {
+        events: Arc::new(events),
+        bytes: bytes.sum(),
+        read_at: Some(read_at),
+    })
 }
 
 /// Returns whether these messages start an orchestration.

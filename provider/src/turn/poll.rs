@@ -9,7 +9,7 @@ use crate::documents::{OrchestratorItem, Partial, dispatch_slot};
 use crate::error::Result;
 use crate::instances::{Message, Readiness};
 use crate::local_queue::PollNumber;
-use crate::poll::{PollResult, PolledQueue, idle_probe};
+use crate::poll::{PollResult, PollScope, PolledQueue, idle_probe};
 use crate::services::Services;
 
 /// Starts a poll that serves all dispatchers of this process.
@@ -65,23 +65,25 @@ pub(super) async fn poll(services: &Services, number: PollNumber) -> Result<Vec<
         found.extend(instance_id);
     }
     window.note(request, result);
-    // Runtimes find the same messages, and race for locks if they start with the same instances. So
-    // each runtime starts with its cached instances, then those of its slots, each in an order of
-    // its own. Instances that it could not process before come last.
-    found.sort_by_cached_key(|id| {
-        let (is_unfit, is_cached) = services.instances().preference(id);
-        let is_foreign = !scope.is_own(dispatch_slot(id));
-        (
-            is_unfit,
-            !is_cached,
-            is_foreign,
-            services.queues.scatter.hash_one(id),
-        )
-    });
+    sort(services, &scope, &mut found);
     found.dedup();
     let queue = services.instances().local();
     queue.with(|queue, now| queue.finish_poll(number, &found, |_| true, now));
     Ok(found)
+}
+
+/// Sorts the instances that a poll has found.
+///
+/// Runtimes find the same messages, and race for locks if they start with the same instances. So
+/// each runtime starts with its cached instances, then those of its slots, each in an order of its
+/// own. Instances that it could not process before come last.
+fn sort(services: &Services, scope: &PollScope, instances: &mut [String]) {
+    instances.sort_by_cached_key(|id| {
+        let (is_unfit, is_cached) = services.instances().preference(id);
+        let is_foreign = !scope.is_own(dispatch_slot(id));
+        let hash = services.queues.scatter.hash_one(id);
+        (is_unfit, !is_cached, is_foreign, hash)
+    });
 }
 
 /// Notes one due message. Returns its instance, if it can be processed, and the classification.

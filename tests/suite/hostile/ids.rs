@@ -129,11 +129,11 @@ async fn any_text_is_an_id_that_works_from_end_to_end() {
 async fn an_id_that_cannot_work_is_refused_at_the_door() {
     let world = world().await;
     for (id, words) in [
-        ("x".repeat(892), "choose a shorter one"),
-        (":".repeat(298), "choose a shorter one"),
+        ("x".repeat(892), "choose a shorter instance id"),
+        (":".repeat(298), "choose a shorter instance id"),
         ("\u{1f600}".repeat(300), "1023"),
-        ("cdb:schema".to_owned(), "the container's own"),
-        ("cdb:members".to_owned(), "the container's own"),
+        ("cdb:schema".to_owned(), "reserved for the container"),
+        ("cdb:members".to_owned(), "reserved for the container"),
     ] {
         let start = world.client.start_orchestration(&*id, "Echo", "").await;
         let cancel = world.client.cancel_instance(&*id, "").await;
