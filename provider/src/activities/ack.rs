@@ -79,7 +79,7 @@ struct Content {
     /// The chunks of the result.
     spilling: Spilling,
     /// The chunks of the input.
-    consumed_chunks: Option<ConsumedChunks>,
+    consumed_chunks: ConsumedChunks,
 }
 
 enum Completion {
@@ -239,9 +239,7 @@ impl<'a> AckPlan<'a> {
         // First, so that a lost lock fails this operation with 404 or 412.
         batch.delete_stored(&lock.item)?;
         self.content.spilling.confirm(&mut batch)?;
-        if let Some(chunks) = &self.content.consumed_chunks {
-            chunks.add_to(&mut batch)?;
-        }
+        self.content.consumed_chunks.add_to(&mut batch)?;
         if let Some(message) = &mut self.message {
             message.add_to(&mut batch)?;
         }
@@ -283,9 +281,7 @@ impl<'a> AckPlan<'a> {
         services: &Services,
         outcome: Option<&BatchOutcome<Durable>>,
     ) -> Option<OutboxIntent> {
-        if let Some(chunks) = self.content.consumed_chunks {
-            chunks.remove(services);
-        }
+        self.content.consumed_chunks.remove(services);
         if let Some(next) = self.next {
             next.committed(outcome);
         }

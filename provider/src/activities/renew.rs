@@ -32,11 +32,8 @@ pub(crate) async fn renew(services: &Services, token: &str, extend_for: Duration
     lock.unanswered = kept.is_err();
     match kept? {
         Kept::Written(_) => {
-            services
-                .queues
-                .sessions
-                .touch(services.container(), &lock.item.document, now)
-                .await;
+            let (sessions, item) = (&services.queues.sessions, &lock.item.document);
+            sessions.touch(services.container(), item, now).await;
             Ok(())
         }
         // Renewed or not: the caller renews again well before the lock expires.

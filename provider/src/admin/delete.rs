@@ -30,9 +30,8 @@ pub(crate) async fn delete(
     ids: &[String],
     force: bool,
 ) -> Result<DeleteInstanceResult> {
-    for id in ids {
-        admission::check_not_reserved(id)?;
-    }
+    ids.iter()
+        .try_for_each(|id| admission::check_not_reserved(id))?;
     if !force {
         check_not_running(container, ids).await?;
     }

@@ -25,9 +25,7 @@ pub(super) fn apply_commit(
     queue_activities(services, &mut plan, outcome);
     let own = own_messages(services, &mut plan, outcome);
     let intents = std::mem::take(&mut plan.outgoing.intents);
-    if let Some(chunks) = plan.consumed_chunks.take() {
-        chunks.remove(services);
-    }
+    std::mem::take(&mut plan.consumed_chunks).remove(services);
     let execution = plan.instance.current_execution_id;
     let next = plan.next.take();
     let cached = cached(services, turn, result, plan, outcome);

@@ -48,7 +48,7 @@ pub(super) struct CommitPlan {
     /// Chunks that are written before the batch.
     pub(super) spilling: Spilling,
     /// Chunks of consumed messages.
-    pub(super) consumed_chunks: Option<ConsumedChunks>,
+    pub(super) consumed_chunks: ConsumedChunks,
     /// The start of the lock times in the batch.
     locked_at: Timestamp,
     /// The time before the first send.
@@ -207,9 +207,7 @@ impl CommitPlan {
         let instance = batch.replace_if_match(&self.instance, &self.etag)?;
         self.operations.instance = Some(instance);
         self.spilling.confirm(&mut batch)?;
-        if let Some(chunks) = &self.consumed_chunks {
-            chunks.add_to(&mut batch)?;
-        }
+        self.consumed_chunks.add_to(&mut batch)?;
         if let Some(ended) = &self.ended {
             batch.upsert(ended)?;
         }
@@ -298,7 +296,7 @@ fn kv_update(
 }
 
 /// Returns the chunks of all texts that the turn consumes or replaces.
-fn consumed_chunks(turn: &Turn, origin: &Origin<'_>, kv: &KvUpdate) -> Option<ConsumedChunks> {
+fn consumed_chunks(turn: &Turn, origin: &Origin<'_>, kv: &KvUpdate) -> ConsumedChunks {
     let messages = turn.messages.iter();
     let messages = messages.map(|message| &message.stored.document.work_item);
     let old_pack = turn.kv.pack.as_ref().filter(|_| kv.is_pack());

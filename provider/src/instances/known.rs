@@ -93,9 +93,8 @@ pub(crate) struct Attempt {
 impl KnownInstance {
     /// Notes a message. Replaces a known version that was seen earlier.
     pub(crate) fn note(&mut self, message: Message, due: Instant, is_polled: bool) {
-        let same = self.pending.iter_mut();
-        let mut same = same.filter(|known| known.message.id() == message.id());
-        if let Some(known) = same.next() {
+        let mut pending = self.pending.iter_mut();
+        if let Some(known) = pending.find(|known| known.message.id() == message.id()) {
             if message.seen_at >= known.message.seen_at {
                 self.pending_bytes -= known.message.bytes();
                 self.pending_bytes += message.bytes();

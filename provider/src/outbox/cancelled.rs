@@ -115,16 +115,12 @@ async fn remove_large(services: &Services, key: &WorkerItemKey) -> Result<bool> 
     let consumed_chunks =
         ConsumedChunks::of(&item.instance_id, services.store.now(), [&item.work_item]);
     // Unconditional, because the worker may have renewed its lock.
-    batch.delete(key).and_then(|_| match &consumed_chunks {
-        Some(consumed_chunks) => consumed_chunks.add_to(&mut batch),
-        None => Ok(()),
-    })?;
+    batch.delete(key)?;
+    consumed_chunks.add_to(&mut batch)?;
     match services.container().execute(&batch).await {
         Err(error) if !error.is_not_found() => return Err(error.into()),
         _ => {}
     }
-    if let Some(consumed_chunks) = consumed_chunks {
-        consumed_chunks.remove(services);
-    }
+    consumed_chunks.remove(services);
     Ok(true)
 }

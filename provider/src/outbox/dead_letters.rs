@@ -67,10 +67,7 @@ impl CosmosDBProvider {
         );
         let built = batch
             .delete_stored(dead_letter)
-            .and_then(|_| match &consumed_chunks {
-                Some(consumed_chunks) => consumed_chunks.add_to(&mut batch),
-                None => Ok(()),
-            });
+            .and_then(|_| consumed_chunks.add_to(&mut batch));
         built.in_operation("discard")?;
         match self.container().execute(&batch).await {
             Err(error) if error.is_ambiguous() && self.is_gone(dead_letter).await => {}
@@ -78,9 +75,7 @@ impl CosmosDBProvider {
                 executed.in_operation("discard")?;
             }
         }
-        if let Some(consumed_chunks) = consumed_chunks {
-            consumed_chunks.remove(&self.services);
-        }
+        consumed_chunks.remove(&self.services);
         Ok(())
     }
 

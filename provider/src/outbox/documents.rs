@@ -32,17 +32,7 @@ impl Documents {
             documents.add(now(), item, cause)?;
         }
         if let Some(payload) = &intent.payload {
-            // The payload holds the whole target document, of which only the work item is needed.
-            let legacy: LegacyPayload = serde_json::from_str(payload)?;
-            let item: WorkItem = serde_json::from_str(&legacy.work_item)?;
-            let item = IntentItem {
-                queue: match item {
-                    WorkItem::ActivityExecute { .. } => IntentQueue::Worker,
-                    _ => IntentQueue::Orchestrator,
-                },
-                work_item: Text::Inline(legacy.work_item),
-                visible_at: legacy.visible_at,
-            };
+            let item = legacy_item(payload)?;
             documents.add(now(), &item, intent.idempotency_key.clone())?;
         }
         Ok(documents)
@@ -72,6 +62,21 @@ impl Documents {
         self.messages.push((message, work_item));
         Ok(())
     }
+}
+
+/// Converts the payload of an intent of `duroxide-cdb`. The payload holds the whole target document,
+/// of which only the work item is needed.
+fn legacy_item(payload: &str) -> Result<IntentItem, serde_json::Error> {
+    let legacy: LegacyPayload = serde_json::from_str(payload)?;
+    let item: WorkItem = serde_json::from_str(&legacy.work_item)?;
+    Ok(IntentItem {
+        queue: match item {
+            WorkItem::ActivityExecute { .. } => IntentQueue::Worker,
+            _ => IntentQueue::Orchestrator,
+        },
+        work_item: Text::Inline(legacy.work_item),
+        visible_at: legacy.visible_at,
+    })
 }
 
 /// Reads the items of an intent that are stored in chunks.

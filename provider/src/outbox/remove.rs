@@ -28,20 +28,13 @@ async fn remove(
     let mut batch = Batch::<Durable>::new(&*intent.instance_id);
     let consumed_chunks =
         ConsumedChunks::of_chunked(&intent.instance_id, services.store.now(), &intent.more);
-    let built = delete(&mut batch).and_then(|()| match &consumed_chunks {
-        Some(consumed_chunks) => consumed_chunks.add_to(&mut batch),
-        None => Ok(()),
-    });
+    let built = delete(&mut batch).and_then(|()| consumed_chunks.add_to(&mut batch));
     if let Err(error) = built {
         tracing::warn!(%error, "cannot delete a delivered intent");
         return;
     }
     match services.container().execute(&batch).await {
-        Ok(_) => {
-            if let Some(consumed_chunks) = consumed_chunks {
-                consumed_chunks.remove(services);
-            }
-        }
+        Ok(_) => consumed_chunks.remove(services),
         Err(error) if error.is_not_found() || error.is_precondition_failed() => {}
         Err(error) => {
             tracing::debug!(%error, "a delivered intent was not deleted; retrying in the next round");

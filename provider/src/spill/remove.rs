@@ -20,17 +20,16 @@ const SWEPT: &str = "swept-";
 const BULK_CHUNKS: usize = 100;
 
 /// The chunks that a commit consumes, and the spill that names them.
-#[derive(Debug)]
-pub(crate) struct ConsumedChunks(Spill);
+#[derive(Debug, Default)]
+pub(crate) struct ConsumedChunks(Option<Spill>);
 
 impl ConsumedChunks {
-    /// Returns the chunks of texts that a commit of this instance consumes. Returns `None` without
-    /// chunks.
+    /// Returns the chunks of texts that a commit of this instance consumes.
     pub(crate) fn of<'a>(
         instance_id: &str,
         now: Timestamp,
         texts: impl IntoIterator<Item = &'a Text>,
-    ) -> Option<Self> {
+    ) -> Self {
         let texts = texts.into_iter().filter_map(Text::chunked);
         Self::of_chunked(instance_id, now, texts)
     }
@@ -39,7 +38,7 @@ impl ConsumedChunks {
         instance_id: &str,
         now: Timestamp,
         texts: impl IntoIterator<Item = &'a Chunked>,
-    ) -> Option<Self> {
+    ) -> Self {
         let texts: Vec<Chunked> = texts
             .into_iter()
             .map(|chunked| Chunked {
@@ -47,24 +46,27 @@ impl ConsumedChunks {
                 ..chunked.clone()
             })
             .collect();
-        (!texts.is_empty()).then(|| {
-            Self(Spill {
-                instance_id: instance_id.to_owned(),
-                name: uuid::Uuid::new_v4().to_string(),
-                texts,
-                created_at: now,
-            })
-        })
+        Self((!texts.is_empty()).then(|| Spill {
+            instance_id: instance_id.to_owned(),
+            name: uuid::Uuid::new_v4().to_string(),
+            texts,
+            created_at: now,
+        }))
     }
 
-    /// Adds the spill to the commit.
+    /// Adds the spill to the commit, if there are chunks.
     pub(crate) fn add_to(&self, batch: &mut Batch<Durable>) -> Result<(), BatchError> {
-        batch.create(&self.0).map(|_| ())
+        match &self.0 {
+            Some(spill) => batch.create(spill).map(drop),
+            None => Ok(()),
+        }
     }
 
     /// Deletes the chunks in the background. Failures are left to the sweep.
     pub(crate) fn remove(self, services: &Services) {
-        services.spawn(|services| async move { remove(services.container(), &self.0).await });
+        if let Some(spill) = self.0 {
+            services.spawn(|services| async move { remove(services.container(), &spill).await });
+        }
     }
 }
 
@@ -99,9 +101,12 @@ async fn remove(container: &ContainerClient<Durable>, spill: &Spill) {
             return;
         }
     }
-    if !flush(container, &mut bulk).await {
-        return;
+    if flush(container, &mut bulk).await {
+        remove_spill(container, spill).await;
     }
+}
+
+async fn remove_spill(container: &ContainerClient<Durable>, spill: &Spill) {
     let key = SpillKey::new(&*spill.instance_id, &*spill.name);
     match container.delete(&key).await {
         Err(error) if !error.is_not_found() => {

@@ -86,18 +86,14 @@ pub(super) async fn drop_all(services: &Services, loaded: &Loaded) -> Result<()>
     let texts = loaded.messages.iter();
     let texts = texts.map(|message| &message.stored.document.work_item);
     let consumed_chunks = ConsumedChunks::of(&loaded.instance_id, services.store.now(), texts);
-    if let Some(consumed_chunks) = &consumed_chunks {
-        consumed_chunks.add_to(&mut batch)?;
-    }
+    consumed_chunks.add_to(&mut batch)?;
     match services.container().execute(&batch).await {
         // Another runtime has deleted or consumed the messages.
         Err(error) if error.is_not_found() || error.is_precondition_failed() => Ok(()),
         Err(error) => Err(error.into()),
         Ok(_) => {
             counter!("cdb.provider.messages.dropped").increment(loaded.messages.len() as u64);
-            if let Some(consumed_chunks) = consumed_chunks {
-                consumed_chunks.remove(services);
-            }
+            consumed_chunks.remove(services);
             Ok(())
         }
     }
